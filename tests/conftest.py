@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from werkzeug.routing import Rule
 from hookgw.config.file_permissions import everything_in
 from hookgw.plugins import discovery, loading
 from tests.support.first_party_modules import FirstPartyModules
+from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 
 # A busy machine makes any test slow, so Hypothesis must not fail one for its time.
 settings.register_profile("hookgw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -130,3 +132,12 @@ def socket_folder() -> Iterator[Path]:
     """A folder for Unix sockets: their paths have 107 bytes at most, and a checkout can lie deep."""
     with tempfile.TemporaryDirectory(prefix="hookgw-", dir="/tmp") as folder:
         yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for the whole test run. Its commits do not reach the disk."""
+    if find_binaries() is None and not os.environ.get("CI"):
+        pytest.skip("There is no PostgreSQL: apt-get install postgresql.")
+    with run_postgres() as server:
+        yield server

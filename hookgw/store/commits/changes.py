@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from hookgw.models.deliveries import Delivery
 from hookgw.store.records import PendingChange
 
 replace = msgspec.structs.replace
@@ -29,10 +30,20 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 class Committed(NamedTuple):
-    """A commit that is on disk: how long it took, and what it changed."""
+    """A commit that is on disk.
+
+    Attributes:
+        seconds: how long it took.
+        changes: what it changed.
+        appended: the deliveries that the listener is to hear of now, of this commit, earlier ones, and those
+            of other processes; ``None`` for exactly those that the jobs appended.
+        is_empty: whether nothing was written: the commit only looked what others have appended.
+    """
 
     seconds: float
     changes: Changes
+    appended: Sequence[Delivery] | None = None
+    is_empty: bool = False
 
 
 class CountedTransaction:

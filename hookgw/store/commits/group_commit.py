@@ -319,10 +319,11 @@ class GroupCommit(Generic[Tx]):
     def _finish(self, committed: Committed) -> None:
         """Count a commit, report it to the listener, and only then wake the waiters."""
         groups, changes = self._taken, committed.changes
-        self._commits += 1
-        self._rows += changes.rows
-        self._pending += changes.pending
-        self._last = committed
+        if not committed.is_empty:
+            self._commits += 1
+            self._rows += changes.rows
+            self._pending += changes.pending
+            self._last = committed
         self._settlements -= sum(len(group.settlements) for group in groups)
         if self._settlements <= self._settle_limit:
             self._room.set()
@@ -330,7 +331,11 @@ class GroupCommit(Generic[Tx]):
         # one, and would pass over the requeued delivery before it.
         if changes.requeued:
             self._listener.requeued(changes.requeued)
-        appended = [d for group in groups for job in group.appends if not job.error for d in job.deliveries()]
+        appended = committed.appended
+        if appended is None:
+            appended = [
+                d for group in groups for job in group.appends if not job.error for d in job.deliveries()
+            ]
         if appended:
             self._listener.appended(appended)
         if changes.change:
@@ -340,7 +345,8 @@ class GroupCommit(Generic[Tx]):
         for group in groups:
             group.finish()
         self._on_committed()
-        self._observer.committed(committed.seconds, changes.rows)
+        if not committed.is_empty:
+            self._observer.committed(committed.seconds, changes.rows)
 
     def _refuse(self, error: StorageUnavailable) -> None:
         """Fail all waiters, and keep the settlements in order."""

@@ -35,6 +35,8 @@ ACKNOWLEDGE_TIMEOUT = 4
 # Beyond this a call is broken off from our side: a frozen server acknowledges, and never answers.
 WRITE_PATIENCE = 6.0
 READ_PATIENCE = 30.0
+# Counting a backlog of millions takes its time.
+COUNT_PATIENCE = 300.0
 
 # SQLSTATE classes of mistakes in what we sent; to report a bug of ours as a lost server would hide it. All
 # others (connection, resources, operator, system, corruption, read-only) are the server's.
@@ -217,7 +219,7 @@ def make_connections(server: Server) -> Connections:
         Session(server, WRITE_PATIENCE),
         Session(server),
         tuple(Session(server) for _ in range(LIST_CONNECTIONS)),
-        Session(server),
+        Session(server, COUNT_PATIENCE),
     )
 
 

@@ -12,8 +12,10 @@ class Transaction(CountedTransaction):
 
     Attributes:
         connection: in a transaction.
+        xid: the number of the transaction, the first part of every position that it gives.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, xid: int) -> None:
         super().__init__()
         self.connection = connection
+        self.xid = xid

@@ -16,6 +16,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.tasks import run_essential
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records, Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
@@ -32,12 +33,8 @@ from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.sqlite.writer import Writer, touch
 
 
-class SqliteStore:
-    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`.
-
-    The methods are those of the parts themselves, not wrappers: ``settle_nowait`` and ``read_lane`` are on
-    the path of every delivery.
-    """
+class SqliteStore(ComposedStore[Transaction]):
+    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`."""
 
     def __init__(
         self,
@@ -52,64 +49,10 @@ class SqliteStore:
         background: Reader,
         path: Path,
     ) -> None:
-        self._commits = commits
+        super().__init__(commits, outbox, changes, history, records, audit, backups)
         self._background = background
         self._path = path
-        self.check_open = commits.check_open
         self.scrub = checkpoints.empty
-        self.statistics = commits.statistics
-
-        self.append = outbox.append
-        self.read_lane = outbox.read_lane
-        self.settle_nowait = outbox.settle_nowait
-        self.wait_settle_capacity = outbox.wait_settle_capacity
-        self.flush = outbox.flush
-        self.pending_lanes = outbox.pending_lanes
-        self.pending_counts = outbox.pending_counts
-        self.count_pending = outbox.count_pending
-        self.subscribe = outbox.subscribe
-
-        self.park_cursor = changes.park_cursor
-        self.park_step = changes.park_step
-        self.drop_oldest = changes.drop_oldest
-        self.cancel_cursor = changes.cancel_cursor
-        self.cancel_step = changes.cancel_step
-        self.count_cancellable = changes.count_cancellable
-        self.find_concerned = changes.find_concerned
-        self.erase = changes.erase
-        self.resend = changes.resend
-        self.replay_step = changes.replay_step
-        self.repartition_step = changes.repartition_step
-
-        self.list_deliveries = history.list_deliveries
-        self.find_delivery = history.find_delivery
-        self.list_events = history.list_events
-        self.tally = history.tally
-        self.newest = history.newest
-        self.enforce_retention = history.enforce_retention
-
-        self.load_instances = records.load_instances
-        self.put_instance = records.put_instance
-        self.remove_instance = records.remove_instance
-        self.load_state = records.load_state
-        self.load_registrations = records.load_registrations
-        self.put_registration = records.put_registration
-        self.remove_registration = records.remove_registration
-        self.load_jobs = records.load_jobs
-        self.put_job = records.put_job
-        self.remove_jobs = records.remove_jobs
-        self.load_sessions = records.load_sessions
-        self.put_session = records.put_session
-        self.remove_sessions = records.remove_sessions
-        self.get_value = records.get_value
-        self.put_value = records.put_value
-        self.make_due = records.make_due
-
-        self.record_audit = audit.record_audit
-        self.list_audit = audit.list_audit
-        self.prune_audit = audit.prune_audit
-
-        self.back_up = backups.back_up
 
     async def check(self) -> None:
         await self._commits.call(touch)

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from hookgw.store import Store
-from tests.store.conformance.engines import ENGINES, Engine
+from tests.store.conformance.engines import ENGINES, Engine, make_engine
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    made: Engine = ENGINES[request.param](tmp_path, monkeypatch)
-    return made
+def engine(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Engine]:
+    with make_engine(request.param, tmp_path, monkeypatch, request) as made:
+        yield made
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from contextlib import (
     contextmanager,
 )
 from pathlib import Path
-from typing import Protocol
+from types import ModuleType
+from typing import Any, Protocol
 
 import pytest
 
@@ -18,9 +19,12 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.store import Store, StoreObserver, audit_entries, new_lanes, open_store, searches
 from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.postgresql import outbox
+from hookgw.store.postgresql.database import Server
+from hookgw.store.postgresql.store import open_store as open_postgresql_store
 from hookgw.store.sqlite import erase, history, pending_changes
 from hookgw.store.sqlite.outbox import PAGE_BYTES
-from hookgw.store.sqlite.transaction import Transaction
+from tests.support.postgres import PostgresServer
 
 
 class Engine(Protocol):
@@ -50,10 +54,41 @@ class Engine(Protocol):
         """Count so many deliveries at a time, and so many at most in all."""
 
 
-class SqliteEngine:
+class _Sizes:
+    """The sizes of steps and searches, which have the same names in all engines."""
+
+    _changes: ModuleType
+    _history: ModuleType
+    _erase: ModuleType
+    _monkeypatch: pytest.MonkeyPatch
+
+    def set_step(self, size: int, *, payload: int | None = None) -> None:
+        self._monkeypatch.setattr(self._changes, "STEP", size)
+        self._monkeypatch.setattr(self._changes, "REPLAY_STEP", size)
+        self._monkeypatch.setattr(self._history, "PRUNE_STEP", size)
+        self._monkeypatch.setattr(self._history, "FORGET_STEP", size)
+        self._monkeypatch.setattr(audit_entries, "STEP", size)
+        if payload is not None:
+            self._monkeypatch.setattr(new_lanes, "MOST_READ", payload)
+
+    def shorten_searches(self, rows: int) -> None:
+        self._monkeypatch.setattr(searches, "FIRST_ROWS", rows)
+        self._monkeypatch.setattr(self._changes, "SEARCH_ROWS", rows)
+        self._monkeypatch.setattr(self._erase, "ROWS", rows)
+        self._monkeypatch.setattr(searches, "LIST_SECONDS", 0)
+        self._monkeypatch.setattr(audit_entries, "ROWS", rows)
+        self._monkeypatch.setattr(audit_entries, "LIST_SECONDS", 0)
+
+    def set_tally_part(self, rows: int, *, most: int = 20_000) -> None:
+        self._monkeypatch.setattr(searches, "TALLY_ROWS", rows)
+        self._monkeypatch.setattr(searches, "TALLY_MOST", most)
+
+
+class SqliteEngine(_Sizes):
     """A data file in a folder of the test."""
 
     page_bytes = PAGE_BYTES
+    _changes, _history, _erase = pending_changes, history, erase
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._path = folder / "data" / "hookgw.db"
@@ -87,31 +122,61 @@ class SqliteEngine:
         async with _commits(store)._in_use:
             yield
 
-    def set_step(self, size: int, *, payload: int | None = None) -> None:
-        self._monkeypatch.setattr(pending_changes, "STEP", size)
-        self._monkeypatch.setattr(pending_changes, "REPLAY_STEP", size)
-        self._monkeypatch.setattr(history, "PRUNE_STEP", size)
-        self._monkeypatch.setattr(history, "FORGET_STEP", size)
-        self._monkeypatch.setattr(audit_entries, "STEP", size)
-        if payload is not None:
-            self._monkeypatch.setattr(new_lanes, "MOST_READ", payload)
 
-    def shorten_searches(self, rows: int) -> None:
-        self._monkeypatch.setattr(searches, "FIRST_ROWS", rows)
-        self._monkeypatch.setattr(pending_changes, "SEARCH_ROWS", rows)
-        self._monkeypatch.setattr(erase, "ROWS", rows)
-        self._monkeypatch.setattr(searches, "LIST_SECONDS", 0)
-        self._monkeypatch.setattr(audit_entries, "ROWS", rows)
-        self._monkeypatch.setattr(audit_entries, "LIST_SECONDS", 0)
+class PostgresqlEngine(_Sizes):
+    """A schema of its own in a database that all tests share."""
 
-    def set_tally_part(self, rows: int, *, most: int = 20_000) -> None:
-        self._monkeypatch.setattr(searches, "TALLY_ROWS", rows)
-        self._monkeypatch.setattr(searches, "TALLY_MOST", most)
+    page_bytes = outbox.PAGE_BYTES
+
+    def __init__(self, url: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._server = Server(url, schema)
+        self._monkeypatch = monkeypatch
+        self.place = self._server.place
+
+    @asynccontextmanager
+    async def open(
+        self,
+        observer: StoreObserver | None = None,
+        *,
+        keep_history: bool = True,
+        keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
+    ) -> AsyncIterator[Store]:
+        async with open_postgresql_store(
+            self._server, clock=Clock(), observer=observer, keep_history=keep_history, keys=keys
+        ) as store:
+            yield store
+
+    @contextmanager
+    def refuse(self, store: Store) -> Iterator[None]:
+        session = _commits(store)._writer._session  # type: ignore[attr-defined]
+        session.call(lambda connection: connection.execute("SET default_transaction_read_only = on"))
+        try:
+            yield
+        finally:
+            session.call(lambda connection: connection.execute("SET default_transaction_read_only = off"))
+
+    @asynccontextmanager
+    async def hold(self, store: Store) -> AsyncIterator[None]:
+        async with _commits(store)._in_use:
+            yield
 
 
-def _commits(store: Store) -> GroupCommit[Transaction]:
-    commits: GroupCommit[Transaction] = store._commits  # type: ignore[attr-defined]
+def _commits(store: Store) -> GroupCommit[Any]:
+    commits: GroupCommit[Any] = store._commits  # type: ignore[attr-defined]
     return commits
 
 
-ENGINES = {"sqlite": SqliteEngine}
+ENGINES = ("sqlite",)
+
+
+@contextmanager
+def make_engine(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Engine]:
+    """Give an engine with nothing in it."""
+    if name == "sqlite":
+        yield SqliteEngine(folder, monkeypatch)
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    with postgres.new_schema() as schema:
+        yield PostgresqlEngine(postgres.url(), schema, monkeypatch)

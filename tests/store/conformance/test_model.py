@@ -16,7 +16,7 @@ from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Ordering
 from hookgw.store import Append, ReplayQuery, Store
-from tests.store.conformance.engines import ENGINES, Engine
+from tests.store.conformance.engines import ENGINES, Engine, make_engine
 from tests.store.support import AT, attempt, event, park, pending
 
 REGISTRATIONS = st.sampled_from(["reg_1", "reg_2"])
@@ -272,12 +272,15 @@ async def run(engine: Engine, steps: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("engine_name", ENGINES)
-def test_a_store_is_what_a_dictionary_would_be(engine_name: str) -> None:
+def test_a_store_is_what_a_dictionary_would_be(engine_name: str, request: pytest.FixtureRequest) -> None:
     @settings(max_examples=50, deadline=None)
     @given(st.lists(STEPS, min_size=5, max_size=20))
     def check(steps: list[Any]) -> None:
-        with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
-            engine: Engine = ENGINES[engine_name](Path(folder), monkeypatch)
+        with (
+            TemporaryDirectory() as folder,
+            pytest.MonkeyPatch.context() as monkeypatch,
+            make_engine(engine_name, Path(folder), monkeypatch, request) as engine,
+        ):
             engine.set_step(4)
             trio.run(run, engine, list(steps))
 

@@ -7,15 +7,7 @@ import pytest
 
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.schema import migrate
-from tests.support.postgres import PostgresServer, find_binaries, run_postgres
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    if find_binaries() is None:
-        pytest.skip("There is no PostgreSQL.")
-    with run_postgres() as server:
-        yield server
+from tests.support.postgres import PostgresServer
 
 
 @pytest.fixture

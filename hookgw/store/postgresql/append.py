@@ -1,0 +1,108 @@
+"""Appending: events and their first deliveries go into the outbox. The caller owns the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import Connection
+
+from hookgw.store.commits.jobs import NewEvent
+from hookgw.store.records import micros
+
+# One statement tells what the next one needs, because each costs a way to the server and back.
+_PREPARE = """SELECT
+    (SELECT array_agg(nextval('event_numbers')) FROM generate_series(1, %s)),
+    (SELECT array_agg(nextval('delivery_numbers')) FROM generate_series(1, %s)),
+    (SELECT json_object_agg(name, number) FROM instance_numbers WHERE name = ANY(%s))"""
+_ADD_INSTANCES = """INSERT INTO instance_numbers (name) SELECT * FROM unnest(%s::text[])
+    ON CONFLICT (name) DO NOTHING"""
+_INSTANCES = "SELECT name, number FROM instance_numbers WHERE name = ANY(%s)"
+# The unique index finds duplicates in the same statement, so no read is needed before the write. If another
+# node is about to store the same event, this waits for its commit.
+_APPEND = """WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bigint[], %b::bigint[],
+        %b::bytea[], %b::text[], %b::text[], %b::integer[])
+    AS event (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
+),
+added AS (
+    INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
+    SELECT * FROM given ON CONFLICT (id, instance) DO NOTHING RETURNING seq
+),
+sent AS (
+    INSERT INTO deliveries (seq, event, instance, kind, registration, lane, state, accepted_at, size, xid,
+        position, queued_at, attempts, failures, next_at)
+    SELECT target.seq, target.event, given.instance, given.kind, target.registration, target.lane, 'pending',
+        given.accepted_at, octet_length(given.data), %b, target.seq, given.accepted_at, 0, 0, 0
+    FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[])
+        AS target (seq, event, registration, lane)
+    JOIN added ON added.seq = target.event
+    JOIN given ON given.seq = target.event
+)
+SELECT coalesce(array_agg(seq), '{}') FROM added"""
+
+
+def append(connection: Connection, xid: int, news: Sequence[NewEvent]) -> set[int]:
+    """Add events and their deliveries, except duplicates: events with a known instance and id.
+
+    Events and deliveries get their numbers here, in the order given, and the deliveries their positions.
+
+    Args:
+        connection: in a transaction.
+        xid: the number of that transaction.
+        news: in the order of delivery.
+
+    Returns:
+        The sequence numbers of the events that were added.
+    """
+    if not news:
+        return set()
+    names = sorted({new.event.instance for new in news})
+    count = sum(len(new.deliveries) for new in news)
+    row = connection.execute(_PREPARE, (len(news), count, names)).fetchone()
+    assert row is not None  # noqa: S101
+    event_numbers, delivery_numbers, instances = row[0], iter(row[1] or ()), row[2] or {}
+    if len(instances) < len(names):
+        unknown = [name for name in names if name not in instances]
+        connection.execute(_ADD_INSTANCES, (unknown,))
+        # Another statement: it sees those that another node has added meanwhile.
+        instances.update(connection.execute(_INSTANCES, (unknown,)).fetchall())
+    targets: list[tuple[int, int, str, str]] = []
+    for new, number in zip(news, event_numbers, strict=True):
+        new.seq = number
+        for delivery in new.deliveries:
+            delivery.seq = next(delivery_numbers)
+            delivery.position = position(xid, delivery.seq)
+            targets.append((delivery.seq, number, delivery.registration, delivery.lane))
+    # In one order on all nodes: two that store the same events in different orders would wait for each other.
+    # Of events with one id, the first one comes first.
+    events = [
+        (
+            new.seq,
+            instances[new.event.instance],
+            new.event.id,
+            new.event.kind,
+            micros(new.event.time),
+            micros(new.accepted_at),
+            # Without a delivery nobody reads the payload: the row only detects duplicates.
+            new.event.data_json if new.deliveries else b"",
+            new.event.sender,
+            new.event.server_url,
+            len(new.deliveries),
+        )
+        for new in sorted(news, key=lambda new: (new.event.id, new.event.instance))
+    ]
+    columns = [list(column) for column in zip(*events, strict=True)]
+    target_columns = [list(column) for column in zip(*targets, strict=True)] or [[], [], [], []]
+    row = connection.execute(_APPEND, (*columns, xid, *target_columns)).fetchone()
+    assert row is not None  # noqa: S101
+    return set(row[0])
+
+
+def position(xid: int, number: int) -> int:
+    """Return a place in a lane: by the transaction first, then by the number."""
+    return xid << 64 | number
+
+
+def parts_of(place: int) -> tuple[int, int]:
+    """Return the transaction and the number of a place in a lane, as the server takes them."""
+    return min(place >> 64, 2**63 - 1), place & (2**63 - 1)

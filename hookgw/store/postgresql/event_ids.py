@@ -1,0 +1,95 @@
+"""Event ids that outlast their history, so that an event that comes again is noticed as a duplicate.
+
+The row of an event stays when its deliveries go: without a payload, and with the bytes that it takes,
+negative, in the column ``heard``. So one unique index still finds all duplicates, and an append costs nothing
+more. The index ``remembered`` has these rows by age.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import NamedTuple
+
+from psycopg import Connection
+
+from hookgw.store.persons import Person
+from hookgw.store.postgresql.lookups import LAST, one_row
+from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.records import micros
+
+# The row, and its entries in three indexes, two of which have the id or what is as large.
+_BYTES = "190 + 2 * octet_length(id)"
+# The form of the ids that hookgw makes (models/events.py). A producer does not know them, so it cannot send
+# them again.
+_IS_GENERATED = "id ~ '^msg_[0-9a-f]{32}$'"
+# Before the statements that look whether a delivery is left: two nodes that remove the last two deliveries of
+# an event would both find the other one, and nobody would remove the payload.
+_LOCK = "SELECT FROM events WHERE seq = ANY(%s) ORDER BY seq FOR UPDATE"
+_WITHOUT_DELIVERIES = """seq = ANY(%(events)s)
+    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.event = events.seq)"""
+_REMOVE_GENERATED = f"DELETE FROM events WHERE {_WITHOUT_DELIVERIES} AND {_IS_GENERATED}"  # noqa: S608
+_KEEP_IDS = f"""UPDATE events SET data = '', sender = NULL, server_url = NULL, heard = -({_BYTES})
+    WHERE {_WITHOUT_DELIVERIES}"""  # noqa: S608
+# From where the former step ended: see history.py.
+_OLDEST = """SELECT seq, accepted_at, -heard FROM events
+    WHERE heard < 0 AND accepted_at >= %s AND accepted_at < %s
+    ORDER BY accepted_at LIMIT %s FOR UPDATE SKIP LOCKED"""
+_FORGET = "DELETE FROM events WHERE seq = ANY(%s)"
+_FORGET_WITH = "DELETE FROM events WHERE seq = ANY(%s) AND heard < 0 AND strpos(lower(id), %s) > 0"
+_REMEMBERED = "SELECT coalesce(-sum(heard), 0)::bigint FROM events WHERE heard < 0"
+
+
+class Forgotten(NamedTuple):
+    """The bytes that a step freed, and when the last of its events was accepted."""
+
+    size: int
+    last: int
+
+
+def keep_ids(connection: Connection, events: Collection[int]) -> None:
+    """Reduce events that have no delivery any more to their ids.
+
+    Args:
+        connection: in a transaction.
+        events: the numbers of events.
+    """
+    numbers = list(events)
+    connection.execute(_LOCK, (numbers,))
+    connection.execute(_REMOVE_GENERATED, {"events": numbers})
+    connection.execute(_KEEP_IDS, {"events": numbers})
+
+
+def forget_ids(transaction: Transaction, before: float, after: int, limit: int) -> Forgotten:
+    """Remove the oldest ids without a history.
+
+    Args:
+        transaction: the open one.
+        before: only ids of events that were accepted before this time; infinity for all.
+        after: where the former step ended; 0 at first.
+        limit: at most so many.
+    """
+    end = LAST if math.isinf(before) else micros(before)
+    rows = transaction.connection.execute(_OLDEST, (after, end, limit)).fetchall()
+    if not rows:
+        return Forgotten(0, after)
+    transaction.connection.execute(_FORGET, ([seq for seq, _, _ in rows],))
+    transaction.count_rows(len(rows))
+    return Forgotten(sum(size for _, _, size in rows), rows[-1][1])
+
+
+def forget_ids_with(connection: Connection, events: Collection[int], person: Person) -> None:
+    """Remove those ids of events, of which only the id is left, that name a person.
+
+    Args:
+        connection: in a transaction.
+        events: their numbers.
+        person: who must not be named.
+    """
+    if person.words:
+        connection.execute(_FORGET_WITH, (list(events), person.words))
+
+
+def remembered_bytes(connection: Connection) -> int:
+    """Return the bytes that all ids without a history take."""
+    return int(one_row(connection, _REMEMBERED)[0])

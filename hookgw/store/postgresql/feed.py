@@ -1,0 +1,158 @@
+"""The feed: what became pending, in order, each delivery once, whichever node made it so.
+
+Transactions end in any order, and a row of an earlier one may become visible later. So the feed reports only
+what lies below the oldest open transaction (:data:`~hookgw.store.postgresql.schema.SETTLED`), and its mark
+moves up to there. Nothing can appear below the mark any more.
+
+A node reads the feed right after each of its own commits, in the same thread. Its own deliveries are
+reported from memory; of those of others, the feed reads the payloads. It also reads every second, and when
+another node says that it has appended (NOTIFY, which is a hint only: it may be lost).
+
+A transaction that is open for long anywhere in the database server, in any database, holds the feed up: what
+is appended meanwhile is stored, and delivered when that transaction ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from psycopg import Connection
+
+from hookgw.models.deliveries import Delivery
+from hookgw.models.events import Event
+from hookgw.store.postgresql.append import position
+from hookgw.store.postgresql.schema import SETTLED
+from hookgw.store.records import seconds
+
+# The most deliveries of others in one turn, and the most bytes of their payloads: commits wait meanwhile.
+# What is beyond the bytes, lanes read for themselves.
+MOST_ROWS = 1_000
+MOST_BYTES = 2**22
+
+_START = f"SELECT {SETTLED}"
+_NEXT = f"""SELECT now.settled, found.* FROM (SELECT {SETTLED} AS settled) now LEFT JOIN LATERAL (
+    SELECT xid, position, seq, lane, size FROM deliveries
+    WHERE state = 'pending' AND (xid, position) > (%b::bigint, %b::bigint) AND xid < now.settled
+        AND xid <> ALL(%b::bigint[])
+    ORDER BY xid, position LIMIT %b::bigint
+) found ON true ORDER BY found.xid, found.position"""  # noqa: S608 - a constant
+_READ = """SELECT d.seq, d.xid, d.position, d.registration, d.lane, d.accepted_at, d.queued_at, d.attempts,
+        d.failures, d.next_at, e.id, e.kind, i.name, e.time, e.data, e.sender, e.server_url
+    FROM deliveries d JOIN events e ON e.seq = d.event JOIN instance_numbers i ON i.number = d.instance
+    WHERE d.seq = ANY(%b::bigint[]) AND d.state = 'pending' ORDER BY d.xid, d.position"""
+_LAST = 2**63 - 1
+
+
+class News(NamedTuple):
+    """What the listener is to hear of.
+
+    Attributes:
+        appended: in the order of their positions.
+        requeued: how many deliveries lie at the end of lanes, by lane key, that are not among these.
+    """
+
+    appended: list[Delivery]
+    requeued: Mapping[str, int]
+
+
+class _Own(NamedTuple):
+    """A transaction of this node that is not reported yet."""
+
+    xid: int
+    appended: Sequence[Delivery]
+    requeued: Mapping[str, int]
+
+
+class Feed:
+    """Finds what became pending. For the writing thread only.
+
+    Attributes:
+        is_wanted: whether deliveries of other nodes to a lane are reported here, by its key. Called in the
+            writing thread.
+        channel: where to tell other nodes of what was appended; ``None`` while there are no others.
+    """
+
+    def __init__(self) -> None:
+        self.is_wanted: Callable[[str], bool] = lambda _: True
+        self.channel: str | None = None
+        self._own: list[_Own] = []
+        self._mark: tuple[int, int] | None = None
+        self._is_cut = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to report: after a long page, or once an older transaction ends."""
+        return self._is_cut or bool(self._own)
+
+    def start(self, connection: Connection) -> None:
+        """Report what becomes pending from now on."""
+        row = connection.execute(_START).fetchone()
+        assert row is not None  # noqa: S101
+        self._mark = (row[0] - 1, _LAST)
+
+    def committed(self, xid: int, appended: Sequence[Delivery], requeued: Mapping[str, int]) -> None:
+        """Take what this node's own transaction has made pending, once it is on disk."""
+        if appended or requeued:
+            self._own.append(_Own(xid, appended, requeued))
+
+    def read(self, connection: Connection) -> News:
+        """Return what is new, by one statement, and one more if others have appended.
+
+        Args:
+            connection: in autocommit mode.
+        """
+        assert self._mark is not None  # noqa: S101
+        own = [part.xid for part in self._own]
+        rows = connection.execute(_NEXT, (*self._mark, own, MOST_ROWS)).fetchall()
+        settled: int = rows[0][0]
+        found = [row[1:] for row in rows if row[1] is not None]
+        self._is_cut = len(found) == MOST_ROWS
+        mark = (found[-1][0], found[-1][1]) if self._is_cut else (settled - 1, _LAST)
+        requeued: Counter[str] = Counter()
+        wanted, size = [], 0
+        for _, number, seq, lane, bytes_of in found:
+            if self.is_wanted(lane):
+                size += bytes_of
+                # A delivery that is sent again has another number than at first. Lanes read these themselves.
+                if number != seq or size > MOST_BYTES:
+                    requeued[lane] += 1
+                else:
+                    wanted.append(seq)
+        appended = [_delivery(row) for row in connection.execute(_READ, (wanted,))] if wanted else []
+        # Only now: if a statement above failed, the next turn reports all of it.
+        self._mark = mark
+        is_merged = bool(appended)
+        while self._own and (self._own[0].xid, 0) <= mark:
+            part = self._own.pop(0)
+            appended += part.appended
+            requeued.update(part.requeued)
+        if is_merged:
+            appended.sort(key=lambda delivery: delivery.position)
+        return News(appended, requeued)
+
+
+def _delivery(row: tuple[Any, ...]) -> Delivery:
+    seq, xid, number, registration, lane, accepted_at, queued_at, attempts, failures, next_at, *event = row
+    name, kind, instance, time, data, sender, server_url = event
+    return Delivery(
+        seq=seq,
+        event=Event(
+            id=name,
+            kind=kind,
+            instance=instance,
+            data_json=data,
+            time=seconds(time),
+            sender=sender,
+            server_url=server_url,
+        ),
+        registration=registration,
+        lane=lane,
+        accepted_at=seconds(accepted_at),
+        position=position(xid, number),
+        queued_at=seconds(queued_at),
+        attempts=attempts,
+        failures=failures,
+        next_at=seconds(next_at),
+    )

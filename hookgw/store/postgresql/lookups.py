@@ -1,0 +1,35 @@
+"""Small things that statements need: the numbers of instances, and texts that the server accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from psycopg import Connection
+
+LAST = 2**63 - 1
+"""Behind every number."""
+
+_INSTANCE = "SELECT number FROM instance_numbers WHERE name = %s"
+
+
+def instance_number(connection: Connection, name: str) -> int | None:
+    """Return the number of an instance; ``None`` if it has no event."""
+    row = connection.execute(_INSTANCE, (sought(name),)).fetchone()
+    return None if row is None else row[0]
+
+
+def sought(text: str) -> str:
+    """Return a text of a caller as stored texts have it: a search for it must not be an error."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def one_row(
+    connection: Connection, statement: str, given: Mapping[str, Any] | Sequence[Any] = ()
+) -> tuple[Any, ...]:
+    """Run a statement that always gives one row, and return it."""
+    row = connection.execute(statement, given).fetchone()
+    assert row is not None  # noqa: S101
+    return row

@@ -1,0 +1,231 @@
+"""The outbox: the pending deliveries, appended and read in order, and their counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from psycopg import Connection
+
+from hookgw.models.clock import Clock
+from hookgw.models.deliveries import Delivery, Page, Position
+from hookgw.models.events import Event
+from hookgw.models.lanes import registration_of
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.jobs import AppendJob, NewEvent
+from hookgw.store.postgresql.append import parts_of, position
+from hookgw.store.postgresql.database import Reader
+from hookgw.store.postgresql.schema import SETTLED
+from hookgw.store.postgresql.shelves import PostgresqlRecords
+from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.records import Append, ConnectorState, LaneBacklog, PendingChange, seconds
+
+# A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
+# must not fill the memory.
+PAGE_BYTES = 4 * 2**20
+
+# Nothing can appear before what is read here; see schema.py. The page is cut to size before a payload is
+# read. It looks at one delivery more than wanted, to know whether the lane has more.
+_PAGE = f"""WITH ahead AS MATERIALIZED (
+    SELECT first.seq, row_number() OVER places AS place, count(*) OVER () AS found,
+        (sum(first.size + coalesce(octet_length(b.body), 0)) OVER places)::bigint AS bytes
+    FROM (
+        SELECT seq, xid, position, size FROM deliveries
+        WHERE state = 'pending' AND registration = %(registration)s AND lane = %(lane)s
+            AND (xid, position) > (%(xid)s::bigint, %(position)s::bigint) AND xid < {SETTLED}
+        ORDER BY xid, position LIMIT %(limit)s + 1
+    ) first
+    LEFT JOIN bodies b ON b.seq = first.seq
+    WINDOW places AS (ORDER BY first.xid, first.position ROWS UNBOUNDED PRECEDING)
+)
+SELECT ahead.found, ahead.bytes, d.seq, d.xid, d.position, d.accepted_at, d.queued_at, d.attempts,
+    d.failures, d.next_at, b.body, e.id, d.kind, i.name, e.time, e.data, e.sender, e.server_url
+FROM ahead
+JOIN deliveries d ON d.seq = ahead.seq
+JOIN events e ON e.seq = d.event
+JOIN instance_numbers i ON i.number = d.instance
+LEFT JOIN bodies b ON b.seq = d.seq
+WHERE ahead.place <= %(limit)s AND (ahead.bytes <= coalesce(%(size)s::bigint, {PAGE_BYTES})
+    OR ahead.place = 1 AND %(size)s::bigint IS NULL)
+ORDER BY ahead.place"""  # noqa: S608 - numbers of ours
+# Of a lane whose first delivery does not fit.
+_FIRST_SIZE = f"""SELECT d.size + coalesce(octet_length(b.body), 0)
+    FROM deliveries d LEFT JOIN bodies b ON b.seq = d.seq
+    WHERE d.state = 'pending' AND d.registration = %(registration)s AND d.lane = %(lane)s
+        AND (d.xid, d.position) > (%(xid)s::bigint, %(position)s::bigint) AND d.xid < {SETTLED}
+    ORDER BY d.xid, d.position LIMIT 1"""  # noqa: S608 - constants
+# What the feed has not reported yet is not counted: lanes hear of it.
+_IS_PENDING = f"state = 'pending' AND xid < {SETTLED}"
+_BACKLOGS = f"""SELECT lane, count(*), (array_agg(queued_at ORDER BY xid, position))[1]
+    FROM deliveries WHERE {_IS_PENDING}"""  # noqa: S608 - constants
+_COUNTS = """SELECT d.registration, i.name, d.count, d.bytes FROM (
+        SELECT registration, instance, count(*) AS count, sum(size)::bigint AS bytes FROM deliveries
+        WHERE state = 'pending' GROUP BY registration, instance
+    ) d JOIN instance_numbers i ON i.number = d.instance"""
+_COUNT = "SELECT count(*) FROM deliveries WHERE state = 'pending'"
+_COUNT_LANE = f"""SELECT count(*) FROM deliveries
+    WHERE {_IS_PENDING} AND registration = %s AND lane = %s"""  # noqa: S608 - constants
+
+
+class PostgresqlOutbox:
+    """The pending deliveries; see :class:`hookgw.store.protocol.Outbox`.
+
+    Args:
+        commits: writes.
+        lanes: reads pages of lanes, and nothing else, so that no long walk through an index holds lanes up.
+        background: reads the counts.
+        clock: gives the times at which events are accepted.
+        records: write the states of connectors.
+    """
+
+    def __init__(
+        self,
+        commits: GroupCommit[Transaction],
+        lanes: Reader,
+        background: Reader,
+        clock: Clock,
+        records: PostgresqlRecords,
+    ) -> None:
+        self._records = records
+        self._commits = commits
+        self._lanes = lanes
+        self._background = background
+        self._clock = clock
+        # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.
+        self.settle_nowait = commits.settle_nowait
+        self.wait_settle_capacity = commits.wait_settle_capacity
+        self.flush = commits.flush
+        self.subscribe = commits.subscribe
+
+    async def append(self, appends: Sequence[Append], *, state: ConnectorState | None = None) -> list[bool]:
+        now = self._clock.steady()
+        # The commit gives the numbers and positions: all nodes take them from the same sequences.
+        news = [
+            NewEvent(
+                0,
+                append.event,
+                now,
+                [
+                    Delivery(
+                        seq=0,
+                        event=append.event,
+                        registration=registration,
+                        lane=lane,
+                        accepted_at=now,
+                        position=0,
+                        queued_at=now,
+                    )
+                    for registration, lane in append.targets
+                ],
+            )
+            for append in appends
+        ]
+        also = None if state is None else partial(self._records.write_state, state=state)
+        job: AppendJob[Transaction] = AppendJob(news, also)
+        self._commits.append_nowait(job)
+        await job.wait()
+        return [new.seq in job.added for new in news]
+
+    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
+        return await self._lanes.run(partial(read_lane, lane=lane, after=after, limit=limit, size=size))
+
+    async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
+        return await self._background.run(partial(pending_lanes, registration=registration))
+
+    async def pending_counts(self) -> PendingChange:
+        return await self._background.run(pending_counts)
+
+    async def count_pending(self, lane: str) -> int:
+        return await self._background.run(partial(count_pending, lane=lane))
+
+
+def read_lane(connection: Connection, lane: str, after: int, limit: int, size: int | None = None) -> Page:
+    """Return the first pending deliveries of a lane behind a position, in order."""
+    registration = registration_of(lane)
+    xid, number = parts_of(after)
+    given: dict[str, Any] = {
+        "registration": registration,
+        "lane": lane,
+        "xid": xid,
+        "position": number,
+        "limit": limit,
+        "size": size,
+    }
+    rows = connection.cursor(binary=True).execute(_PAGE.encode(), given).fetchall()
+    if not rows:
+        found = None if size is None else connection.execute(_FIRST_SIZE.encode(), given).fetchone()
+        return Page([], found is not None, found[0] if found else 0)
+    deliveries = [
+        Delivery(
+            seq=seq,
+            event=Event(
+                id=name,
+                kind=kind,
+                instance=instance,
+                data_json=data,
+                time=seconds(time),
+                sender=sender,
+                server_url=server_url,
+            ),
+            registration=registration,
+            lane=lane,
+            accepted_at=seconds(accepted_at),
+            position=position(xid, number),
+            queued_at=seconds(queued_at),
+            attempts=attempts,
+            failures=failures,
+            next_at=seconds(next_at),
+            body=body,
+        )
+        for (
+            _,
+            _,
+            seq,
+            xid,
+            number,
+            accepted_at,
+            queued_at,
+            attempts,
+            failures,
+            next_at,
+            body,
+            name,
+            kind,
+            instance,
+            time,
+            data,
+            sender,
+            server_url,
+        ) in rows
+    ]
+    ahead, needed = rows[0][:2]
+    return Page(deliveries, ahead > len(deliveries), needed)
+
+
+def pending_lanes(connection: Connection, registration: str | None = None) -> list[LaneBacklog]:
+    """Return the lanes with pending deliveries: one walk through the index of the outbox, or a part of it."""
+    if registration is None:
+        rows = connection.execute(f"{_BACKLOGS} GROUP BY lane".encode())
+    else:
+        statement = f"{_BACKLOGS} AND registration = %s GROUP BY lane"
+        rows = connection.execute(statement.encode(), (registration,))
+    return [LaneBacklog(lane, count, seconds(queued_at)) for lane, count, queued_at in rows]
+
+
+def pending_counts(connection: Connection) -> PendingChange:
+    """Return the count and bytes of pending deliveries: one walk through the index of the outbox."""
+    return {
+        (registration, instance): (count, size)
+        for registration, instance, count, size in connection.execute(_COUNTS)
+    }
+
+
+def count_pending(connection: Connection, lane: str | None = None) -> int:
+    """Return how many deliveries are pending, in a lane or in all."""
+    if lane is None:
+        row = connection.execute(_COUNT).fetchone()
+    else:
+        row = connection.execute(_COUNT_LANE.encode(), (registration_of(lane), lane)).fetchone()
+    assert row is not None  # noqa: S101
+    return int(row[0])

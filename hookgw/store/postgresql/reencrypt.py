@@ -1,0 +1,69 @@
+"""Bring all records of the database to the present master key, at start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from psycopg import Connection
+
+from hookgw.config.master_keys import MasterKeys
+from hookgw.store import reencrypt as keys_of_records
+from hookgw.store.encryption import PREFIX, RecordCipher
+from hookgw.store.reencrypt import CHECK_KEY, Convert
+
+# How many records are in memory at once.
+PAGE = 500
+
+# Nodes that start together do it one after the other.
+_LOCK = 0x686B6B79
+
+_KEYS_FOUND = f"""SELECT DISTINCT CASE
+        WHEN substring(value FOR {len(PREFIX) + 1}) = convert_to('"{PREFIX}', 'UTF8')
+        THEN convert_from(substring(value FOR {len(PREFIX) + 17}), 'UTF8')
+    END FROM shelves"""  # noqa: S608 - constants
+_ADD_CHECK = "INSERT INTO shelves VALUES ('values', %s, %s) ON CONFLICT DO NOTHING"
+_NEXT_PAGE = """SELECT shelf, key, value FROM shelves WHERE (shelf, key) > (%s, %s)
+    ORDER BY shelf, key LIMIT %s"""
+
+
+def reencrypt(connection: Connection, schema: str, keys: MasterKeys, place: str) -> RecordCipher | None:
+    """Encrypt all records with the present key, in one transaction, unless they are already.
+
+    The former versions of the rows stay in the server's files until it has cleaned them up (VACUUM), and in
+    its log for as long as it keeps that.
+
+    Args:
+        connection: in autocommit mode.
+        schema: of the tables.
+        keys: from the settings.
+        place: names the database in messages.
+
+    Returns:
+        The cipher for all further records; ``None`` if they are in the clear.
+
+    Raises:
+        StartError: a key is missing or wrong, or somebody else changed a record.
+        psycopg.Error: the server refused; nothing was changed.
+    """
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
+        found = [row[0] for row in connection.execute(_KEYS_FOUND.encode())]
+        rewrite = partial(_rewrite, connection)
+        return keys_of_records.reencrypt(found, keys, rewrite, kind="database", database=place)
+
+
+def _rewrite(connection: Connection, convert: Convert) -> None:
+    connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
+    for shelf, key, value in _records(connection):
+        connection.execute(
+            "UPDATE shelves SET value = %s WHERE shelf = %s AND key = %s",
+            (convert(shelf, key, value), shelf, key),
+        )
+
+
+def _records(connection: Connection) -> Iterator[tuple[str, bytes, bytes]]:
+    after: tuple[str, bytes] = ("", b"")
+    while rows := connection.execute(_NEXT_PAGE, (*after, PAGE)).fetchall():
+        yield from rows
+        after = rows[-1][:2]

@@ -1,0 +1,41 @@
+"""Deliveries that are removed with all that belongs to them. The caller owns the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from psycopg import Connection
+
+from hookgw.store.postgresql.event_ids import keep_ids
+from hookgw.store.postgresql.lookups import one_row
+
+_REMOVE = """
+    WITH gone_attempts AS (
+        DELETE FROM attempts WHERE delivery = ANY(%(seqs)s)
+        RETURNING octet_length(answer) + coalesce(octet_length(error), 0) + 150 AS size
+    ),
+    gone_bodies AS (DELETE FROM bodies WHERE seq = ANY(%(seqs)s) RETURNING octet_length(body) + 60 AS size),
+    gone AS (DELETE FROM deliveries WHERE seq = ANY(%(seqs)s) RETURNING size)
+    SELECT (SELECT count(*) FROM gone), coalesce((SELECT sum(size) FROM gone), 0)::bigint
+        + coalesce((SELECT sum(size) FROM gone_attempts), 0)::bigint
+        + coalesce((SELECT sum(size) FROM gone_bodies), 0)::bigint"""
+
+
+class Removed(NamedTuple):
+    """How many deliveries were removed, and the bytes of their payloads, attempts and bodies."""
+
+    deliveries: int
+    size: int
+
+
+def remove(connection: Connection, seqs: Collection[int], events: Collection[int]) -> Removed:
+    """Remove deliveries, and of those of their events that no other delivery needs, all but the ids.
+
+    Args:
+        connection: in a transaction that has locked the deliveries.
+        seqs, events: the numbers of the deliveries and of their events.
+    """
+    count, size = one_row(connection, _REMOVE, {"seqs": list(seqs)})
+    keep_ids(connection, events)
+    return Removed(count, size)

@@ -1,0 +1,124 @@
+"""Settling: the outcomes of deliveries go into the outbox. The caller owns the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import Connection
+
+from hookgw.models.deliveries import DeliveryState, Settlement
+from hookgw.store.postgresql.removal import remove
+from hookgw.store.records import PendingChange, micros, storable
+
+# Locked in one order: two commits that settle the same deliveries would otherwise wait for each other.
+_STILL_PENDING = """SELECT d.seq, d.event, d.registration, i.name, d.size
+    FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
+    WHERE d.seq = ANY(%b::bigint[]) AND d.state = 'pending' ORDER BY d.seq FOR UPDATE OF d"""
+# Without an attempt (parked, expired) the count of attempts stays.
+_SETTLE = """UPDATE deliveries SET state = given.state,
+    attempts = coalesce(given.attempts, deliveries.attempts), failures = given.failures,
+    next_at = given.next_at, finished_at = given.finished_at, reason = given.reason
+    FROM unnest(%b::bigint[], %b::text[], %b::integer[], %b::integer[], %b::bigint[], %b::bigint[],
+        %b::text[])
+    AS given (seq, state, attempts, failures, next_at, finished_at, reason)
+    WHERE deliveries.seq = given.seq"""
+# An attempt that is recorded already stays as it was first written.
+_ADD_ATTEMPTS = """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
+    SELECT * FROM unnest(%b::bigint[], %b::integer[], %b::bigint[], %b::bigint[], %b::text[], %b::integer[],
+        %b::text[], %b::text[], %b::text[])
+    ON CONFLICT (delivery, number) DO NOTHING"""
+_STORE_BODIES = """INSERT INTO bodies (seq, body) SELECT * FROM unnest(%b::bigint[], %b::bytea[])
+    ON CONFLICT (seq) DO UPDATE SET body = excluded.body"""
+_MAKE_DUE = """UPDATE deliveries SET next_at = 0
+    WHERE state = 'pending' AND next_at > 0 AND registration = %s"""
+
+
+def settle(
+    connection: Connection, settlements: Sequence[Settlement], *, keep_history: bool = True
+) -> PendingChange:
+    """Write outcomes of deliveries, in order; a settlement of a delivery that is not pending is ignored.
+
+    Args:
+        connection: in a transaction.
+        settlements: the outcomes; a delivery may have several.
+        keep_history: whether to keep attempts and finished deliveries.
+
+    Returns:
+        The deliveries and bytes that are no longer pending.
+    """
+    if not settlements:
+        return {}
+    seqs = sorted({settlement.seq for settlement in settlements})
+    found = {row[0]: row[1:] for row in connection.execute(_STILL_PENDING, (seqs,))}
+    gone: dict[tuple[str, str], tuple[int, int]] = {}
+    finished: dict[int, int] = {}
+    applied = []
+    for settlement in settlements:
+        # A delivery that is finished is final: a second settlement in this commit must not change it.
+        if settlement.seq in found and settlement.seq not in finished:
+            applied.append(settlement)
+            if settlement.state is not DeliveryState.PENDING:
+                event, registration, instance, size = found[settlement.seq]
+                finished[settlement.seq] = event
+                count, total = gone.get((registration, instance), (0, 0))
+                gone[registration, instance] = (count + 1, total + size)
+    if not keep_history and finished:
+        remove(connection, list(finished), set(finished.values()))
+        # Their rows are gone, and a body or an attempt without its delivery would stay for ever.
+        applied = [settlement for settlement in applied if settlement.seq not in finished]
+    if not applied:
+        return gone
+    numbers = {s.seq: s.attempt.number for s in applied if s.attempt}
+    # The last settlement of a delivery writes its row; the attempts and the newest body of all are stored.
+    last = {settlement.seq: settlement for settlement in applied}
+    rows = [
+        (
+            s.seq,
+            s.state.value,
+            numbers.get(s.seq),
+            s.failures,
+            micros(s.next_at),
+            None if s.state is DeliveryState.PENDING else micros(s.at),
+            text(s.reason),
+        )
+        for s in sorted(last.values(), key=lambda s: s.seq)
+    ]
+    bodies = {s.seq: s.body for s in applied if s.body is not None}
+    attempts = [
+        (
+            s.seq,
+            s.attempt.number,
+            micros(s.attempt.at),
+            micros(s.attempt.duration),
+            s.attempt.outcome.value,
+            s.attempt.status,
+            text(s.attempt.error),
+            text(s.attempt.answer),
+            text(s.attempt.url),
+        )
+        for s in applied
+        if s.attempt
+    ]
+    # All on their way before the first answer is waited for.
+    with connection.pipeline():
+        connection.execute(_SETTLE, _columns(rows))
+        if bodies:
+            connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))
+        if keep_history and attempts:
+            connection.execute(_ADD_ATTEMPTS, _columns(attempts))
+    return gone
+
+
+def make_due(connection: Connection, registration: str) -> int:
+    """Make the waiting deliveries of a registration due at once; return how many there were."""
+    return connection.execute(_MAKE_DUE, (registration,)).rowcount
+
+
+def text(found: str | None) -> str | None:
+    """Return a text of a receiver or of the system, with what the server cannot store replaced."""
+    found = storable(found)
+    return found if found is None or "\0" not in found else found.replace("\0", "\ufffd")
+
+
+def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,288 @@
+"""The store in one PostgreSQL database: its parts, composed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import trio
+
+from hookgw.config.master_keys import MasterKeys
+from hookgw.models.clock import Clock
+from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.models.tasks import run_essential
+from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.composed import ComposedStore
+from hookgw.store.encryption import RecordCipher
+from hookgw.store.postgresql.database import (
+    Connections,
+    Reader,
+    Server,
+    check_server,
+    make_connections,
+    start_errors,
+    watch,
+)
+from hookgw.store.postgresql.feed import Feed
+from hookgw.store.postgresql.outbox import PostgresqlOutbox, count_pending
+from hookgw.store.postgresql.reencrypt import reencrypt
+from hookgw.store.postgresql.restored import renumber_restored
+from hookgw.store.postgresql.schema import migrate
+from hookgw.store.postgresql.shelves import PostgresqlRecords
+from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.postgresql.writer import Writer, touch
+from hookgw.store.protocol import NO_LIMIT, Audit, History, Outbox, PendingChanges, Records
+from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
+
+# How often, in seconds, the feed is read although nobody has said that there is something new.
+POLL = 1.0
+# How soon it is read again, in seconds, while an older transaction holds it up; doubled up to POLL.
+FIRST_POLL = 0.002
+# The wait, in seconds, before the connection that listens is opened again.
+LISTEN_RETRY = 1.0
+
+_USED = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'"""
+
+
+class PostgresqlStore(ComposedStore[Transaction]):
+    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`."""
+
+    def __init__(
+        self,
+        commits: GroupCommit[Transaction],
+        outbox: Outbox,
+        changes: PendingChanges,
+        history: History,
+        records: Records,
+        audit: Audit,
+        background: Reader,
+        server: Server,
+        writer: Writer,
+        feed: Feed,
+    ) -> None:
+        super().__init__(commits, outbox, changes, history, records, audit, _NoBackups(server))
+        self._background = background
+        self._feed = feed
+        self._shared = trio.Event()
+        self.server = server
+        self.writer = writer
+
+    def share(self, is_wanted: Callable[[str], bool]) -> None:
+        """Tell other nodes of what this one appends, and report what they append.
+
+        Args:
+            is_wanted: whether this node hears of deliveries to a lane, by its key. Called in the writer
+                thread.
+        """
+        self._feed.is_wanted = is_wanted
+        self._feed.channel = f"hookgw_{self.server.schema}"
+        self._shared.set()
+
+    async def check(self) -> None:
+        await self._commits.call(touch)
+
+    async def disk_space(self) -> DiskSpace:
+        # What is free on the disk of the server is not known here: it refuses writes when there is none.
+        used = await self._background.run(_used)
+        return DiskSpace(free=NO_LIMIT, reusable=0, used=used)
+
+    async def scrub(self) -> bool:
+        # What the server keeps of removed rows is its own: VACUUM and the write-ahead log.
+        return True
+
+    async def run_listener(self, wake: Callable[[], None], threads: Threads) -> None:
+        """Wake the feed whenever another node says that it has appended, until cancelled."""
+        await self._shared.wait()
+        channel = self._feed.channel
+        assert channel is not None  # noqa: S101
+        while True:
+            with suppress(psycopg.Error, OSError):
+                connection = await threads.run(partial(_listen, self.server, channel))
+                try:
+                    while True:
+                        await trio.lowlevel.wait_readable(connection.fileno())
+                        connection.pgconn.consume_input()
+                        heard = False
+                        while notify := connection.pgconn.notifies():
+                            heard = heard or notify.be_pid != self.writer.backend
+                        if heard:
+                            wake()
+                finally:
+                    connection.close()
+            # The feed is read every second meanwhile.
+            await trio.sleep(LISTEN_RETRY)
+
+
+class _Later:
+    """Stands for a part that is not written yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        def raise_later(*_: Any, **__: Any) -> Any:
+            raise NotImplementedError(name)
+
+        return raise_later
+
+
+class _NoBackups:
+    """The server makes its own backups."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def back_up(
+        self,
+        file: Path,  # noqa: ARG002
+        on_progress: Callable[[int, int], None],  # noqa: ARG002
+        *,
+        min_free: int = 0,  # noqa: ARG002
+    ) -> int:
+        raise Conflict(
+            f"The data is in the database {self._server.place}: back it up with pg_dump, or with other tools "
+            "of the server."
+        )
+
+
+@asynccontextmanager
+async def open_store(
+    server: Server,
+    *,
+    clock: Clock,
+    observer: StoreObserver | None = None,
+    keep_history: bool = True,
+    keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
+    threads: Threads = SYSTEM_THREADS,
+) -> AsyncIterator[PostgresqlStore]:
+    """Open the database, and create the tables if they are missing.
+
+    Args:
+        server: where it is.
+        clock: gives the time at which events are accepted.
+        observer: hears of commits and of a server that refuses.
+        keep_history: whether finished deliveries and attempts are kept; see
+            :func:`hookgw.store.sqlite.store.open_store`.
+        keys: encrypt the records, at once and from now on; without a key they are in the clear.
+        threads: make the calls that block.
+
+    Returns:
+        An async context manager that gives the store. It owns the tasks that write and the connections. At
+        its end it writes what is queued, for at most 5 s, also when cancelled.
+
+    Raises:
+        StartError: the server does not answer, is too old or not safe, or the tables are those of another
+            version or encrypted with another master key. Errors of the block come out in an exception group,
+            as from any nursery.
+    """
+    connections = make_connections(server)
+    try:
+        opened = await threads.run(partial(_open, server, connections, keys))
+        feed = opened.feed
+        writer = Writer(connections.writer, feed, keep_history=keep_history)
+        wake = _Wake()
+        commits: GroupCommit[Transaction] = GroupCommit(
+            writer,
+            observer or SilentObserver(),
+            on_committed=lambda: wake.set() if feed.is_behind else None,
+            pending=opened.pending,
+            threads=threads,
+        )
+        reader = partial(Reader, threads=threads)
+        lanes = reader(connections.lanes)
+        background = reader(connections.background)
+        records = PostgresqlRecords(commits, background, opened.cipher)
+        store = PostgresqlStore(
+            commits,
+            PostgresqlOutbox(commits, lanes, background, clock, records),
+            _Later(),
+            _Later(),
+            records,
+            _Later(),
+            background,
+            server,
+            writer,
+            feed,
+        )
+        async with trio.open_nursery() as nursery:
+            is_closing = False
+            nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
+            nursery.start_soon(_follow, commits, feed, wake)
+            nursery.start_soon(watch, connections.sessions())
+            nursery.start_soon(store.run_listener, wake.set, threads)
+            try:
+                yield store
+            finally:
+                is_closing = True
+                await commits.close()  # noqa: ASYNC102 -- it shields and bounds itself
+                nursery.cancel_scope.cancel()
+    finally:
+        for session in connections.sessions():
+            session.close()
+
+
+class _Wake:
+    """An event that can be set again and again."""
+
+    def __init__(self) -> None:
+        self._event = trio.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+        self._event = trio.Event()
+
+
+async def _follow(commits: GroupCommit[Transaction], feed: Feed, wake: _Wake) -> None:
+    """Read the feed between the commits: often while it is behind, else when woken and every second."""
+    wait = POLL
+    # The store is closed: the feed ends with it.
+    with suppress(StorageUnavailable):
+        while True:
+            with trio.move_on_after(wait):
+                await wake.wait()
+            if wait == POLL and feed.is_behind:
+                wait = FIRST_POLL
+                await trio.sleep(wait)
+            # In its turn among the commits, by an empty one.
+            await commits.flush()
+            wait = min(2 * wait, POLL) if feed.is_behind else POLL
+
+
+class _Opened(NamedTuple):
+    """What the start read from the database."""
+
+    pending: int
+    cipher: RecordCipher | None
+    feed: Feed
+
+
+def _open(server: Server, connections: Connections, keys: MasterKeys) -> _Opened:
+    def prepare(connection: psycopg.Connection) -> _Opened:
+        check_server(connection, server.place)
+        migrate(connection, server.schema, server.place)
+        renumber_restored(connection, server.schema, server.place)
+        cipher = reencrypt(connection, server.schema, keys, server.place)
+        feed = Feed()
+        feed.start(connection)
+        return _Opened(count_pending(connection), cipher, feed)
+
+    with start_errors(server):
+        # Not the writing connection: all of this may take longer than a commit may.
+        return connections.background.call(prepare)
+
+
+def _listen(server: Server, channel: str) -> psycopg.Connection:
+    connection = server.connect()
+    connection.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(channel)))
+    return connection
+
+
+def _used(connection: psycopg.Connection) -> int:
+    row = connection.execute(_USED).fetchone()
+    return 0 if row is None else int(row[0])

@@ -1,0 +1,228 @@
+"""The writing side of the database: one group commit at a time, in the writer thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import psycopg
+from psycopg import Connection, sql
+
+from hookgw.models.deliveries import Delivery, Settlement
+from hookgw.models.errors import Invalid
+from hookgw.store.commits.changes import Changes, Committed, replace
+from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group
+from hookgw.store.postgresql.append import append
+from hookgw.store.postgresql.database import CONFLICTS, Session, is_server_error
+from hookgw.store.postgresql.feed import Feed, News
+from hookgw.store.postgresql.schema import XID
+from hookgw.store.postgresql.settle import settle
+from hookgw.store.postgresql.transaction import Transaction
+
+# What the server, the driver and our own conversions raise for a value that cannot be stored: lone surrogates
+# and NUL characters in texts, times that are not finite, integers of more than 64 bits.
+_BAD_VALUES = (psycopg.DataError, psycopg.IntegrityError, ValueError, TypeError, OverflowError)
+
+# A transaction that lost against one of another node is repeated so often before its waiters hear of it.
+TRIES = 5
+
+_BEGIN = f"SELECT {XID}"
+_OUTCOME = "SELECT pg_xact_status(%s::text::xid8)"
+
+
+class Fence(Protocol):
+    """Keeps a node that others have taken for dead from writing for its lanes."""
+
+    def __call__(self, transaction: Transaction, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+        """Return those settlements that this node may still write, in a transaction that has just begun.
+
+        Whatever the answer rests on must be locked until the transaction ends.
+        """
+
+
+class _Written(NamedTuple):
+    """A transaction whose commit was acknowledged, or not known to have failed."""
+
+    xid: int
+    changes: Changes
+    appended: list[Delivery]
+
+
+class _Unacknowledged(Exception):
+    """The connection was lost while a commit was on its way: the server may have done it."""
+
+    def __init__(self, written: _Written, error: psycopg.Error) -> None:
+        super().__init__()
+        self.written = written
+        self.error = error
+
+
+class Writer:
+    """Writes groups of jobs, each commit in one transaction.
+
+    Args:
+        session: the writing connection. The caller closes it.
+        feed: finds what the listener is to hear of.
+        keep_history: whether deliveries are kept after they are settled.
+
+    Attributes:
+        fence: asked in every commit with settlements; ``None`` for a single node.
+        backend: the server's number of the connection that writes; 0 before the first commit.
+    """
+
+    def __init__(self, session: Session, feed: Feed, *, keep_history: bool = True) -> None:
+        self.fence: Fence | None = None
+        self.backend = 0
+        self._session = session
+        self._feed = feed
+        self._keep_history = keep_history
+
+    def commit(self, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
+        """Write groups in one commit, and set the result or error of each job.
+
+        Args:
+            groups: in order.
+            probe: write something even if there is nothing to write.
+
+        Returns:
+            What was done; it is on disk. With it comes what the feed has found since.
+
+        Raises:
+            StorageUnavailable: the server refused, and nothing was stored; or the connection was lost in the
+                middle of the commit, and the server did not say what became of it.
+        """
+        started = time.perf_counter()
+        has_work = probe or any(group.appends or group.settlements or group.functions for group in groups)
+        with self._session.server.errors():
+            if not has_work:
+                news = self._session.call(self._feed.read)
+                seconds = time.perf_counter() - started
+                return Committed(seconds, Changes(requeued=news.requeued), news.appended, is_empty=True)
+            written = self._write(groups, probe)
+        seconds = time.perf_counter() - started
+        # The feed tells what is pending again, in the order of the transactions.
+        self._feed.committed(written.xid, written.appended, written.changes.requeued)
+        try:
+            news = self._session.call(self._read_feed)
+        except psycopg.Error as error:
+            if not is_server_error(error):
+                raise
+            # The commit is on disk. The next one finds out that the server is gone, and the feed goes on.
+            news = News([], {})
+        return Committed(seconds, replace(written.changes, requeued=news.requeued), news.appended)
+
+    def _read_feed(self, connection: Connection) -> News:
+        if self._feed.channel is not None:
+            # After the commit, not in it: only one transaction with a NOTIFY at a time can commit.
+            connection.execute(sql.SQL("NOTIFY {}").format(sql.Identifier(self._feed.channel)))
+        return self._feed.read(connection)
+
+    def _write(self, groups: Sequence[Group[Transaction]], probe: bool) -> _Written:
+        append_jobs = self._append_together
+        tries = 0
+        while True:
+            was_connected = self._session.is_connected
+            tries += 1
+            try:
+                return self._session.call(
+                    partial(self._transact, groups=groups, probe=probe, append_jobs=append_jobs)
+                )
+            except _Unacknowledged as lost:
+                if self._session.call(partial(_was_committed, xid=lost.written.xid)):
+                    return lost.written
+                if tries >= TRIES:
+                    raise lost.error from None
+            except psycopg.OperationalError as error:
+                # Nothing was committed. The server was restarted since the last commit, or another node won.
+                was_lost = was_connected and not self._session.is_connected
+                if tries >= TRIES or not (was_lost or error.sqlstate in CONFLICTS):
+                    raise
+            except _BAD_VALUES:
+                # All appends share one statement, so the error does not say which call brought the bad
+                # value. Write the groups again with a savepoint for each call: only that call must fail.
+                if append_jobs == self._append_one_by_one:
+                    raise
+                append_jobs = self._append_one_by_one
+
+    def _transact(
+        self,
+        connection: Connection,
+        groups: Sequence[Group[Transaction]],
+        probe: bool,
+        append_jobs: Callable[[Transaction, Sequence[AppendJob[Transaction]]], None],
+    ) -> _Written:
+        self.backend = connection.info.backend_pid
+        with connection.pipeline():
+            connection.execute("BEGIN")
+            row = connection.execute(_BEGIN.encode()).fetchone()
+        assert row is not None  # noqa: S101
+        transaction = Transaction(connection, row[0])
+        if probe:
+            touch(transaction)
+        for group in groups:
+            append_jobs(transaction, group.appends)
+            settlements: Sequence[Settlement] = group.settlements
+            if self.fence is not None and settlements:
+                settlements = self.fence(transaction, settlements)
+            settled = settle(connection, settlements, keep_history=self._keep_history)
+            transaction.count_finished(settled)
+            transaction.count_rows(len(group.settlements))
+            for job in group.functions:
+                self._run_alone(transaction, job)
+        appended = [d for group in groups for job in group.appends if not job.error for d in job.deliveries()]
+        written = _Written(transaction.xid, transaction.changes, appended)
+        try:
+            connection.execute("COMMIT")
+        except psycopg.OperationalError as error:
+            if not connection.closed:
+                raise
+            raise _Unacknowledged(written, error) from error
+        return written
+
+    def _append_together(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
+        news = [new for job in jobs for new in job.news]
+        added = append(transaction.connection, transaction.xid, news)
+        for job in jobs:
+            job.error = None
+            job.added = added
+            if job.also is not None:
+                job.also(transaction)
+        transaction.count_appended(len(added), sum(len(new.deliveries) for new in news if new.seq in added))
+
+    def _append_one_by_one(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
+        for job in jobs:
+            self._run_alone(transaction, job)
+            if isinstance(job.error, _BAD_VALUES):
+                job.error = Invalid(f"An event holds a value that cannot be stored: {job.error}.")
+
+    def _run_alone(
+        self, transaction: Transaction, job: AppendJob[Transaction] | FunctionJob[Transaction]
+    ) -> None:
+        """Run a job in a savepoint: if it fails, it is undone, and the other jobs of the commit are not."""
+        before = transaction.changes
+        job.error = None
+        try:
+            with transaction.connection.transaction():
+                if isinstance(job, AppendJob):
+                    self._append_together(transaction, [job])
+                else:
+                    job.result = job.function(transaction)
+        except Exception as error:  # a bug in one function must not end the commits of everybody
+            if is_server_error(error):
+                raise
+            transaction.changes = before
+            job.error = error
+
+
+def touch(transaction: Transaction) -> None:
+    """Write something small, to learn whether the server accepts it."""
+    transaction.connection.execute(
+        "INSERT INTO probe VALUES (1, 1) ON CONFLICT (number) DO UPDATE SET writes = probe.writes + 1"
+    )
+
+
+def _was_committed(connection: Connection, xid: int) -> bool:
+    row = connection.execute(_OUTCOME, (str(xid),)).fetchone()
+    return row == ("committed",)
