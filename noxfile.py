@@ -375,3 +375,13 @@ def bench(session: nox.Session) -> None:
     """Measure the speed, and print each figure beside a reference from the same run."""
     install(session, "test")
     session.run("python", "-m", "tests.bench", *session.posargs)
+
+
+@nox.session(default=False)
+def peers(session: nox.Session) -> None:
+    """Compare hookgw with other webhook gateways, in minutes; tests/bench/peers/README.md says what it needs.
+
+    ``nox -s peers`` shows what the load alone reaches, and ``nox -s peers -- run --systems hookgw`` measures.
+    """
+    install(session, "test")
+    session.run("python", "-m", "tests.bench.peers", *(session.posargs or ["limits"]))

@@ -15,6 +15,7 @@ from tests.support.gateway_process import KEY
 
 EVENT = b'{"event":"MESSAGES_UPSERT","data":' + DATA + b"}"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked\r\n", re.IGNORECASE)
 
 
 @dataclass
@@ -117,6 +118,9 @@ def connect(port: int) -> socket.socket:
 def read_answer(client: socket.socket) -> int:
     """The status of the next answer, once all of it is there.
 
+    Args:
+        client: gets an answer with a ``content-length`` or in chunks.
+
     Raises:
         ConnectionError: the server closed the connection.
     """
@@ -124,9 +128,13 @@ def read_answer(client: socket.socket) -> int:
     while (end := data.find(b"\r\n\r\n") + 4) < 4:
         data += _more(client)
     length = _LENGTH.search(data, 0, end)
-    assert length is not None, data[:end]
-    while len(data) < end + int(length[1]):
-        data += _more(client)
+    if length is not None:
+        while len(data) < end + int(length[1]):
+            data += _more(client)
+    else:
+        assert _CHUNKED.search(data, 0, end) is not None, data[:end]
+        while not data.endswith(b"\r\n0\r\n\r\n"):
+            data += _more(client)
     return int(data[9:12])
 
 

@@ -55,9 +55,9 @@ class FastReceiver:
 
 
 @contextmanager
-def receiving(*arguments: str) -> Iterator[FastReceiver]:
+def receiving(*arguments: str, module: str = "tests.bench.receiver") -> Iterator[FastReceiver]:
     """Run the receiver's process, with these arguments, until the end of the block."""
-    command = [sys.executable, "-m", "tests.bench.receiver", *arguments]
+    command = [sys.executable, "-m", module, *arguments]
     with Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdout is not None
         yield FastReceiver(int(process.stdout.readline()))

@@ -1,10 +1,10 @@
 """The receiver of the benches: a process of its own that answers 200 as fast as Python can.
 
-It is no HTTP server in any wider sense: it finds the end of each request by ``content-length`` and
-sends the same prepared answer. ``GET /`` gives what it counted, as JSON, and sets the counts to zero:
-``{"requests": n, "arrivals": {"<webhook-id>": <monotonic ns>}}``. Arrivals are kept only with the
-argument ``record``; ``port=N`` makes it listen there. With ``flaky`` it answers 503 to one request in
-four, at random. It prints its port, and ends when its standard input does.
+It is no HTTP server in any wider sense: it finds the end of each request, which is JSON with a
+``content-length`` or in chunks, and sends the same prepared answer. ``GET /`` gives what it counted, as JSON,
+and sets the counts to zero: ``{"requests": n, "arrivals": {"<webhook-id>": <monotonic ns>}}``. Arrivals are
+kept only with the argument ``record``; ``port=N`` makes it listen there. With ``flaky`` it answers 503 to one
+request in four, at random. It prints its port, and ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ import time
 _OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked\r\n", re.IGNORECASE)
 _ID = re.compile(rb"\r\nwebhook-id: ([^\r]+)\r\n")
 
 
 class Counter:
     """What came so far."""
 
-    def __init__(self, record: bool, flaky: bool) -> None:
+    def __init__(self, record: bool, failing: float) -> None:
         self.record = record
-        self._chance = random.Random(4) if flaky else None
+        self.failing = failing
+        self._random = random.Random(4)
         self.requests = 0
         self.arrivals: dict[str, int] = {}
 
-    def take(self) -> bytes:
+    def answer_get(self, head: bytes) -> bytes:
         """The counts as an HTTP answer; they begin anew."""
         body = json.dumps({"requests": self.requests, "arrivals": self.arrivals}).encode()
         self.requests, self.arrivals = 0, {}
@@ -44,25 +46,42 @@ class Counter:
         answers = b""
         while (end := data.find(b"\r\n\r\n") + 4) > 3:
             if data.startswith(b"GET"):
-                answers += self.take()
+                answers += self.answer_get(data[:end])
                 data = data[end:]
                 continue
-            length = _LENGTH.search(data, 0, end)
-            size = end + (int(length[1]) if length else 0)
-            if len(data) < size:
+            size = _size(data, end)
+            if size is None or len(data) < size:
                 break
-            if self._chance is not None and self._chance.random() < 0.25:
+            if self.failing and self._random.random() < self.failing:
                 answers += _BUSY
             else:
-                self._count(data, end)
+                self.count(data, end, size)
                 answers += _OK
             data = data[size:]
         return answers, data
 
-    def _count(self, data: bytes, end: int) -> None:
+    def count(self, data: bytes, end: int, size: int) -> None:
+        """Count a request that is answered 200.
+
+        Args:
+            data: the request, perhaps with the next ones.
+            end: of its head.
+            size: of the whole request.
+        """
         self.requests += 1
         if self.record and (found := _ID.search(data, 0, end)):
             self.arrivals.setdefault(found[1].decode(), time.monotonic_ns())
+
+
+def _size(data: bytes, end: int) -> int | None:
+    """The size of the request, whose head ends there; None if that is not known yet."""
+    if length := _LENGTH.search(data, 0, end):
+        return end + int(length[1])
+    if not _CHUNKED.search(data, 0, end):
+        return end
+    # JSON has no such line, so the first one ends it.
+    last = data.find(b"\r\n0\r\n\r\n", end - 2)
+    return None if last < 0 else last + 7
 
 
 def serve(counter: Counter, port: int) -> None:
@@ -102,4 +121,4 @@ if __name__ == "__main__":
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     ports = [int(argument[5:]) for argument in sys.argv if argument.startswith("port=")]
-    serve(Counter("record" in sys.argv, "flaky" in sys.argv), ports[0] if ports else 0)
+    serve(Counter("record" in sys.argv, 0.25 if "flaky" in sys.argv else 0.0), ports[0] if ports else 0)
