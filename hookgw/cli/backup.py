@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from hookgw.cli.configuration import config_option, read_settings
+from hookgw.cli.data_file import data_file
 from hookgw.cli.failure import Failed
 
 Progress = Callable[[int, int], None]
@@ -31,7 +32,7 @@ def backup(file: Path, check: bool, config: Path | None) -> None:
     from hookgw.store.sqlite.maintenance import check_file
 
     settings, _ = read_settings(config)
-    data = Path(settings.storage.path)
+    data = data_file(settings.storage)
     try:
         with progress_bar("Copying") as show:
             size = back_up_file(data, file, show, min_free=settings.storage.min_free)
@@ -57,7 +58,7 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
     from hookgw.store.sqlite.maintenance import restore_file
 
     settings, _ = read_settings(config)
-    data = Path(settings.storage.path)
+    data = data_file(settings.storage)
     try:
         with progress_bar("Copying") as show:
             aside = restore_file(file, data, force=force, on_progress=show)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from hookgw.cli.configuration import config_option, read_settings
+from hookgw.cli.data_file import data_file
 from hookgw.cli.failure import Failed
 from hookgw.cli.output import Column, json_option, show_fields, show_json, show_table
 
@@ -89,7 +90,7 @@ def compact(config: Path | None) -> None:
 
 def _data_file(config: Path | None) -> Path:
     settings, _ = read_settings(config)
-    return Path(settings.storage.path)
+    return data_file(settings.storage)
 
 
 def _size(count: int) -> str:

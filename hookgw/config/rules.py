@@ -69,6 +69,13 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:  # noqa: C901
         yield "delivery.unreachable_first_wait", sentence
     if storage.master_key and storage.master_key_file:
         yield "storage.master_key_file", "storage.master_key is set too: keep one of them."
+    if storage.engine == "postgresql":
+        if not storage.url:
+            yield "storage.url", "must name the database: postgresql://user:password@host:port/database."
+        if storage.backup_folder:
+            yield "storage.backup_folder", "is for sqlite: back up the database with pg_dump, and remove it."
+    elif storage.url:
+        yield "storage.url", "storage.engine is sqlite: write postgresql there, or remove the URL."
     if delivery.kept_answer > delivery.max_answer:
         yield "delivery.kept_answer", f"must not be more than max_answer ({delivery.max_answer})."
     for key in ("bytes", "registration_bytes"):
@@ -221,6 +228,8 @@ _named = _rule(
 )
 _old_master_key = _parsed_by(lambda value: value and parse_master_key(value))
 
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
+
 _RULES: dict[str, Rule] = {
     "server.bind": _bind,
     "server.base_path": _base_path,
@@ -249,6 +258,17 @@ _RULES: dict[str, Rule] = {
     "auth.failed_attempts": _count_or_none,
     "auth.failed_window": _some_time,
     "storage.path": _named,
+    # The sentences must not repeat the URL.
+    "storage.url": _rule(
+        lambda value: (
+            not value or (value.startswith(("postgresql://", "postgres://")) and "password=" not in value)
+        ),
+        "write postgresql://user:password@host:port/database, with the password before the @.",
+    ),
+    "storage.schema": _rule(
+        lambda value: _SCHEMA.fullmatch(value) is not None,
+        "{value!r} is no name of a schema: write up to 63 of a-z, 0-9 and _, the first one no digit.",
+    ),
     "storage.retention": _any_time,
     "storage.history_limit": _rule(
         lambda value: value >= 2**20, "must be at least 1MiB, not {value}; storage.retention: 0 keeps none."

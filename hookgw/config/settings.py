@@ -109,8 +109,14 @@ class AuthSettings(Section, frozen=True, kw_only=True):
 class StorageSettings(Section, frozen=True, kw_only=True):
     """Where data is stored, and for how long."""
 
+    engine: Literal["sqlite", "postgresql"] = "sqlite"
+    """Where data is stored: in a file (sqlite), or in a database that nodes share (postgresql)."""
     path: str = "data/hookgw.db"
-    """The data file. Its folder is created if it is missing."""
+    """The data file of sqlite. Its folder is created if it is missing."""
+    url: str | None = None
+    """The database of postgresql: postgresql://user:password@host:port/database."""
+    schema: str = "hookgw"
+    """The schema in that database that holds the tables; it is created if it is missing."""
     retention: Duration = Duration(3 * DAY)
     """How long finished deliveries are kept; 0 keeps none."""
     history_limit: Size = Size(2**30)
@@ -128,7 +134,7 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     old_master_keys: tuple[str, ...] = ()
     """Former master keys: records that they encrypted are encrypted with the new one at start."""
 
-    __repr__ = repr_without("master_key", "old_master_keys")
+    __repr__ = repr_without("url", "master_key", "old_master_keys")
 
 
 class InstancesSettings(Section, frozen=True, kw_only=True):

@@ -21,6 +21,9 @@ CHECK_EVERY = 1.0
 # The write-ahead log cannot use the free pages of the data file, so some space of the disk must be free, too.
 _LOG_PART = 4
 
+# More bytes than are written until the next look.
+_NO_LIMIT = 2**62
+
 
 class DiskSpaceWatch:
     """Looks at the disk, beside the events: once a second, and after much was written.
@@ -30,7 +33,8 @@ class DiskSpaceWatch:
         min_free: bytes that must be free for events to be accepted; 0 disables the watch.
 
     Attributes:
-        found: the newest measurement; ``None`` before the first, and without a watch.
+        found: the newest measurement; ``None`` before the first, without a watch, and if the storage is on
+            another machine.
         shortage: a sentence about too little space; ``None`` while there is enough.
     """
 
@@ -74,6 +78,10 @@ class DiskSpaceWatch:
             # A disk that fails refuses writes by itself.
             logger.warning("the free disk space is unknown", reason=str(error))
             return
+        self._spent = trio.Event()
+        if found is None:
+            self._budget = _NO_LIMIT
+            return
         usable = found.free + found.reusable
         is_low = usable < self._min_free or found.free < self._min_free // _LOG_PART
         if is_low != (self.shortage is not None):
@@ -91,4 +99,3 @@ class DiskSpaceWatch:
         # A quarter of what may be written, so that a fast producer cannot pass the threshold unseen; but not
         # less than this, or a disk that is nearly full would be measured all the time.
         self._budget = max((usable - self._min_free) // 4, self._min_free // 16)
-        self._spent = trio.Event()

@@ -75,7 +75,7 @@ from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.plugins.supervise import restart_on_failure
-from hookgw.store import PendingChange, open_store
+from hookgw.store import PendingChange, open_storage
 
 
 class _CommitListener:
@@ -140,11 +140,10 @@ async def open_gateway(
     catalog, webhooks = start_plugins(hooks, settings)
     server_url = settings.server.public_url
 
-    async with open_store(
-        Path(settings.storage.path),
+    async with open_storage(
+        settings.storage,
         clock=clock,
         observer=metrics,
-        keep_history=settings.storage.retention > 0,
         keys=await threads.run(partial(read_master_keys, settings.storage)),
         threads=threads,
     ) as store:

@@ -1,5 +1,6 @@
 """Everything that lasts. The rest of hookgw uses the Protocols and records only; no other code knows SQL."""
 
+from hookgw.store.engines import open_storage
 from hookgw.store.protocol import (
     Audit,
     Backups,
@@ -69,5 +70,6 @@ __all__ = [
     "StoreObserver",
     "StoreStatistics",
     "Tally",
+    "open_storage",
     "open_store",
 ]

@@ -568,8 +568,8 @@ class Store(Outbox, PendingChanges, History, Records, Audit, Backups, Protocol):
     async def check(self) -> None:
         """Write something small. Raises ``StorageUnavailable`` if the storage refuses."""
 
-    async def disk_space(self) -> DiskSpace:
-        """Measure how much can still be written."""
+    async def disk_space(self) -> DiskSpace | None:
+        """Measure how much can still be written; ``None`` if the storage is on no disk of this machine."""
 
     async def scrub(self) -> bool:
         """Remove what the engine still keeps of erased bytes beside its tables, such as a log of changes.

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hookgw.config.rules import broken_rules
-from hookgw.config.settings import InstancesSettings, Settings, TlsSettings
+from hookgw.config.settings import InstancesSettings, Settings, StorageSettings, TlsSettings
 from hookgw.config.typed import known_keys
 from hookgw.models.units import Duration, Size
 
@@ -227,3 +227,33 @@ def test_integrations_have_names_of_evolution_api() -> None:
         "instances.integrations.BAILEYS": "clients of Evolution API name no such integration: "
         "write EVOLUTION, WHATSAPP-BAILEYS, WHATSAPP-BUSINESS."
     }
+
+
+def in_database(**storage: Any) -> list[tuple[str, str]]:
+    return list(broken_rules(Settings(storage=StorageSettings(engine="postgresql", **storage))))
+
+
+def test_a_database_needs_a_url() -> None:
+    assert in_database(url="postgresql://hookgw:x@db.test:5432/hooks", schema="a_1") == []
+    ((place, sentence),) = in_database()
+    assert place == "storage.url"
+    assert "postgresql://user:password@host:port/database" in sentence
+    ((place, sentence),) = in_database(url="postgres:///hooks", backup_folder="/backups")
+    assert place == "storage.backup_folder"
+    assert "pg_dump" in sentence
+    ((place, sentence),) = broken("storage.url", "postgresql://db.test/hooks")
+    assert "storage.engine is sqlite" in sentence
+
+
+@pytest.mark.parametrize("url", ["db.test", "host=db.test password=hush", "postgresql:///a?password=hush"])
+def test_a_url_of_a_database_is_not_shown(url: str) -> None:
+    ((place, sentence),) = in_database(url=url)
+    assert place == "storage.url"
+    assert "hush" not in sentence
+    assert "hush" not in repr(StorageSettings(url=url))
+
+
+@pytest.mark.parametrize("schema", ["", "A", "1a", 'a"b', "a" * 64])
+def test_a_schema_has_a_plain_name(schema: str) -> None:
+    ((place, _),) = in_database(url="postgresql:///hooks", schema=schema)
+    assert place == "storage.schema"

@@ -36,8 +36,8 @@ from hookgw.store.postgresql.schema import migrate
 from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.postgresql.writer import Writer, touch
-from hookgw.store.protocol import NO_LIMIT, Audit, History, Outbox, PendingChanges, Records
-from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
+from hookgw.store.protocol import Audit, History, Outbox, PendingChanges, Records
+from hookgw.store.records import SilentObserver, StoreObserver
 
 # How often, in seconds, the feed is read although nobody has said that there is something new.
 POLL = 1.0
@@ -45,9 +45,6 @@ POLL = 1.0
 FIRST_POLL = 0.002
 # The wait, in seconds, before the connection that listens is opened again.
 LISTEN_RETRY = 1.0
-
-_USED = """SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'"""
 
 
 class PostgresqlStore(ComposedStore[Transaction]):
@@ -61,13 +58,11 @@ class PostgresqlStore(ComposedStore[Transaction]):
         history: History,
         records: Records,
         audit: Audit,
-        background: Reader,
         server: Server,
         writer: Writer,
         feed: Feed,
     ) -> None:
         super().__init__(commits, outbox, changes, history, records, audit, _NoBackups(server))
-        self._background = background
         self._feed = feed
         self._shared = trio.Event()
         self.server = server
@@ -87,10 +82,9 @@ class PostgresqlStore(ComposedStore[Transaction]):
     async def check(self) -> None:
         await self._commits.call(touch)
 
-    async def disk_space(self) -> DiskSpace:
-        # What is free on the disk of the server is not known here: it refuses writes when there is none.
-        used = await self._background.run(_used)
-        return DiskSpace(free=NO_LIMIT, reusable=0, used=used)
+    async def disk_space(self) -> None:
+        # The server's disk is its own matter: it refuses writes when it is full.
+        return None
 
     async def scrub(self) -> bool:
         # What the server keeps of removed rows is its own: VACUUM and the write-ahead log.
@@ -202,7 +196,6 @@ async def open_store(
             _Later(),
             records,
             _Later(),
-            background,
             server,
             writer,
             feed,
@@ -281,8 +274,3 @@ def _listen(server: Server, channel: str) -> psycopg.Connection:
     connection = server.connect()
     connection.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(channel)))
     return connection
-
-
-def _used(connection: psycopg.Connection) -> int:
-    row = connection.execute(_USED).fetchone()
-    return 0 if row is None else int(row[0])

@@ -297,5 +297,7 @@ async def test_space_that_deliveries_leave_can_be_used_again(engine: Engine) -> 
         before = await store.disk_space()
         await settle(store, delivered((await seqs_of(store))[0]))
         after = await store.disk_space()
+        if before is None or after is None:
+            return  # the server of a database manages its own space
         assert after.reusable >= before.reusable + 900_000
         assert after.free > 0

@@ -1,0 +1,71 @@
+"""The engine that the configuration names."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from hookgw.config.master_keys import MasterKeys
+from hookgw.config.settings import StorageSettings
+from hookgw.models.clock import Clock
+from hookgw.models.errors import StartError
+from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.store.protocol import Store
+from hookgw.store.records import StoreObserver
+from hookgw.store.sqlite.store import open_store
+
+
+def open_storage(
+    settings: StorageSettings,
+    *,
+    clock: Clock,
+    observer: StoreObserver | None = None,
+    keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
+    threads: Threads = SYSTEM_THREADS,
+) -> AbstractAsyncContextManager[Store]:
+    """Open the storage that the settings name, and create it if it is missing.
+
+    Args:
+        settings: the engine and the place; a retention of 0 keeps no history.
+        clock: gives the time at which events are accepted.
+        observer: hears of commits, and of a storage that refuses.
+        keys: encrypt the records.
+        threads: make the calls that block.
+
+    Returns:
+        An async context manager that gives the store; see :func:`hookgw.store.sqlite.store.open_store`.
+
+    Raises:
+        StartError: the driver of the engine is missing; when it is entered, whatever keeps it from opening.
+    """
+    keep_history = settings.retention > 0
+    if settings.engine == "sqlite":
+        return open_store(
+            Path(settings.path),
+            clock=clock,
+            observer=observer,
+            keep_history=keep_history,
+            keys=keys,
+            threads=threads,
+        )
+    try:
+        from hookgw.store.postgresql.database import Server
+        from hookgw.store.postgresql.store import open_store as open_database
+    except ImportError as error:
+        raise missing_driver() from error
+    return open_database(
+        Server(settings.url or "", settings.schema),
+        clock=clock,
+        observer=observer,
+        keep_history=keep_history,
+        keys=keys,
+        threads=threads,
+    )
+
+
+def missing_driver() -> StartError:
+    """Return what is raised if the driver of PostgreSQL cannot be imported."""
+    return StartError(
+        "storage.engine: postgresql needs the driver psycopg, which is not installed.",
+        'Run: pip install "hookgw[postgresql]"',
+    )

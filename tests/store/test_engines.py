@@ -1,0 +1,45 @@
+"""The engine that the configuration names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hookgw.config.settings import StorageSettings
+from hookgw.models.clock import Clock
+from hookgw.models.errors import StartError
+from hookgw.store import open_storage
+from hookgw.store.postgresql.store import PostgresqlStore
+from hookgw.store.sqlite.store import SqliteStore
+from tests.support.postgres import PostgresServer
+
+
+async def test_a_file_is_the_default(tmp_path: Path) -> None:
+    settings = StorageSettings(path=str(tmp_path / "a.db"))
+    async with open_storage(settings, clock=Clock()) as store:
+        assert isinstance(store, SqliteStore)
+
+
+async def test_a_database(postgres: PostgresServer) -> None:
+    with postgres.new_schema() as schema:
+        settings = StorageSettings(engine="postgresql", url=postgres.url(), schema=schema)
+        async with open_storage(settings, clock=Clock()) as store:
+            assert isinstance(store, PostgresqlStore)
+
+
+async def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("hookgw.store.postgresql")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    settings = StorageSettings(engine="postgresql", url="postgresql://127.0.0.1/hookgw")
+    with pytest.raises(StartError, match="psycopg") as caught:
+        open_storage(settings, clock=Clock())
+    assert 'pip install "hookgw[postgresql]"' in str(caught.value)
+
+
+def test_sqlite_needs_no_driver() -> None:
+    code = "import sys, hookgw.gateway.open; sys.exit('psycopg' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
