@@ -13,6 +13,7 @@ from quart_trio import QuartTrio
 from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
 from hookgw.api.fast_emit import FastEmit
 from hookgw.api.fast_ingest import FastIngest
+from hookgw.api.forwarding import Forwarder
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
 from hookgw.api.routes.accounts import AccountRoutes
@@ -102,6 +103,7 @@ class Application(QuartTrio):
             gateway.metrics.limited,
         )
         self._memory = BodyMemory(server.body_memory, gateway.metrics.limited)
+        self._forwarder = Forwarder(gateway, gateway.fleet) if gateway.fleet is not None else None
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
         # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
         self.config["MAX_CONTENT_LENGTH"] = None
@@ -126,6 +128,8 @@ class Application(QuartTrio):
                 scope["client"] = (client, 0)  # proxies do not report the client's port
             if (b"x-forwarded-proto", b"https") in scope["headers"] and self._proxies.trusts(peer):
                 scope["scheme"] = "https"
+        if self._forwarder is not None:
+            self._forwarder.admit(scope)
         exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active, self._memory)
         scope[EXCHANGE] = exchange
         if self._active.is_full and path not in _HEALTH_PATHS:
@@ -136,6 +140,11 @@ class Application(QuartTrio):
                 await exchange.run(partial(fast_path.respond, exchange))
                 return
         await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
+
+    def install_forwarding(self) -> None:
+        """In a fleet, forward calls for instances of other nodes. The key is checked before."""
+        if self._forwarder is not None:
+            self.before_request(self._forwarder.forward)
 
     def expect_plugins(self) -> None:
         """Call this after hookgw's own routes were added, and before those of plugins are."""
@@ -151,10 +160,12 @@ class Application(QuartTrio):
         Call this after all routes were added.
         """
         # The fast path bypasses Quart. If plugins added request hooks, these must see every request, so there
-        # is no fast path then. One hook of our own is there: the authentication check.
+        # is no fast path then. Hooks of our own are there: the authentication check, and in a fleet the
+        # forwarding, which the fast paths do themselves.
         before = [check for checks in self.before_request_funcs.values() for check in checks]
         others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
-        self._fast_paths = () if len(before) > 1 or any(others) else fast_paths
+        own = 1 if self._forwarder is None else 2
+        self._fast_paths = () if len(before) > own or any(others) else fast_paths
 
     @property
     def uses_fast_paths(self) -> bool:
@@ -189,6 +200,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
     app = Application(gateway)
     install_error_handlers(app)
     install_auth(app, gateway)
+    app.install_forwarding()
     emit = EmitEndpoint(gateway)
     ingest = IngestEndpoint(gateway)
     resources = (
@@ -214,5 +226,5 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         app.register_blueprint(blueprint)
     app.expect_plugins()
     gateway.hooks.routes(app, gateway)
-    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest))
+    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest, gateway.fleet))
     return app

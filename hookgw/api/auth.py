@@ -7,6 +7,7 @@ the instance exists.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.gateway.audit import act_as, holder_as_actor
 from hookgw.gateway.connectors.ingest_url import INGEST_PATH
 from hookgw.models.api_keys import Principal
-from hookgw.models.errors import Forbidden, Unauthorized
+from hookgw.models.errors import Forbidden, StorageUnavailable, Unauthorized
 from hookgw.models.instances import check_name
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
             required = RequiredKey.ANY  # any caller with a key may learn that a route does not exist
         if required is RequiredKey.NONE:
             return
+        await learn_key(gateway, scope)
         holder = g.holder = authenticate(gateway, scope)
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None))
@@ -109,6 +111,16 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
             check_access(holder.principal, variables["instance"], variables.get("label"))
         elif required is RequiredKey.GLOBAL and not holder.principal.is_global:
             raise Forbidden("This call requires a global key.")
+
+
+async def learn_key(gateway: Gateway, scope: Any) -> None:
+    """In a fleet, read what other nodes have changed if a request shows an unknown key: it may be new."""
+    if gateway.fleet is not None:
+        key = shown_key(scope["headers"])
+        if key and gateway.keys.holder_of(key) is None:
+            # Calls at once share one read, so that guesses cost the database little.
+            with suppress(StorageUnavailable):
+                await gateway.fleet.catch_up()
 
 
 def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hookgw.api.auth import ROUTE, authenticate, check_access
+from hookgw.api.auth import ROUTE, authenticate, check_access, learn_key
 from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.routes.events import EMIT_PATH, EMIT_RULE
@@ -48,6 +48,8 @@ class FastEmit:
         headers = FirstHeaders(scope["headers"])
         try:
             instance = scope["path"][len(EMIT_PATH) :]
+            if self._gateway.fleet is not None:
+                await learn_key(self._gateway, scope)
             # 401 and 403 before the body is read, as on the ordinary path.
             check_access(authenticate(self._gateway, scope).principal, instance)
             body = await self._endpoint.emit(instance, headers, exchange.chunks(), exchange)

@@ -12,6 +12,7 @@ from hookgw.api.routes.ingest import IngestEndpoint
 from hookgw.api.server.errors import response_to
 from hookgw.api.server.exchange import Gone, RequestResponse
 from hookgw.gateway.connectors.ingest_url import INGEST_PATH
+from hookgw.gateway.fleet.fleet import Fleet
 
 
 class FastIngest:
@@ -19,10 +20,12 @@ class FastIngest:
 
     Args:
         endpoint: passes them to connectors.
+        fleet: says which instances are on this node; ``None`` if all are.
     """
 
-    def __init__(self, endpoint: IngestEndpoint) -> None:
+    def __init__(self, endpoint: IngestEndpoint, fleet: Fleet | None) -> None:
         self._endpoint = endpoint
+        self._fleet = fleet
 
     def matches(self, scope: Any) -> bool:
         """Return whether a request is one; the path in its scope is relative to the base path."""
@@ -31,7 +34,10 @@ class FastIngest:
             return False
         # Anything but two or three segments is another route, or none: the ordinary path decides.
         segments = path[len(INGEST_PATH) :].split("/", 3)
-        return 2 <= len(segments) <= 3 and all(segments)
+        if not (2 <= len(segments) <= 3 and all(segments)):
+            return False
+        # The ordinary path forwards what is another node's.
+        return self._fleet is None or self._fleet.holds(segments[0])
 
     async def respond(self, exchange: RequestResponse) -> None:
         """Handle a request that :meth:`matches`."""

@@ -294,6 +294,10 @@ class Dispatcher:
             for key in parked:
                 await self._running[0].monitor.lane_changed(key, LaneState.IDLE)
 
+    def busy_shards(self) -> set[int]:
+        """Return the shards with attempts in flight."""
+        return {self._shards.shard_of_lane(key) for key, lane in self._lanes.items() if lane.is_in_flight}
+
     def suspend(self) -> None:
         """Begin no attempt until :meth:`unsuspend`: this node's lease has ended."""
         self._shards.is_suspended = True

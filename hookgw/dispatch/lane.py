@@ -251,6 +251,11 @@ class Lane:
         self._must_stop = True
         self._wake_up()
 
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether an attempt is in flight, or is being settled."""
+        return self._in_flight
+
     def in_flight(self) -> tuple[int, trio.Event] | None:
         """Return the sequence number of the delivery in flight, and an event for its end."""
         if self._head is None or not self._in_flight:

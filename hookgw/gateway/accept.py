@@ -13,7 +13,7 @@ Nothing here waits for a receiver. When :meth:`EventIntake.accept` returns, the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 import msgspec
@@ -68,6 +68,7 @@ class EventIntake:
     Args:
         is_dispatching: returns whether the lanes run.
         server_url: added to events that have none.
+        catch_up: in a fleet, reads the records that other nodes have changed.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class EventIntake:
         *,
         is_dispatching: Callable[[], bool],
         server_url: str | None,
+        catch_up: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        self._catch_up = catch_up
         self._is_dispatching = is_dispatching
         self._settings = settings
         self._catalog = catalog
@@ -130,6 +133,10 @@ class EventIntake:
             raise Unavailable("hookgw does not deliver at the moment: it is starting or stopping.")
         if not is_parsed:
             events = _plain(events)
+        if self._catch_up is not None and any(
+            self._registry.find_instance(event.instance) is None for event in events
+        ):
+            await self._catch_up()  # created on another node a moment ago, perhaps
         completed = [self._complete(event) for event in events]
         checks = self._check(completed, single)
         if len(events) == 1 and len(events[0].data_json) <= _SHORT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from hookgw.config.settings import LimitsSettings
 from hookgw.gateway.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.store import Append, ConnectorState, Store
+from hookgw.store.fleet import RecordsChanged
 
 _ROW = 1000
 """Bytes that a delivery takes on disk beside its payload, about."""
@@ -35,6 +36,7 @@ class LimitedOutbox:
         settings: what happens at a limit.
         drop_oldest: makes room.
         disk: says whether the disk has space.
+        catch_up: in a fleet, reads the records that other nodes have changed, up to a version at least.
     """
 
     def __init__(
@@ -44,7 +46,9 @@ class LimitedOutbox:
         settings: LimitsSettings,
         drop_oldest: DropOldest,
         disk: DiskSpaceWatch,
+        catch_up: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
+        self._catch_up = catch_up
         self._store = store
         self._disk = disk
         self._backlog = backlog
@@ -64,8 +68,8 @@ class LimitedOutbox:
         the most of them. Only as many are dropped as the events need.
 
         Args:
-            address: returns the events with their targets. It is called again after each wait for room,
-                because registrations may have changed meanwhile.
+            address: returns the events with their targets. It is called again after each wait for room, and
+                if another node has changed records, because registrations may have changed meanwhile.
             state: of a connector, stored in the same commit. It takes no room.
 
         Raises:
@@ -75,6 +79,17 @@ class LimitedOutbox:
             Unavailable: the disk refuses, or has little space left. In all these cases nothing was stored.
             Exception: what ``address`` raised.
         """
+        while True:
+            try:
+                return await self._append_once(address, state)
+            except RecordsChanged as changed:
+                if self._catch_up is None:
+                    raise
+                await self._catch_up(changed.version)
+
+    async def _append_once(
+        self, address: Callable[[], Sequence[Append]], state: ConnectorState | None
+    ) -> list[bool]:
         self._disk.check()
         appends = address()
         need = need_of(appends)
@@ -94,8 +109,14 @@ class LimitedOutbox:
     async def append_always(self, appends: Sequence[Append]) -> list[bool]:
         """Append operational events, whatever the limits say."""
         need = need_of(appends)
-        self._backlog.add(need)
-        return await self._append(appends, need)
+        while True:
+            self._backlog.add(need)
+            try:
+                return await self._append(appends, need)
+            except RecordsChanged as changed:
+                if self._catch_up is None:
+                    raise
+                await self._catch_up(changed.version)
 
     @contextmanager
     def holding(self, need: Need) -> Iterator[None]:

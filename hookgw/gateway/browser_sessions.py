@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -62,6 +62,14 @@ class BrowserSessions:
         if ended:
             await self._store.remove_sessions(ended)
         self._sessions = {one.id: one for one in found.values() if one.id not in ended}
+
+    def apply(self, sessions: Mapping[str, BrowserSession | None]) -> None:
+        """Take sessions as another node has stored them; ``None`` for those that are gone."""
+        for name, session in sessions.items():
+            if session is None:
+                self._sessions.pop(name, None)
+            else:
+                self._sessions[name] = session
 
     @completes
     async def begin(self, holder: KeyHolder) -> str:

@@ -22,6 +22,7 @@ from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.erasure import Erasures
+from hookgw.gateway.fleet.fleet import Fleet
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.jobs import Jobs
@@ -74,6 +75,7 @@ class Gateway:
         disk: watches the free disk space.
         audit: lists who changed what.
         backups: copies the data file.
+        fleet: this node among others; ``None`` with a storage that only one process uses.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
@@ -109,6 +111,7 @@ class Gateway:
     backups: BackupService
     clock: Clock
     metrics: Metrics
+    fleet: Fleet | None = None
 
     def lanes(self) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that have work, or had some recently."""
@@ -123,6 +126,8 @@ class Gateway:
         # A store that works over lanes that do not run would accept events that nobody delivers.
         if not self.dispatcher.is_running:
             raise Unavailable("The dispatcher is not running.")
+        if self.fleet is not None and not self.fleet.has_lease():
+            raise Unavailable("This node cannot reach the database: it delivers nothing.")
         if recovering := self.dispatcher.recovering:
             raise Unavailable(
                 f"Lanes ended by an error in hookgw, and start again: {', '.join(recovering[:3])}."

@@ -344,11 +344,15 @@ class InstanceService:
         assert url is not None  # noqa: S101 -- the connector was checked above
         return url
 
-    async def start_connected(self) -> None:
-        """Start the connectors that ran when the process ended; a connector that is gone is passed over."""
+    async def start_connected(self, concerns: Callable[[str], bool] = lambda _: True) -> None:
+        """Start the connectors that ran when the process ended; a connector that is gone is passed over.
+
+        Args:
+            concerns: returns whether to start the connector of an instance, by its name.
+        """
         known = set(self._connectors.names())
         for instance in self._registry.instances():
-            if not instance.connected:
+            if not instance.connected or not concerns(instance.name):
                 continue
             if instance.integration in known:
                 try:

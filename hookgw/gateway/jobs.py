@@ -48,6 +48,7 @@ class RunningJob:
         is_resumed: whether it began in an earlier process.
         ended: set once it has ended, or is left to the next start.
         error: why it failed; ``None`` unless it did.
+        scope: its work runs in it. In a fleet, a job that another node goes on with is cancelled.
     """
 
     def __init__(self, job: Job, *, is_stored: bool, is_resumed: bool = False) -> None:
@@ -56,6 +57,7 @@ class RunningJob:
         self.is_resumed = is_resumed
         self.ended = trio.Event()
         self.error: HookgwError | None = None
+        self.scope = trio.CancelScope()
         # Whether a caller went on without it, and has its id.
         self.is_told = False
 
@@ -72,14 +74,22 @@ class Jobs:
         self._store = store
         self._clock = clock
         self._nursery: trio.Nursery | None = None
+        self._begin: Mapping[JobKind, Begin] = {}
         self._running: dict[str, RunningJob] = {}
         self._finished: dict[str, Job] = {}
         # Among all jobs: twenty at once must not take twenty times as much of the disk as one.
         self._turns = trio.Lock()
 
-    async def load(self) -> None:
-        """Read the records. Jobs that were running count as running from now on."""
+    async def load(self, *, running: bool = True) -> None:
+        """Read the records.
+
+        Args:
+            running: whether jobs that were running count as running from now on. In a fleet they are taken
+                up with their shard; see :meth:`take_up`.
+        """
         for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
+            if job.is_running and not running:
+                continue
             if job.is_running:
                 self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
             else:
@@ -96,18 +106,43 @@ class Jobs:
             begin: how each kind goes on.
         """
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
+            self._nursery, self._begin = nursery, begin
             try:
                 for running in list(self._running.values()):
-                    job = running.job
-                    logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
-                    nursery.start_soon(self._carry_out, running, begin[job.kind](running))
+                    self._continue(running)
                 task_status.started()
                 while True:
                     await trio.sleep(PRUNE_EVERY)
                     await self._forget_old()
             finally:
                 self._nursery = None
+
+    async def take_up(self, concerns: Callable[[Job], bool]) -> None:
+        """Go on with jobs that another node has left. They are prepared when this returns."""
+        for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
+            if job.is_running and concerns(job) and job.id not in self._running and self._nursery is not None:
+                running = self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
+                self._continue(running)
+
+    async def leave(self, concerns: Callable[[Job], bool]) -> None:
+        """Leave jobs to another node; return once nothing of them is done here any more."""
+        left = [running for running in self._running.values() if concerns(running.job)]
+        for running in left:
+            running.scope.cancel()
+        for running in left:
+            await running.ended.wait()
+
+    async def stored(self) -> list[Job]:
+        """Return the jobs of all nodes, the newest first, as far as they are in the store."""
+        found = await self._store.load_jobs()
+        found.update((job.id, job) for job in self.all())
+        return sorted(found.values(), key=lambda job: job.started, reverse=True)
+
+    def _continue(self, running: RunningJob) -> None:
+        job = running.job
+        logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
+        assert self._nursery is not None  # noqa: S101 -- the callers have checked it
+        self._nursery.start_soon(self._carry_out, running, self._begin[job.kind](running))
 
     def new(self, kind: JobKind, instance: str, **more: object) -> Job:
         """Return a job that has not begun."""
@@ -193,10 +228,13 @@ class Jobs:
     async def _carry_out(self, running: RunningJob, work: Callable[[], Awaitable[None]]) -> None:
         begun = trio.current_time()
         try:
-            try:
-                await work()
-            except HookgwError as error:
-                running.error = error
+            with running.scope:
+                try:
+                    await work()
+                except HookgwError as error:
+                    running.error = error
+            if running.scope.cancelled_caught:
+                return
             running.job = job = running.job.ended(
                 self._clock.wall(), str(running.error) if running.error else None
             )

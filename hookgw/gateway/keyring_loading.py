@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import structlog
@@ -44,6 +45,14 @@ class GlobalKeys:
         await self._store.put_value(_GLOBAL_KEYS, msgspec.to_builtins(keys), audit=audit)
         self.stored = keys
 
+    def apply(self, value: Any, keyring: Keyring) -> None:
+        """Take the stored keys as another node has changed them."""
+        former, self.stored = self.stored, _read_keys(value)
+        keyring.remove(None, (key for key in former if key not in self.stored))
+        for key in self.stored:
+            if key not in former:
+                keyring.add_global(key)
+
     def includes_lasting(self) -> bool:
         """Return whether one of them never expires. Without such a key the operator is locked out one day."""
         return self.configured is not None or any(key.expires_at is None for key in self.stored)
@@ -82,14 +91,17 @@ async def open_keyring(
         if len(settings.global_key) < WEAK:
             logger.warning("weak key", setting="auth.global_key", characters=f"fewer than {WEAK}")
         configured = Key(name=CONFIGURED_KEY, hash=keyring.hash(settings.global_key))
-    value = await store.get_value(_GLOBAL_KEYS)
-    try:
-        stored = () if value is None else msgspec.convert(value, tuple[Key, ...])
-    except msgspec.ValidationError as error:
-        raise StorageUnavailable(
-            f"The data file is damaged: {_GLOBAL_KEYS!r} does not contain keys ({error})."
-        ) from error
+    stored = _read_keys(await store.get_value(_GLOBAL_KEYS))
     found = GlobalKeys(store, stored, configured, audit)
     for key in (*found.stored, *([configured] if configured else ())):
         keyring.add_global(key)
     return keyring, found
+
+
+def _read_keys(value: Any) -> tuple[Key, ...]:
+    try:
+        return () if value is None else msgspec.convert(value, tuple[Key, ...])
+    except msgspec.ValidationError as error:
+        raise StorageUnavailable(
+            f"The data file is damaged: {_GLOBAL_KEYS!r} does not contain keys ({error})."
+        ) from error

@@ -69,6 +69,8 @@ class PendingDeliveries:
         # Held for each step of a re-partition, and while a registration that is being re-partitioned is
         # stored: a task that finds nothing left to move must not end over a rule that is just being replaced.
         self._repartitions: dict[str, trio.Lock] = {}
+        # In a fleet, a re-partition that another node goes on with is cancelled.
+        self._scopes: dict[str, tuple[trio.CancelScope, trio.Event]] = {}
 
     async def run(
         self, stale: Iterable[str], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -88,6 +90,20 @@ class PendingDeliveries:
                 await trio.sleep_forever()
             finally:
                 self._nursery = None
+
+    async def take_up(self, stale: Iterable[str]) -> None:
+        """Go on with re-partitions that another node has left. The lanes are paused when this returns."""
+        for registration_id in stale:
+            if self._nursery is not None and registration_id not in self._repartitions:
+                await self._nursery.start(self._repartition, registration_id)
+
+    async def leave(self, registrations: Iterable[str]) -> None:
+        """Leave the re-partitions of registrations to another node; return once they have ended here."""
+        for registration_id in registrations:
+            if (running := self._scopes.get(registration_id)) is not None:
+                scope, ended = running
+                scope.cancel()
+                await ended.wait()
 
     def stop(self) -> None:
         """Leave what has not been moved to the next start. Stop the dispatcher before."""
@@ -294,8 +310,10 @@ class PendingDeliveries:
     ) -> None:
         """Store the registration, if one is given, then move its deliveries to its lanes."""
         lock = self._repartitions[registration_id] = trio.Lock()
+        scope, ended = running = trio.CancelScope(), trio.Event()
+        self._scopes[registration_id] = running
         try:
-            with self._dispatcher.paused(registration_id):
+            with scope, self._dispatcher.paused(registration_id):
                 if new is not None:
                     await self._put(new, due=due)
                 task_status.started()
@@ -311,6 +329,9 @@ class PendingDeliveries:
         finally:
             if self._repartitions.get(registration_id) is lock:
                 del self._repartitions[registration_id]
+            if self._scopes.get(registration_id) is running:
+                del self._scopes[registration_id]
+            ended.set()
 
     async def start_lanes(self, registration_id: str) -> None:
         """Start the lanes with pending deliveries; those that run already read on by themselves."""

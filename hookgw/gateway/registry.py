@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -21,9 +21,18 @@ class Registry:
 
     A change takes effect in memory once it is on disk, so that nobody sees what a crash would undo. If the
     caller is cancelled meanwhile, both happen or neither. Every change goes to the audit, in the same commit.
+
+    Args:
+        store: keeps the records.
+        audit: says who changes what.
+        check_owner: called with the name of an instance before it, or a registration of it, is changed. In a
+            fleet it raises ``Unavailable`` if another node holds the instance.
     """
 
-    def __init__(self, store: Store, audit: Audit) -> None:
+    def __init__(
+        self, store: Store, audit: Audit, check_owner: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._check_owner = check_owner
         self._store = store
         self._audit = audit
         self._instances: dict[str, Instance] = {}
@@ -76,6 +85,7 @@ class Registry:
 
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
         """Store an instance, and with it its first registration, if one is given."""
+        self._check_owner(instance.name)
         audit = instance_changed(self._audit, self._instances.get(instance.name), instance)
         if first is not None:
             audit += registration_changed(self._audit, None, first, instance)
@@ -95,6 +105,7 @@ class Registry:
             instance: which one.
             job: is to park what is pending; stored in the same commit.
         """
+        self._check_owner(instance.name)
         registrations = self.of_instance(instance.name)
         # Removed from memory first, so that no event is accepted for it during the write.
         del self._instances[instance.name]
@@ -195,6 +206,7 @@ class Registry:
             others = (r for r in self._everywhere if r.id != registration.id)
             self._everywhere = (*others, registration)
         else:
+            self._check_owner(registration.instance)
             await _complete(self._store.put_registration(registration, due=due, job=job, audit=audit))
             self._remember(registration)
         self._registrations[registration.id] = registration
@@ -205,11 +217,30 @@ class Registry:
 
     async def remove(self, registration: Registration, job: Job | None = None) -> None:
         """Remove an instance's registration; ``job``, stored in the same commit, is to park the rest."""
+        self._check_owner(registration.instance)
         audit = registration_changed(
             self._audit, registration, None, self._instances.get(registration.instance)
         )
         await _complete(self._store.remove_registration(registration.id, job=job, audit=audit))
         self._forget(registration)
+
+    def apply(
+        self, instances: Mapping[str, Instance | None], registrations: Mapping[str, Registration | None]
+    ) -> None:
+        """Take records as another node has stored them; ``None`` for those that are gone."""
+        for name, instance in instances.items():
+            if instance is None:
+                self._instances.pop(name, None)
+            else:
+                self._instances[name] = instance
+        self._names = None
+        for registration_id, registration in registrations.items():
+            former = self._registrations.get(registration_id)
+            if former is not None and (registration is None or registration.label != former.label):
+                self._forget(former)
+            # The same object as long as nothing has changed: lanes compare it by identity.
+            if registration is not None and registration != former:
+                self._remember(registration)
 
     def configured(self, label: str) -> Registration | None:
         """Return the registration of ``global_webhooks`` with a label; ``None`` if there is none."""

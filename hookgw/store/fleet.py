@@ -7,17 +7,57 @@ count for one shard, however late one of them notices.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
 
+import msgspec
+
+from hookgw.models.browser_sessions import BrowserSession
+from hookgw.models.errors import StorageUnavailable
 from hookgw.models.fleet import FleetView
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import Registration
+
+
+class RecordsChanged(StorageUnavailable):
+    """Events were addressed by records that have changed since. Nothing was stored: address them again.
+
+    Attributes:
+        version: of the records now.
+    """
+
+    def __init__(self, version: int) -> None:
+        super().__init__("The registrations have changed meanwhile. Retry.", retry_after=1.0)
+        self.version = version
+
+
+class RecordChanges(msgspec.Struct, frozen=True):
+    """What has changed of the records that every node keeps in memory.
+
+    Attributes:
+        version: of the records with these changes.
+        instances, registrations, sessions: by name or id; ``None`` for one that is gone.
+        global_keys: what is stored of them, if that has changed.
+    """
+
+    version: int
+    instances: dict[str, Instance | None] = {}
+    registrations: dict[str, Registration | None] = {}
+    sessions: dict[str, BrowserSession | None] = {}
+    global_keys: Any = msgspec.UNSET
 
 
 class Membership(Protocol):
     """The nodes and shards of a fleet.
 
     Every method raises ``StorageUnavailable`` while the storage refuses.
+
+    Attributes:
+        known_version: of the records that this node has in memory. ``Store.append`` raises
+            :class:`RecordsChanged` if they have changed since.
     """
+
+    known_version: int
 
     async def join(self, node: str, url: str) -> int:
         """Enter the fleet, and return this process's generation.
@@ -50,3 +90,23 @@ class Membership(Protocol):
 
     async def leave(self) -> None:
         """Leave the fleet, and give everything back."""
+
+    async def changes(self) -> RecordChanges:
+        """Return what has changed since :attr:`known_version`."""
+
+
+class SharedStore(Protocol):
+    """The part of a store that several nodes may use at the same time.
+
+    Attributes:
+        members: this node's membership.
+    """
+
+    members: Membership
+
+    def share(self, is_wanted: Callable[[str], bool]) -> None:
+        """Tell other nodes of what this one appends, and report what they append. Write as a member only.
+
+        Args:
+            is_wanted: whether this node hears of deliveries to a lane, by its key. Called in another thread.
+        """

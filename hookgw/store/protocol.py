@@ -40,6 +40,7 @@ from hookgw.models.instances import Instance
 from hookgw.models.jobs import Job
 from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Registration
+from hookgw.store.fleet import SharedStore
 from hookgw.store.records import (
     Append,
     AuditPage,
@@ -564,6 +565,10 @@ class Backups(Protocol):
 
 class Store(Outbox, PendingChanges, History, Records, Audit, Backups, Protocol):
     """Everything that lasts."""
+
+    @property
+    def shared(self) -> SharedStore | None:
+        """What nodes that share the storage need beside the rest; ``None`` if only one process may use it."""
 
     async def check(self) -> None:
         """Write something small. Raises ``StorageUnavailable`` if the storage refuses."""

@@ -6,7 +6,7 @@ connector is restarted after a growing wait.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -286,6 +286,16 @@ class Connectors:
         self._restarts.ended(name)
         await self._close(session, reason)
         return session
+
+    async def leave(self, names: Collection[str]) -> None:
+        """End the connectors of instances without raising events: another node goes on with them."""
+        left = [session for name in names if (session := self._sessions.pop(name, None)) is not None]
+        for session in left:
+            session.abandon()
+            self._restarts.ended(session.instance)
+        with trio.move_on_after(_STOP_TIMEOUT):
+            for session in left:
+                await session.ended.wait()
 
     async def check_options(self, integration: str, options: dict[str, Any]) -> None:
         """Let a connector check the options of an instance, which are valid by its schema.

@@ -314,6 +314,13 @@ class ConnectorSession:
         finally:
             self._is_closed = True
 
+    def abandon(self) -> None:
+        """End the session, and accept no more of its events, without a word to anybody."""
+        self._is_closed = True
+        for scope in tuple(self.calls):
+            scope.cancel()
+        self.scope.cancel()
+
     def announce(self) -> None:
         """Wake the tasks that wait for a change."""
         # A new event each time: a waiter of the next change must not wake for this one.

@@ -62,6 +62,8 @@ class AppendJob(Job, Generic[Tx]):
     Attributes:
         news: the events with their deliveries, in order.
         also: writes more in the same commit, whether the events are duplicates or not.
+        version: of the records that the events were addressed by; ``None`` if only this process changes
+            records.
         added: the sequence numbers of the events that were not duplicates.
     """
 
@@ -69,6 +71,7 @@ class AppendJob(Job, Generic[Tx]):
         super().__init__()
         self.news = news
         self.also = also
+        self.version: int | None = None
         self.added: set[int] = set()
 
     def deliveries(self) -> list[Delivery]:

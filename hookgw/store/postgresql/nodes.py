@@ -23,6 +23,10 @@ from psycopg import Connection
 from hookgw.models.errors import Conflict
 from hookgw.models.fleet import FleetNode, FleetView
 from hookgw.models.shards import share_targets
+from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.store.encryption import RecordCipher
+from hookgw.store.fleet import RecordChanges
+from hookgw.store.postgresql.changed_records import read_changes
 from hookgw.store.postgresql.database import Reader, Server, Session
 
 T = TypeVar("T")
@@ -57,16 +61,23 @@ class Nodes:
 
     Args:
         server: the database.
+        cipher: of the records.
+        threads: make the calls that block.
 
     Attributes:
+        known_version: see :class:`hookgw.store.fleet.Membership`.
         generation: of this process, stamped on what it writes for its shards; 0 before :meth:`join`.
         session: the caller closes it, and watches that its calls end.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(
+        self, server: Server, cipher: RecordCipher | None = None, threads: Threads = SYSTEM_THREADS
+    ) -> None:
         self.generation = 0
+        self.known_version = 0
+        self._cipher = cipher
         self.session = Session(server, PATIENCE)
-        self._reader = Reader(self.session)
+        self._reader = Reader(self.session, threads=threads)
         self._token = secrets.token_hex(8)
 
     async def join(self, node: str, url: str) -> int:
@@ -97,6 +108,9 @@ class Nodes:
 
     async def leave(self) -> None:
         await self._change(partial(_remove, generations=[self.generation]))
+
+    async def changes(self) -> RecordChanges:
+        return await self._run(partial(read_changes, since=self.known_version, cipher=self._cipher))
 
     async def _change(self, change: Callable[[Connection], T]) -> T:
         return await self._run(partial(_locked, change))

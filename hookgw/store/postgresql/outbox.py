@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -77,6 +77,8 @@ class PostgresqlOutbox:
         background: reads the counts.
         clock: gives the times at which events are accepted.
         records: write the states of connectors.
+        known_version: returns the version of the records that events are addressed by; ``None`` if only this
+            process changes records.
     """
 
     def __init__(
@@ -86,7 +88,9 @@ class PostgresqlOutbox:
         background: Reader,
         clock: Clock,
         records: PostgresqlRecords,
+        known_version: Callable[[], int | None] = lambda: None,
     ) -> None:
+        self._known_version = known_version
         self._records = records
         self._commits = commits
         self._lanes = lanes
@@ -123,6 +127,7 @@ class PostgresqlOutbox:
         ]
         also = None if state is None else partial(self._records.write_state, state=state)
         job: AppendJob[Transaction] = AppendJob(news, also)
+        job.version = self._known_version()
         self._commits.append_nowait(job)
         await job.wait()
         return [new.seq in job.added for new in news]

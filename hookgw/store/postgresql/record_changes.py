@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from psycopg import Connection
 
+VERSION = "SELECT last_value FROM record_versions"
+"""SQL: the version of the records. Exact in a transaction that has the lock."""
+
 LOCK = 1751872099
 """The advisory lock: held alone by transactions that change records, and shared by those that accept."""
 
@@ -42,8 +45,8 @@ CHANGES = (
 )
 
 
-def lock_records(connection: Connection, *, changes: bool) -> int:
-    """Take the lock in a transaction, and return the version of the records.
+def lock_records(connection: Connection, *, changes: bool) -> None:
+    """Take the lock in a transaction. After it, :data:`VERSION` is the version of the records.
 
     Args:
         connection: in a transaction that has changed no record yet.
@@ -52,6 +55,3 @@ def lock_records(connection: Connection, *, changes: bool) -> int:
     """
     lock = "pg_advisory_xact_lock" if changes else "pg_advisory_xact_lock_shared"
     connection.execute(f"SELECT {lock}(%s, hashtext(current_schema()))", (LOCK,))
-    row = connection.execute("SELECT last_value FROM record_versions").fetchone()
-    version: int = row[0] if row else 0
-    return version

@@ -19,6 +19,7 @@ from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
+from hookgw.store.fleet import Membership
 from hookgw.store.postgresql.database import (
     Connections,
     Reader,
@@ -29,6 +30,8 @@ from hookgw.store.postgresql.database import (
     watch,
 )
 from hookgw.store.postgresql.feed import Feed
+from hookgw.store.postgresql.guard import Guard
+from hookgw.store.postgresql.nodes import Nodes
 from hookgw.store.postgresql.outbox import PostgresqlOutbox, count_pending
 from hookgw.store.postgresql.reencrypt import reencrypt
 from hookgw.store.postgresql.restored import renumber_restored
@@ -61,12 +64,19 @@ class PostgresqlStore(ComposedStore[Transaction]):
         server: Server,
         writer: Writer,
         feed: Feed,
+        nodes: Nodes,
     ) -> None:
         super().__init__(commits, outbox, changes, history, records, audit, _NoBackups(server))
         self._feed = feed
         self._shared = trio.Event()
         self.server = server
         self.writer = writer
+        self.members: Membership = nodes
+        self._nodes = nodes
+
+    @property
+    def shared(self) -> PostgresqlStore:
+        return self
 
     def share(self, is_wanted: Callable[[str], bool]) -> None:
         """Tell other nodes of what this one appends, and report what they append.
@@ -77,6 +87,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         """
         self._feed.is_wanted = is_wanted
         self._feed.channel = f"hookgw_{self.server.schema}"
+        self.writer.guard = Guard(self._nodes)
         self._shared.set()
 
     async def check(self) -> None:
@@ -173,6 +184,7 @@ async def open_store(
             as from any nursery.
     """
     connections = make_connections(server)
+    sessions = connections.sessions()
     try:
         opened = await threads.run(partial(_open, server, connections, keys))
         feed = opened.feed
@@ -188,10 +200,12 @@ async def open_store(
         reader = partial(Reader, threads=threads)
         lanes = reader(connections.lanes)
         background = reader(connections.background)
+        nodes = Nodes(server, opened.cipher, threads)
+        sessions.append(nodes.session)
         records = PostgresqlRecords(commits, background, opened.cipher)
         store = PostgresqlStore(
             commits,
-            PostgresqlOutbox(commits, lanes, background, clock, records),
+            PostgresqlOutbox(commits, lanes, background, clock, records, lambda: nodes.known_version),
             _Later(),
             _Later(),
             records,
@@ -199,12 +213,13 @@ async def open_store(
             server,
             writer,
             feed,
+            nodes,
         )
         async with trio.open_nursery() as nursery:
             is_closing = False
             nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
             nursery.start_soon(_follow, commits, feed, wake)
-            nursery.start_soon(watch, connections.sessions())
+            nursery.start_soon(watch, sessions)
             nursery.start_soon(store.run_listener, wake.set, threads)
             try:
                 yield store
@@ -213,7 +228,7 @@ async def open_store(
                 await commits.close()  # noqa: ASYNC102 -- it shields and bounds itself
                 nursery.cancel_scope.cancel()
     finally:
-        for session in connections.sessions():
+        for session in sessions:
             session.close()
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import psycopg
 from psycopg import Connection, sql
 
-from hookgw.models.deliveries import Delivery, Settlement
+from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import Invalid
 from hookgw.store.commits.changes import Changes, Committed, replace
 from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group
 from hookgw.store.postgresql.append import append
 from hookgw.store.postgresql.database import CONFLICTS, Session, is_server_error
 from hookgw.store.postgresql.feed import Feed, News
+from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.schema import XID
 from hookgw.store.postgresql.settle import settle
 from hookgw.store.postgresql.transaction import Transaction
@@ -30,16 +31,6 @@ TRIES = 5
 
 _BEGIN = f"SELECT {XID}"
 _OUTCOME = "SELECT pg_xact_status(%s::text::xid8)"
-
-
-class Fence(Protocol):
-    """Keeps a node that others have taken for dead from writing for its lanes."""
-
-    def __call__(self, transaction: Transaction, settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-        """Return those settlements that this node may still write, in a transaction that has just begun.
-
-        Whatever the answer rests on must be locked until the transaction ends.
-        """
 
 
 class _Written(NamedTuple):
@@ -68,12 +59,13 @@ class Writer:
         keep_history: whether deliveries are kept after they are settled.
 
     Attributes:
-        fence: asked in every commit with settlements; ``None`` for a single node.
+        guard: keeps a node that others have taken for dead from writing, and events from being stored for
+            registrations of a moment ago; ``None`` for a process that is alone for certain.
         backend: the server's number of the connection that writes; 0 before the first commit.
     """
 
     def __init__(self, session: Session, feed: Feed, *, keep_history: bool = True) -> None:
-        self.fence: Fence | None = None
+        self.guard: Guard | None = None
         self.backend = 0
         self._session = session
         self._feed = feed
@@ -156,17 +148,18 @@ class Writer:
         self.backend = connection.info.backend_pid
         with connection.pipeline():
             connection.execute("BEGIN")
-            row = connection.execute(_BEGIN.encode()).fetchone()
+            begun = connection.execute(_BEGIN.encode())
+            asked = None if self.guard is None else self.guard.ask(connection, groups)
+        row = begun.fetchone()
         assert row is not None  # noqa: S101
+        if self.guard is not None and asked is not None:
+            groups = self.guard.admit(asked, groups)
         transaction = Transaction(connection, row[0])
         if probe:
             touch(transaction)
         for group in groups:
             append_jobs(transaction, group.appends)
-            settlements: Sequence[Settlement] = group.settlements
-            if self.fence is not None and settlements:
-                settlements = self.fence(transaction, settlements)
-            settled = settle(connection, settlements, keep_history=self._keep_history)
+            settled = settle(connection, group.settlements, keep_history=self._keep_history)
             transaction.count_finished(settled)
             transaction.count_rows(len(group.settlements))
             for job in group.functions:

@@ -18,6 +18,7 @@ from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
+from hookgw.store.fleet import SharedStore
 from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records, Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
 from hookgw.store.sqlite.audit import SqliteAudit
@@ -34,7 +35,13 @@ from hookgw.store.sqlite.writer import Writer, touch
 
 
 class SqliteStore(ComposedStore[Transaction]):
-    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`."""
+    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`.
+
+    Attributes:
+        shared: see there.
+    """
+
+    shared: SharedStore | None = None
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from hookgw.gateway.fleet.ownership import Ownership
 from hookgw.models.errors import Conflict, StorageUnavailable
 from hookgw.models.fleet import FleetNode, FleetView
 from hookgw.models.shards import SHARDS, share_targets
+from hookgw.store.fleet import RecordChanges
 
 
 class Database:
@@ -39,6 +40,10 @@ class Members:
         self._generation = 0
         self.is_cut_off = False
         self.delay = 0.0
+        self.known_version = 0
+
+    async def changes(self) -> RecordChanges:
+        return RecordChanges(0)
 
     async def _reach(self) -> Database:
         await trio.sleep(self.delay)

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
 
 import pytest
+from msgspec import UNSET
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 
+from hookgw.models.instances import Instance
+from hookgw.store.fleet import RecordChanges
+from hookgw.store.postgresql.changed_records import read_changes
 from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.record_changes import lock_records
+from hookgw.store.postgresql.record_changes import VERSION, lock_records
+from hookgw.store.postgresql.shelves import PostgresqlTable
+from hookgw.store.shelves import Shelves
 
 
 def versions(connection: Connection) -> dict[tuple[str, str], int]:
@@ -24,8 +31,7 @@ def test_each_change_of_a_record_has_a_version(connection: Connection) -> None:
     found = versions(connection)
     assert found.keys() == {("instances", "shop"), ("registrations", "reg_1")}
     assert first < found[("instances", "shop")] < found[("registrations", "reg_1")]
-    with connection.transaction():
-        assert lock_records(connection, changes=False) == found[("registrations", "reg_1")]
+    assert connection.execute(VERSION).fetchone() == (found[("registrations", "reg_1")],)
 
 
 @pytest.mark.parametrize("shelf", ["states", "jobs", "values"])
@@ -45,14 +51,41 @@ def test_accepting_waits_for_a_change_that_is_not_committed_and_for_nothing_else
     with closing(database.connect()) as other:
         other.execute("SET lock_timeout = '50ms'")
         with connection.transaction(), other.transaction():
-            assert lock_records(connection, changes=False) == lock_records(other, changes=False)
+            lock_records(connection, changes=False)
+            lock_records(other, changes=False)
         with connection.transaction():
             connection.execute("INSERT INTO shelves VALUES ('states', 'x', '1')")
             with other.transaction():
-                before = lock_records(other, changes=False)
+                lock_records(other, changes=False)
         with connection.transaction():
             connection.execute("INSERT INTO shelves VALUES ('instances', 'shop', '1')")
             with pytest.raises(LockNotAvailable), other.transaction():
                 lock_records(other, changes=False)
-        with other.transaction():
-            assert lock_records(other, changes=False) > before
+
+
+def test_what_has_changed_is_read_with_the_version(connection: Connection) -> None:
+    instance = Instance(name="shop", id="1")
+    shelves = Shelves(partial(PostgresqlTable, connection), None)
+    shelves.instances["shop"] = instance
+    first = read_changes(connection, 0, None)
+    assert first.instances == {"shop": instance}
+    assert (first.registrations, first.sessions, first.global_keys) == ({}, {}, UNSET)
+    assert read_changes(connection, first.version, None) == RecordChanges(first.version)
+    del shelves.instances["shop"]
+    shelves.values["auth.global_keys"] = []
+    second = read_changes(connection, first.version, None)
+    assert (second.instances, second.global_keys) == ({"shop": None}, [])
+
+
+def test_a_change_that_was_undone_is_passed_over(connection: Connection) -> None:
+    # Its version is used up. A node that never got there would read the changes for ever.
+    with suppress(Undone), connection.transaction():
+        connection.execute("INSERT INTO shelves VALUES ('instances', 'shop', '{}')")
+        raise Undone
+    found = read_changes(connection, 0, None)
+    assert found.instances == {}
+    assert connection.execute(VERSION).fetchone() == (found.version,)
+
+
+class Undone(Exception):
+    pass

@@ -1,0 +1,187 @@
+"""What a node does for its shards: it runs their connectors, their jobs, and their lanes.
+
+A shard is taken up in the order of a start, and left in the order of a shutdown: connectors first, so that
+they raise no more events; then jobs and re-partitions, which pause lanes; then the lanes themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import partial
+
+import structlog
+import trio
+
+from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.held_shards import HeldShards
+from hookgw.gateway.connectors.runner import Connectors
+from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.fleet.record_refresh import RecordRefresh
+from hookgw.gateway.instances import InstanceService
+from hookgw.gateway.jobs import Jobs
+from hookgw.gateway.pending import PendingDeliveries
+from hookgw.gateway.registry import Registry
+from hookgw.models.errors import Unavailable
+from hookgw.models.fleet import FleetView
+from hookgw.models.jobs import Job
+from hookgw.models.lanes import registration_of
+from hookgw.models.shards import shard_of, shard_of_registration
+from hookgw.store import Store
+from hookgw.store.fleet import Membership
+
+logger = structlog.get_logger("hookgw.fleet")
+
+UNKNOWN = -1
+"""Stands for the shard of a registration that this node does not know: it holds no such shard."""
+
+FLUSH_WITHIN = 20.0
+"""Seconds that a release waits for the database at most."""
+
+
+class LaneShards:
+    """Which shard a lane is in. Also called in other threads: it only looks.
+
+    A registration keeps its shard here after it is gone, so that its lanes are found as long as they run.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._known: dict[str, int] = {}
+        self.unknown: set[str] = set()
+
+    def shard_of_lane(self, lane: str) -> int:
+        """Return the shard of a lane, by its key; :data:`UNKNOWN` if its registration is."""
+        registration_id = registration_of(lane)
+        shard = self._known.get(registration_id)
+        if shard is None:
+            registration = self._registry.registration(registration_id)
+            if registration is None:
+                self.unknown.add(lane)
+                return UNKNOWN
+            shard = self._known[registration_id] = shard_of_registration(registration)
+        return shard
+
+
+class ShardOwner:
+    """The shards that this node works on, by what is asked of it: may it act for an instance?"""
+
+    def __init__(self) -> None:
+        self.shards: set[int] = set()
+
+    def holds(self, instance: str) -> bool:
+        """Return whether this node holds an instance, by its name."""
+        return shard_of(instance) in self.shards
+
+    def check(self, instance: str) -> None:
+        """Return if this node holds an instance.
+
+        Raises:
+            Unavailable: another node does, or will in a moment.
+        """
+        if not self.holds(instance):
+            raise Unavailable(
+                f"The instance {instance!r} is on another node, or moves to one. Retry.", retry_after=1.0
+            )
+
+
+class ShardWork:
+    """The work for shards; see :class:`hookgw.gateway.fleet.ownership.Work`."""
+
+    def __init__(
+        self,
+        owner: ShardOwner,
+        lane_shards: LaneShards,
+        held: HeldShards,
+        refresh: RecordRefresh,
+        members: Membership,
+        registry: Registry,
+        store: Store,
+        dispatcher: Dispatcher,
+        jobs: Jobs,
+        pending: PendingDeliveries,
+        instances: InstanceService,
+        connectors: Connectors,
+        states: ConnectionStates,
+    ) -> None:
+        self._owner = owner
+        self._lane_shards = lane_shards
+        self._held = held
+        self._refresh = refresh
+        self._members = members
+        self._registry = registry
+        self._store = store
+        self._dispatcher = dispatcher
+        self._jobs = jobs
+        self._pending = pending
+        self._instances = instances
+        self._connectors = connectors
+        self._states = states
+
+    async def acquire(self, shards: Collection[int]) -> None:
+        try:
+            await self._dispatcher.acquire(shards, partial(self._backlog, shards))
+            await self._instances.start_connected(lambda name: shard_of(name) in shards)
+        except BaseException:
+            with trio.move_on_after(FLUSH_WITHIN, shield=True):
+                await self.release(shards)
+            raise
+
+    async def _backlog(self, shards: Collection[int]) -> Iterable[tuple[str, int]]:
+        # As the former holder has left them: from now on this node is the one that changes them.
+        await self._refresh.catch_up()
+        self._owner.shards.update(shards)
+        await self._jobs.take_up(partial(_concerns, shards))
+        waiting = await self._store.pending_lanes()
+        found = [one for one in waiting if self._shard_of_lane(one.lane) in shards]
+        stale = {registration_of(one.lane) for one in found if self._pending.is_stale(one.lane)}
+        await self._pending.take_up(stale)
+        # The job, or the re-partition, of a registration starts its lanes at its end.
+        held = stale | self._jobs.registrations()
+        gone = {registration_of(one.lane) for one in found if self._is_gone(one.lane)} - held
+        for registration_id in gone:
+            cursor, reason = await self._store.park_cursor(), "The registration was deleted."
+            while (await self._store.park_step(registration_id, reason, cursor)).more:
+                pass
+        held |= gone
+        return [(one.lane, one.count) for one in found if registration_of(one.lane) not in held]
+
+    def _shard_of_lane(self, lane: str) -> int:
+        """Return the shard of a lane; of a deleted registration, one by its id, so that one node cares."""
+        shard = self._lane_shards.shard_of_lane(lane)
+        self._lane_shards.unknown.discard(lane)
+        return shard_of(registration_of(lane)) if shard == UNKNOWN else shard
+
+    def _is_gone(self, lane: str) -> bool:
+        return self._registry.registration(registration_of(lane)) is None
+
+    async def release(self, shards: Collection[int]) -> None:
+        # From here on no change of these instances begins.
+        self._owner.shards.difference_update(shards)
+        names = [one.name for one in self._registry.instances() if shard_of(one.name) in shards]
+        await self._connectors.leave(names)
+        await self._jobs.leave(partial(_concerns, shards))
+        moved = [one.id for one in self._registry.registrations() if shard_of_registration(one) in shards]
+        await self._pending.leave(moved)
+        await self._dispatcher.release(shards)
+        for name in names:
+            self._states.forget(name)
+        await self._store.flush()
+
+    def busy(self) -> set[int]:
+        return self._dispatcher.busy_shards()
+
+    def suspend(self) -> None:
+        self._dispatcher.suspend()
+
+    def unsuspend(self) -> None:
+        self._dispatcher.unsuspend()
+
+    async def seen(self, view: FleetView) -> None:
+        await self._refresh.catch_up(view.version)
+        # Deliveries that came in before this node knew their registration: it may be one of its own.
+        unknown, self._lane_shards.unknown = self._lane_shards.unknown, set()
+        self._dispatcher.start((lane, 1) for lane in unknown if not self._is_gone(lane))
+
+
+def _concerns(shards: Collection[int], job: Job) -> bool:
+    return shard_of(job.instance) in shards

@@ -1,0 +1,51 @@
+"""Reads the records that have changed since a version."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgspec
+from psycopg import Connection
+
+from hookgw.models.browser_sessions import BrowserSession
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import Registration
+from hookgw.store.encryption import RecordCipher
+from hookgw.store.fleet import RecordChanges
+from hookgw.store.postgresql.record_changes import VERSION, lock_records
+from hookgw.store.postgresql.shelves import PostgresqlTable
+from hookgw.store.shelves import Shelves
+
+
+def read_changes(connection: Connection, since: int, cipher: RecordCipher | None) -> RecordChanges:
+    """Return what has changed after a version.
+
+    Args:
+        connection: in autocommit mode.
+        since: the version.
+        cipher: of the records.
+    """
+    instances: dict[str, Instance | None] = {}
+    registrations: dict[str, Registration | None] = {}
+    sessions: dict[str, BrowserSession | None] = {}
+    global_keys: Any = msgspec.UNSET
+    with connection.transaction():
+        # With the lock, every change up to the version is there, or was undone.
+        lock_records(connection, changes=False)
+        row = connection.execute(VERSION).fetchone()
+        version: int = row[0] if row else since
+        rows = connection.execute("SELECT shelf, key FROM record_changes WHERE version > %s", (since,))
+        shelves = Shelves(partial(PostgresqlTable, connection), cipher)
+        for shelf, raw_key in rows.fetchall():
+            key = bytes(raw_key).decode()
+            match shelf:
+                case "instances":
+                    instances[key] = shelves.instances.get(key)
+                case "registrations":
+                    registrations[key] = shelves.registrations.get(key)
+                case "sessions":
+                    sessions[key] = shelves.sessions.get(key)
+                case _:
+                    global_keys = shelves.values.get(key)
+    return RecordChanges(version, instances, registrations, sessions, global_keys)

@@ -1,0 +1,86 @@
+"""What a node of a fleet may still write: asked at the beginning of each commit, and true until its end.
+
+A node that others have removed writes nothing for its lanes and connectors, and changes nothing. Events are
+stored for the registrations that are there at that moment; if a node knows older ones, its commit goes
+without these events, and it addresses them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from psycopg import Connection, Cursor
+
+from hookgw.models.errors import StorageUnavailable
+from hookgw.store.commits.jobs import Group
+from hookgw.store.fleet import RecordsChanged
+from hookgw.store.postgresql.nodes import FENCE, Nodes
+from hookgw.store.postgresql.record_changes import VERSION, lock_records
+from hookgw.store.postgresql.transaction import Transaction
+
+
+class Asked(NamedTuple):
+    """What was asked of the server in one commit: the answers are there once its pipeline has ended."""
+
+    member: Cursor[Any] | None
+    version: Cursor[Any] | None
+
+
+class Guard:
+    """Decides what of a commit is written.
+
+    Args:
+        nodes: this node's membership.
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+
+    def ask(self, connection: Connection, groups: Sequence[Group[Transaction]]) -> Asked:
+        """Ask what :meth:`admit` needs to know.
+
+        Args:
+            connection: in a transaction that has locked nothing yet, and in a pipeline.
+            groups: of this commit.
+        """
+        appends = [job for group in groups for job in group.appends]
+        has_functions = any(group.functions for group in groups)
+        member = version = None
+        if has_functions or any(group.settlements for group in groups) or any(job.also for job in appends):
+            member = connection.execute(FENCE, (self._nodes.generation,))
+        if appends or has_functions:
+            # Any function may change records. A transaction cannot ask for the lock alone later.
+            lock_records(connection, changes=has_functions)
+            version = connection.execute(VERSION)
+        return Asked(member, version)
+
+    def admit(self, asked: Asked, groups: Sequence[Group[Transaction]]) -> list[Group[Transaction]]:
+        """Return what is to be written; the other jobs get their errors."""
+        is_member = asked.member is None or asked.member.fetchone() is not None
+        row = None if asked.version is None else asked.version.fetchone()
+        version: int = row[0] if row else 0
+        admitted = []
+        for group in groups:
+            kept: Group[Transaction] = Group()
+            for job in group.appends:
+                if job.also is not None and not is_member:
+                    job.error = _no_member()
+                elif job.version is not None and job.version < version:
+                    job.error = RecordsChanged(version)
+                else:
+                    kept.appends.append(job)
+            if is_member:
+                kept.settlements, kept.functions = group.settlements, group.functions
+            else:
+                for function in group.functions:
+                    function.error = _no_member()
+            admitted.append(kept)
+        return admitted
+
+
+def _no_member() -> StorageUnavailable:
+    return StorageUnavailable(
+        "Other nodes have taken over from this one, which did not reach the database in time. Retry.",
+        retry_after=1.0,
+    )

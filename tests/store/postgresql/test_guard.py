@@ -1,0 +1,133 @@
+"""A store whose node others have removed, and events that were addressed by old records."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from psycopg import Connection
+
+from hookgw.models.clock import Clock
+from hookgw.models.deliveries import FIRST
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.instances import Instance
+from hookgw.store import ConnectorState
+from hookgw.store.fleet import RecordsChanged
+from hookgw.store.postgresql.database import Server
+from hookgw.store.postgresql.store import PostgresqlStore, open_store
+from tests.store.support import LANE, delivered, to
+
+STATE = ConnectorState(instance="shop", instance_id="1", state_json=b"1")
+SHOP = Instance(name="shop", id="1")
+
+
+@asynccontextmanager
+async def opened(database: Server, node: str = "a") -> AsyncIterator[PostgresqlStore]:
+    async with open_store(database, clock=Clock()) as store:
+        store.share(lambda _: True)
+        await store.members.join(node, "")
+        await catch_up(store)
+        yield store
+
+
+async def catch_up(store: PostgresqlStore) -> None:
+    store.members.known_version = (await store.members.changes()).version
+
+
+def remove(connection: Connection) -> None:
+    """Do what another node does that finds all others dead."""
+    connection.execute("DELETE FROM members")
+    connection.execute("DELETE FROM nodes")
+
+
+async def test_a_removed_node_settles_nothing(database: Server, connection: Connection) -> None:
+    async with opened(database) as store:
+        await store.append(to("e1", "e2"))
+        first, second = (await store.read_lane(LANE, FIRST, 10)).deliveries
+        store.settle_nowait(delivered(first.seq))
+        await store.flush()
+        remove(connection)
+        store.settle_nowait(delivered(second.seq))
+        await store.flush()
+        assert [one.seq for one in (await store.read_lane(LANE, FIRST, 10)).deliveries] == [second.seq]
+        # As a member again, it can.
+        await store.members.join("a", "")
+        store.settle_nowait(delivered(second.seq))
+        await store.flush()
+        assert (await store.read_lane(LANE, FIRST, 10)).deliveries == []
+
+
+async def test_a_removed_node_stores_nothing_of_its_connectors_and_changes_nothing(
+    database: Server, connection: Connection
+) -> None:
+    async with opened(database) as store:
+        await store.append(to("e1"), state=STATE)
+        remove(connection)
+        with pytest.raises(StorageUnavailable, match="taken over"):
+            await store.append(to("e2"), state=STATE)
+        with pytest.raises(StorageUnavailable, match="taken over"):
+            await store.put_instance(SHOP)
+        # Events of producers are stored by any node.
+        assert await store.append(to("e3")) == [True]
+        assert await store.load_instances() == {}
+        assert await store.load_state("1") == 1
+        assert len((await store.read_lane(LANE, FIRST, 10)).deliveries) == 2
+
+
+async def test_events_that_were_addressed_by_old_records_are_not_stored(database: Server) -> None:
+    async with opened(database) as a, opened(database, "b") as b:
+        await a.put_instance(SHOP)
+        with pytest.raises(RecordsChanged) as caught:
+            await b.append(to("e1"))
+        assert caught.value.version > b.members.known_version
+        await catch_up(b)
+        assert await b.append(to("e1")) == [True]
+
+
+async def test_others_of_the_same_commit_are_stored(database: Server, connection: Connection) -> None:
+    async with opened(database) as store:
+        known = store.members.known_version
+        async with open_store(database, clock=Clock()) as other:
+            await other.put_instance(SHOP)
+        results: dict[str, object] = {}
+
+        async def append(event: str, version: int) -> None:
+            store.members.known_version = version
+            try:
+                results[event] = await store.append(to(event))
+            except RecordsChanged as error:
+                results[event] = error.version
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(append, "old", known)
+            nursery.start_soon(append, "new", known + 100)
+        assert results["new"] == [True]
+        assert results["old"] == known + 1
+
+
+async def test_nodes_that_change_records_and_accept_at_once_do_not_wait_for_each_other(
+    database: Server,
+) -> None:
+    async with opened(database) as a, opened(database, "b") as b:
+
+        async def work(store: PostgresqlStore, name: str) -> None:
+            for number in range(15):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(store.put_instance, Instance(name=name, id=name))
+                    nursery.start_soon(accept, store, f"{name}{number}")
+
+        async def accept(store: PostgresqlStore, event: str) -> None:
+            while True:
+                try:
+                    await store.append(to(event))
+                except RecordsChanged:
+                    await catch_up(store)
+                else:
+                    return
+
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(work, a, "shop")
+                nursery.start_soon(work, b, "bank")
