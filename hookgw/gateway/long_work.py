@@ -15,6 +15,7 @@ Both cost an instance time only while other instances are active.
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -50,8 +51,9 @@ class LongWork:
         self._spent = 0.0
         # The same on Trio's clock, which a test may have stopped.
         self._rest_due = 0.0
-        # The instance whose turn is next is the first.
-        self._waiting: dict[str, ParkingLot] = {}
+        # The instance whose turn is next is the first. Thousands may wait, and a plain dict looks for its
+        # first entry among all that were removed.
+        self._waiting: OrderedDict[str, ParkingLot] = OrderedDict()
         # The two instances that were active last, and when.
         self._newest, self._newest_at = "", -_ACTIVE
         self._second, self._second_at = "", -_ACTIVE
@@ -145,8 +147,9 @@ class LongWork:
 
     def _give_back(self, holder: str) -> None:
         if holder in self._waiting:  # its other work comes after that of all others
-            self._waiting[holder] = self._waiting.pop(holder)
-        for following, lot in tuple(self._waiting.items()):
+            self._waiting.move_to_end(holder)
+        while self._waiting:
+            following, lot = next(iter(self._waiting.items()))
             if len(lot) <= 1:
                 del self._waiting[following]
             if lot.unpark():  # nothing if the only work there was cancelled just now

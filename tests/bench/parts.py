@@ -43,9 +43,9 @@ class FastReceiver:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def url(self, path: object) -> str:
-        """The URL of a path."""
-        return f"http://127.0.0.1:{self.port}/{path}"
+    def url(self, path: object, address: str = "127.0.0.1") -> str:
+        """The URL of a path, on an address on which it listens."""
+        return f"http://{address}:{self.port}/{path}"
 
     def take(self) -> tuple[int, dict[str, int]]:
         """How many requests came since the last call, and when each id came first (monotonic ns)."""

@@ -3,8 +3,9 @@
 It is no HTTP server in any wider sense: it finds the end of each request, which is JSON with a
 ``content-length`` or in chunks, and sends the same prepared answer. ``GET /`` gives what it counted, as JSON,
 and sets the counts to zero: ``{"requests": n, "arrivals": {"<webhook-id>": <monotonic ns>}}``. Arrivals are
-kept only with the argument ``record``; ``port=N`` makes it listen there. With ``flaky`` it answers 503 to one
-request in four, at random. It prints its port, and ends when its standard input does.
+kept only with the argument ``record``; ``port=N`` makes it listen there, and ``addresses=N`` on that many
+addresses of loopback, from 127.0.0.1. With ``flaky`` it answers 503 to one request in four, at random. It
+prints its port, and ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -84,20 +85,30 @@ def _size(data: bytes, end: int) -> int | None:
     return None if last < 0 else last + 7
 
 
-def serve(counter: Counter, port: int) -> None:
+def address_of(number: int) -> str:
+    """The address of loopback with that number, from 0."""
+    return f"127.0.{number // 250}.{number % 250 + 1}"
+
+
+def serve(counter: Counter, port: int, addresses: int) -> None:
     """Serve until standard input ends."""
-    listener = socket.create_server(("127.0.0.1", port), backlog=4096)
-    print(listener.getsockname()[1], flush=True)
+    listeners: dict[int, socket.socket] = {}
+    for number in range(addresses):
+        listener = socket.create_server((address_of(number), port), backlog=4096)
+        listeners[listener.fileno()] = listener
+        port = listener.getsockname()[1]
+    print(port, flush=True)
     poll = select.epoll()
-    poll.register(listener, select.EPOLLIN)
+    for fd in listeners:
+        poll.register(fd, select.EPOLLIN)
     poll.register(0, select.EPOLLIN | select.EPOLLHUP)
     clients: dict[int, tuple[socket.socket, bytes]] = {}
     while True:
         for fd, _ in poll.poll():
             if fd == 0:
                 return
-            if fd == listener.fileno():
-                client, _ = listener.accept()
+            if fd in listeners:
+                client, _ = listeners[fd].accept()
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 poll.register(client, select.EPOLLIN)
                 clients[client.fileno()] = (client, b"")
@@ -120,5 +131,6 @@ def serve(counter: Counter, port: int) -> None:
 if __name__ == "__main__":
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    ports = [int(argument[5:]) for argument in sys.argv if argument.startswith("port=")]
-    serve(Counter("record" in sys.argv, 0.25 if "flaky" in sys.argv else 0.0), ports[0] if ports else 0)
+    given = dict(argument.split("=") for argument in sys.argv if "=" in argument)
+    counter = Counter("record" in sys.argv, 0.25 if "flaky" in sys.argv else 0.0)
+    serve(counter, int(given.get("port", 0)), int(given.get("addresses", 1)))
