@@ -90,7 +90,7 @@ def address_of(number: int) -> str:
     return f"127.0.{number // 250}.{number % 250 + 1}"
 
 
-def serve(counter: Counter, port: int, addresses: int) -> None:
+def serve(counter: Counter, port: int, addresses: int = 1) -> None:
     """Serve until standard input ends."""
     listeners: dict[int, socket.socket] = {}
     for number in range(addresses):

@@ -6,6 +6,8 @@
 - :data:`MAX_HEAD` and :data:`MAX_HEADERS` limit the head, the caller limits the body;
 - once the head is complete the status stands, whatever happens to the body: the response is then
   incomplete, and the connection must not be used again;
+- a response that is byte for byte the last one on its connection is not parsed again: most receivers answer
+  every request alike, or alike for a second;
 - a response whose lengths contradict each other keeps its status too (RFC 9112, section 6.3: discard
   the body and close the connection);
 - lines may end in a bare LF (RFC 9112, section 2.2), because hand-written receivers do that.
@@ -25,6 +27,9 @@ MAX_HEAD = 64 * 2**10
 
 MAX_HEADERS = 256
 """Headers that a response may have."""
+
+MOST_KEPT = 1024
+"""Bytes of a response that is kept, to be compared with the next one."""
 
 MAX_INTERIM = 32
 """Interim (1xx) responses that may precede the response."""
@@ -85,8 +90,11 @@ class ResponseParser:
         "_complete",
         "_headers",
         "_interim",
+        "_last",
+        "_last_bytes",
         "_max_body",
         "_parser",
+        "_piece",
         "_size",
         "reusable",
         "started",
@@ -95,6 +103,9 @@ class ResponseParser:
 
     def __init__(self, max_body: int) -> None:
         self._max_body = max_body
+        # The last response, and its bytes if it came in one piece and was small.
+        self._last: Response | None = None
+        self._last_bytes = b""
         self.begin()
 
     def begin(self, *, bodiless: bool = False) -> None:
@@ -113,6 +124,7 @@ class ResponseParser:
         self._beginning = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._interim = 0
+        self._piece = b""
         self._size = 0
         self.reusable = False
         self.started = False
@@ -130,6 +142,10 @@ class ResponseParser:
         Raises:
             ResponseFailed: the bytes are not HTTP, or the head exceeds a limit.
         """
+        if self._last is not None and data == self._last_bytes and not (self.started or self._bodiless):
+            self.started = self.reusable = True
+            self.status = self._last.status
+            return True
         self.started = True
         if len(self._beginning) < _BEGINNING:
             # llhttp also accepts the status lines of RTSP, ICE, HTTP/0.9 and HTTP/2.0. A receiver that speaks
@@ -146,6 +162,7 @@ class ResponseParser:
                     "The receiver did not respond with HTTP/1. Check the scheme, host and port of the URL."
                 )
         self._size += len(data)
+        self._piece = data
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -169,6 +186,8 @@ class ResponseParser:
 
         Call this once, also if the deadline passed or the connection broke before the response was over.
         """
+        if self._last is not None and self._size == 0:  # the same again
+            return self._last
         body, whole = b"".join(self._body), self._complete
         if len(body) > self._max_body:
             body, whole = body[: self._max_body], False
@@ -178,12 +197,18 @@ class ResponseParser:
                 whole = whole and sound
                 break
         self.reusable = self.reusable and whole
-        headers = self._headers
-        self._body, self._headers = [], []  # an idle connection must not keep the last response in memory
-        return Response(self.status, headers, body, whole)
+        response = Response(self.status, self._headers, body, whole)
+        # An idle connection must not keep a large response in memory.
+        piece, self._piece, self._body, self._headers = self._piece, b"", [], []
+        self._last = None
+        # A response to HEAD ends with its head, whatever that says: the same bytes mean another response.
+        if self.reusable and not self._bodiless and len(piece) == self._size <= MOST_KEPT:
+            self._last, self._last_bytes = response, piece
+        return response
 
     def rest(self) -> None:
         """Free the parser, and break its reference cycle with httptools; :meth:`begin` makes another."""
+        self._last, self._last_bytes = None, b""
         if hasattr(self, "_parser"):
             del self._parser
 

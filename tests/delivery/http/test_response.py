@@ -282,6 +282,52 @@ def test_one_parser_reads_several_responses() -> None:
         assert (response.status, response.header("x-status"), parser.reusable) == (status, str(status), True)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        OK,
+        b"HTTP/1.1 204 No Content\r\nx: 1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        b"HTTP/1.1 429 Busy\r\nretry-after: 5\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n" + b"x" * 1000,
+    ],
+    ids=["sized", "empty", "chunked", "busy", "too large to be kept"],
+)
+def test_the_same_response_again_and_again_in_one_piece_or_in_several(data: bytes) -> None:
+    parser, (expected, _) = ResponseParser(LIMIT), read(data)
+    for step in (1 << 20, 1 << 20, 7, 1 << 20, len(data) - 1, 1 << 20, 1 << 20):
+        parser.begin()
+        fed = [parser.feed(data[start : start + step]) for start in range(0, len(data), step)]
+        assert fed == [False] * (len(fed) - 1) + [True]
+        assert parser.started
+        assert parser.status == expected.status
+        assert (parser.finish(), parser.reusable) == (expected, True)
+        if step == 7:
+            parser.rest()
+
+
+def test_the_bytes_of_the_last_response_are_only_a_part_of_this_one() -> None:
+    parser = ResponseParser(LIMIT)
+    for data, reusable in ((OK, True), (OK, True), (OK + OK, False)):
+        parser.begin()
+        assert parser.feed(data)
+        assert (parser.finish().body, parser.reusable) == (b"ok", reusable)
+    parser = ResponseParser(LIMIT)
+    empty = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+    for data in (empty, b"HTTP/1.1 200 OK\r\nx: 1\r\n" + empty[17:]):
+        parser.begin()
+        assert parser.feed(data)
+        assert len(parser.finish().headers) == data.count(b": ")
+
+
+def test_the_same_bytes_in_answer_to_head_are_another_response() -> None:
+    parser = ResponseParser(LIMIT)
+    for bodiless, body in ((False, b"ok"), (True, b"")):
+        parser.begin(bodiless=bodiless)
+        assert parser.feed(OK)
+        assert parser.finish().body == body
+
+
 def test_headers_are_found_by_name() -> None:
     response = Response(200, [(b"retry-after", b" 5 "), (b"retry-after", b"6"), (b"x", b"\xff")], b"", True)
     assert response.header("retry-after") == "5"
