@@ -1,67 +1,75 @@
-"""Appends in turns: how many rows are on their way to the disk, and whose.
+"""Appends in turns: whose rows go to the disk next, and how many.
 
 All appends that are requested while a commit runs share the next one. So an instance that floods hookgw would
-fill each commit, and everybody else would wait for two full ones: the one that runs, and their own. Therefore
-only as many rows are on their way as reach the disk within :data:`DELAY`. Further appends wait here, and
-instances take turns. An instance with few rows on their way never waits.
+fill each commit, and everybody else would wait for two full ones: the one that runs, and their own.
+
+Therefore appends go in waves. A wave has as many rows as the disk takes in :data:`DELAY`. When it is on disk,
+the next one begins. Until then, further appends wait here, and instances take turns. An instance with few
+rows on their way never waits: it is stored after the commit that runs, and before the next wave.
 
 ::
 
-                                 few rows of the instance, or fewer than the window of all
+                        few rows of the instance; or room in the wave, and nobody waits
     begin ─────────────────────────────────────────────────────────────────> ON ITS WAY ──> end
       │                                                                          ^
       └───────────────> WAITING (instances in turn, each in its order) ──────────┘
-                                                                   an append ends
+                                                                     the next wave
 
-How many rows that are (the window) is measured, because a busy machine or a slow disk writes fewer.
+How many rows make a wave is measured, because a busy machine or a slow disk takes fewer.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 import trio
 
-DELAY = 0.02
-"""Seconds from the beginning of an append to its end, while many rows are on their way. A shorter time costs
-throughput: each commit has a fixed cost, and contains half of these rows."""
+DELAY = 0.01
+"""Seconds that a wave takes. A shorter time costs throughput, because each commit has a fixed cost."""
 FEWEST = 128
-"""The smallest window, in rows, however slow the disk is."""
+"""The rows of the smallest wave, however slow the disk is."""
 MOST = 8192
-"""The largest window, in rows, however fast the disk is."""
+"""The rows of the largest wave, however fast the disk is."""
 FEW = 64
 """Rows that an instance may have on their way whatever others have."""
 _FIRST = 1024
-_WEIGHT = 0.125
-"""How much one append changes the window. A single slow write must not close it."""
+_WEIGHT = 0.25
+"""How much one wave changes the size of the next. A single slow write must not decide it."""
 
 
 class Turn:
     """An append that is on its way or waits for its turn. Made by :meth:`AppendTurns.begin`."""
 
-    __slots__ = ("ahead", "began", "instance", "rows")
+    __slots__ = ("instance", "is_in_wave", "rows")
 
     def __init__(self, instance: str, rows: int) -> None:
         self.instance = instance
         self.rows = rows
-        self.ahead = 0  # rows on their way when it began, its own included
-        self.began = 0.0
+        self.is_in_wave = False
+
+
+class _Waiting(NamedTuple):
+    turn: Turn
+    task: trio.lowlevel.Task
 
 
 class AppendTurns:
     """The appends of all instances."""
 
     def __init__(self) -> None:
-        self._window = float(_FIRST)
+        self._size = float(_FIRST)
+        # The wave: its rows that are on their way still; and if it was let in at once, how many and when.
         self._rows = 0
+        self._began: tuple[int, float] | None = None
         self._rows_of: dict[str, int] = {}
-        # The instance that has the next turn is the first one. Whoever waits, some rows are on their way.
-        self._waiting: dict[str, deque[tuple[Turn, trio.lowlevel.Task]]] = {}
+        # The instance that has the next turn is the first one. Whoever waits, a wave is on its way.
+        self._waiting: dict[str, deque[_Waiting]] = {}
 
     @property
-    def window(self) -> int:
-        """How many rows may be on their way before appends wait."""
-        return int(self._window)
+    def wave_size(self) -> int:
+        """How many rows make a wave."""
+        return int(self._size)
 
     async def begin(self, instance: str, rows: int) -> Turn:
         """Wait for the turn of an append. There is no checkpoint if it need not wait.
@@ -75,51 +83,61 @@ class AppendTurns:
         """
         turn = Turn(instance, rows)
         # Behind those of its instance that wait, so that events keep the order in which they were emitted.
-        if instance not in self._waiting and (self._rows < self._window or self._has_few(turn)):
+        if instance not in self._waiting and self._has_few(turn):
             self._admit(turn)
-            return turn
+        elif not self._waiting and self._rows < self._size:
+            self._admit(turn, is_in_wave=True)
+        else:
+            waiting = _Waiting(turn, trio.lowlevel.current_task())
+            self._waiting.setdefault(instance, deque()).append(waiting)
 
-        def abort(_: object) -> trio.lowlevel.Abort:
-            self._waiting[instance].remove(entry)
-            if not self._waiting[instance]:
-                del self._waiting[instance]
-            return trio.lowlevel.Abort.SUCCEEDED
+            def abort(_: object) -> trio.lowlevel.Abort:
+                self._waiting[instance].remove(waiting)
+                if not self._waiting[instance]:
+                    del self._waiting[instance]
+                return trio.lowlevel.Abort.SUCCEEDED
 
-        entry = turn, trio.lowlevel.current_task()
-        self._waiting.setdefault(instance, deque()).append(entry)
-        await trio.lowlevel.wait_task_rescheduled(abort)
+            await trio.lowlevel.wait_task_rescheduled(abort)
         return turn
 
     def end(self, turn: Turn) -> None:
         """Let appends that wait take the place of one that is on disk, or was refused."""
         instance = turn.instance
-        self._rows -= turn.rows
-        self._rows_of[instance] -= turn.rows
-        if not self._rows_of[instance]:
-            del self._rows_of[instance]
-        took = trio.current_time() - turn.began
-        # With few rows on their way, that is the time of the commit itself, and says nothing about rows.
-        if took > 0 and turn.ahead >= FEWEST:
-            measured = min(max(turn.ahead * DELAY / took, FEWEST), MOST)
-            self._window += (measured - self._window) * _WEIGHT
-        while instance in self._waiting and self._has_few(self._waiting[instance][0][0]):
-            self._admit_next_of(instance)
-        while self._waiting and self._rows < self._window:
-            self._admit_next_of(next(iter(self._waiting)))
+        left = self._rows_of.pop(instance, 0) - turn.rows
+        if left > 0:
+            self._rows_of[instance] = left
+        while instance in self._waiting and self._has_few(self._waiting[instance][0].turn):
+            self._admit_next_of(instance, is_in_wave=False)
+        if turn.is_in_wave:
+            self._rows -= turn.rows
+            if not self._rows:
+                self._begin_wave()
+
+    def _begin_wave(self) -> None:
+        now = trio.current_time()
+        if self._began is not None:
+            rows, began = self._began
+            if now > began:
+                measured = min(max(rows * DELAY / (now - began), FEWEST), MOST)
+                self._size += (measured - self._size) * _WEIGHT
+        while self._waiting and self._rows < self._size:
+            self._admit_next_of(next(iter(self._waiting)), is_in_wave=True)
+        # Appends that did not wait join a wave one by one, so such a wave cannot be measured.
+        self._began = (self._rows, now) if self._rows else None
 
     def _has_few(self, turn: Turn) -> bool:
         return self._rows_of.get(turn.instance, 0) + turn.rows <= FEW
 
-    def _admit_next_of(self, instance: str) -> None:
+    def _admit_next_of(self, instance: str, *, is_in_wave: bool) -> None:
         waiting = self._waiting.pop(instance)
         turn, task = waiting.popleft()
         if waiting:  # behind all other instances
             self._waiting[instance] = waiting
-        self._admit(turn)
+        self._admit(turn, is_in_wave=is_in_wave)
         trio.lowlevel.reschedule(task)
 
-    def _admit(self, turn: Turn) -> None:
-        self._rows += turn.rows
+    def _admit(self, turn: Turn, *, is_in_wave: bool = False) -> None:
         self._rows_of[turn.instance] = self._rows_of.get(turn.instance, 0) + turn.rows
-        turn.ahead = self._rows
-        turn.began = trio.current_time()
+        if is_in_wave:
+            turn.is_in_wave = True
+            self._rows += turn.rows

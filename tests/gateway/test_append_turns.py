@@ -42,12 +42,12 @@ class Appends:
 
 
 async def flooded(nursery: trio.Nursery, waiting: int) -> Appends:
-    """One instance fills the window, and so many more of its appends wait.
+    """One instance fills a wave, and so many more of its appends wait.
 
-    The clock must stand still, so that the window stays.
+    The clock must stand still, so that waves keep their size.
     """
     appends = Appends(nursery)
-    await appends.request("noisy-full", appends.turns.window)
+    await appends.request("noisy-full", appends.turns.wave_size)
     for number in range(waiting):
         await appends.request(f"noisy-{number}", 100)
     assert list(appends.on_their_way) == ["noisy-full"]
@@ -58,8 +58,8 @@ async def test_without_others_there_is_no_checkpoint() -> None:
     turns = AppendTurns()
     with trio.CancelScope() as scope:
         scope.cancel()
-        turn = await turns.begin("shop", 10_000)
-        turns.end(turn)
+        for rows in (10_000, 1, 0):
+            turns.end(await turns.begin("shop", rows))
     assert not scope.cancelled_caught
 
 
@@ -71,8 +71,10 @@ async def test_an_instance_with_few_rows_on_their_way_never_waits(mock_clock: Mo
         assert len(appends.on_their_way) == 1 + FEW // 2
         await appends.request("quiet-more", 2)
         assert "quiet-more" not in appends.on_their_way
-        # As soon as it has few again, however full the window is.
+        # As soon as it has few again, although the wave has not ended.
         assert await appends.end("quiet-0") == ["quiet-more"]
+        # A wave does not wait for them.
+        assert await appends.end("noisy-full") == ["noisy-0"]
         nursery.cancel_scope.cancel()
 
 
@@ -84,9 +86,12 @@ async def test_instances_take_turns_and_each_keeps_its_order(mock_clock: MockClo
         for name in ("other-0", "other-1", "third-0"):
             await appends.request(name, 1000)
         assert await appends.end("noisy-full") == ["noisy-0", "other-0"]
-        assert await appends.end("other-0") == ["third-0"]
-        assert await appends.end("third-0") == ["noisy-1", "other-1"]
-        assert await appends.end("other-1") == ["noisy-2", "noisy-small"]
+        # Nobody joins a wave while others wait, and the next one begins when this one has ended.
+        await appends.request("late-0", 1000)
+        assert await appends.end("other-0") == []
+        assert await appends.end("noisy-0") == ["noisy-1", "third-0"]
+        assert await appends.end("noisy-1", "third-0") == ["late-0", "other-1"]
+        assert await appends.end("late-0", "other-1") == ["noisy-2", "noisy-small"]
         nursery.cancel_scope.cancel()
 
 
@@ -101,39 +106,48 @@ async def test_who_leaves_while_it_waits_takes_no_turn(mock_clock: MockClock) ->
         assert await appends.end("noisy-full") == ["noisy-0"]
         assert await appends.end("noisy-0") == []
         # Nothing is counted any more.
-        await appends.request("noisy-next", appends.turns.window)
+        await appends.request("noisy-next", appends.turns.wave_size)
         assert list(appends.on_their_way) == ["noisy-next"]
 
 
-@pytest.mark.parametrize(("rows", "took", "window"), [(1000, DELAY / 2, 2000), (1000, 2 * DELAY, 500)])
-async def test_the_window_is_what_reaches_the_disk_in_time(
-    rows: int, took: float, window: int, mock_clock: MockClock
-) -> None:
-    turns = AppendTurns()
-    for _ in range(100):
-        turn = await turns.begin("shop", rows)
-        mock_clock.jump(took)
-        turns.end(turn)
-    assert turns.window == pytest.approx(window, abs=2)
+async def waves(clock: MockClock, turns: AppendTurns, rows: int, took: float) -> None:
+    """Many waves, each as long: two tasks take turns."""
 
-
-async def test_the_window_has_limits(mock_clock: MockClock) -> None:
-    turns = AppendTurns()
-    for took, limit in ((10.0, FEWEST), (1e-6, MOST)):
+    async def append() -> None:
         for _ in range(100):
-            turn = await turns.begin("shop", 1000)
-            mock_clock.jump(took)
+            turn = await turns.begin("shop", rows)
+            await trio.testing.wait_all_tasks_blocked()
+            clock.jump(took)
             turns.end(turn)
-        assert turns.window == pytest.approx(limit, abs=2)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(append)
 
 
-async def test_few_rows_say_nothing_about_the_window(mock_clock: MockClock) -> None:
+@pytest.mark.parametrize(("took", "size"), [(DELAY / 2, 20_000 / 10), (2 * DELAY, 5_000 / 10)])
+async def test_a_wave_is_what_the_disk_takes_in_time(took: float, size: int, mock_clock: MockClock) -> None:
     turns = AppendTurns()
-    before = turns.window
-    turn = await turns.begin("shop", FEWEST - 1)
-    mock_clock.jump(10.0)
-    turns.end(turn)
-    assert turns.window == before
+    await waves(mock_clock, turns, 10_000, 10 * took)
+    assert turns.wave_size == pytest.approx(size, abs=2)
+
+
+async def test_a_wave_has_limits(mock_clock: MockClock) -> None:
+    turns = AppendTurns()
+    await waves(mock_clock, turns, 10_000, 60.0)
+    assert turns.wave_size == pytest.approx(FEWEST, abs=2)
+    await waves(mock_clock, turns, 10_000, 1e-6)
+    assert turns.wave_size == pytest.approx(MOST, abs=2)
+
+
+async def test_a_slow_disk_says_nothing_while_nobody_waits(mock_clock: MockClock) -> None:
+    turns = AppendTurns()
+    before = turns.wave_size
+    for _ in range(2):
+        turn = await turns.begin("shop", before - 1)
+        mock_clock.jump(60.0)
+        turns.end(turn)
+    assert turns.wave_size == before
 
 
 async def test_a_flood_of_one_instance_delays_the_next_event_of_another_by_few_commits(
@@ -159,6 +173,6 @@ async def test_a_flood_of_one_instance_delays_the_next_event_of_another_by_few_c
         await wait_all_tasks_blocked()
         before = len(stored)
         await accept("quiet", 0, 1)
-        # At most what was on its way to the disk, and one window more. A window holds 6 of the 40.
+        # At most the wave that was on its way, and the next one. A wave has 6 of the 40 batches.
         assert len(stored) - before <= 12
     assert len(stored) == 40
