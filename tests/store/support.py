@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import trio
+
 from hookgw.models.deliveries import FIRST, Attempt, Delivery, DeliveryState, Outcome, Position, Settlement
 from hookgw.models.events import Event
 from hookgw.models.lanes import LaneRule
@@ -133,7 +135,9 @@ async def seqs_of(store: Store, lane: str = LANE) -> list[int]:
 
 async def park(store: Store, registration: str, reason: str, *, spared: Collection[int] = ()) -> int:
     """Park all that is pending for a registration; return how many deliveries there were."""
-    total, more, cursor = 0, True, await store.park_cursor()
+    total, more = 0, True
+    with trio.CancelScope(shield=True):  # only what follows is a write
+        cursor = await store.park_cursor()
     while more:
         step = await store.park_step(registration, reason, cursor, spared=spared)
         total, more = total + step.count, step.more

@@ -1,29 +1,157 @@
-"""The audit: entries written with the changes they describe."""
+"""The audit: entries written with the changes they describe, listed, and removed when they are old."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import trio
+from psycopg import Connection
 
 from hookgw.models.audit import AuditEntry
-from hookgw.store.audit_entries import stored
+from hookgw.store import audit_entries
+from hookgw.store.audit_entries import AuditPart, AuditRow, StoredEntry
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.postgresql.database import Reader
+from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import micros
+from hookgw.store.records import AuditPage, AuditQuery, micros
 
 _ADD = """INSERT INTO audit (at, instance, instance_id, action, entry)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])"""
+# What another node removes at the same time need not be removed here.
+_REMOVE_OLD = """DELETE FROM audit WHERE seq IN (
+    SELECT seq FROM audit WHERE at < %s ORDER BY at, seq LIMIT %s FOR UPDATE SKIP LOCKED)"""
+_REMOVE_OLDEST_OF = """DELETE FROM audit WHERE seq IN (
+    SELECT seq FROM audit WHERE instance = %s ORDER BY at, seq LIMIT %s FOR UPDATE SKIP LOCKED)"""
+_TOO_MANY = """SELECT instance, count(*) - %(most)s FROM audit
+    WHERE instance IS NOT NULL GROUP BY instance HAVING count(*) > %(most)s"""
+_ENTRIES = """SELECT at, seq, instance, instance_id, action, entry FROM audit
+    WHERE seq = ANY(%s) ORDER BY at DESC, seq DESC"""
+
+_stored_of = msgspec.json.Decoder(StoredEntry).decode
+
+
+class PostgresqlAudit:
+    """The audit; see :class:`hookgw.store.protocol.Audit`.
+
+    Args:
+        commits: writes.
+        lists: reads what clients ask for.
+        background: counts.
+    """
+
+    def __init__(self, commits: GroupCommit[Transaction], lists: Reader, background: Reader) -> None:
+        self._commits = commits
+        self._lists = lists
+        self._background = background
+
+    async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
+        await self._commits.call(partial(write_audit, entries=entries))
+
+    async def list_audit(self, query: AuditQuery) -> AuditPage:
+        async def search(before: tuple[int, int] | None) -> AuditPart:
+            find = partial(search_audit, query=query, before=before, rows=audit_entries.ROWS)
+            return await self._lists.run(find)
+
+        return await audit_entries.list_audit(query, search)
+
+    async def prune_audit(self, *, before: float, most: int) -> int:
+        removed = 0
+        while count := await self._remove(_REMOVE_OLD, micros(before), audit_entries.STEP):
+            removed += count
+        too_many = await self._background.run(
+            lambda connection: connection.execute(_TOO_MANY, {"most": most}).fetchall()
+        )
+        for instance, extra in too_many:
+            left = extra
+            while left > 0 and (
+                count := await self._remove(_REMOVE_OLDEST_OF, instance, min(left, audit_entries.STEP))
+            ):
+                left -= count
+                removed += count
+        return removed
+
+    async def _remove(self, statement: str, *given: Any) -> int:
+        """Remove some entries in a commit, and rest; return how many there were."""
+
+        def step(transaction: Transaction) -> int:
+            count = transaction.connection.execute(statement, given).rowcount
+            transaction.count_rows(count)
+            return count
+
+        count = await self._commits.call(step)
+        if count:
+            await trio.sleep(audit_entries.REST)
+        return count
 
 
 def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
-    """Store entries with whatever else the transaction changes."""
-    if entries:
-        transaction.connection.execute(
-            _ADD,
-            (
-                [micros(entry.at) for entry in entries],
-                [entry.instance for entry in entries],
-                [entry.instance_id for entry in entries],
-                [entry.action for entry in entries],
-                [stored(entry) for entry in entries],
-            ),
+    """Write entries, with whatever else the transaction changes."""
+    if not entries:
+        return
+    rows = [
+        (micros(entry.at), entry.instance, entry.instance_id, entry.action, audit_entries.stored(entry))
+        for entry in entries
+    ]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    transaction.connection.execute(_ADD, columns)
+    transaction.count_rows(len(entries))
+
+
+def search_audit(
+    connection: Connection, query: AuditQuery, before: tuple[int, int] | None, rows: int
+) -> AuditPart:
+    """Search the newest entries for those that match a query, up to one more than its limit.
+
+    Args:
+        connection: a reading one.
+        query: which ones. Its cursor has no effect.
+        before: only entries before this time and number; ``None`` for all.
+        rows: the most entries to look at, whether they match or not.
+    """
+    # These conditions limit a range of an index. The others are checked row by row.
+    places, matches = ["true"], ["true"]
+    order = "at DESC, seq DESC"
+    given: dict[str, Any] = {"rows": rows, "wanted": query.limit + 1}
+    if query.instance is not None:
+        # As a range, and sorted by the instance, too, so that only its own index fits; see history.py.
+        places += ["instance IS NOT NULL", "instance >= %(instance)s", "instance <= %(instance)s"]
+        order = "instance DESC, at DESC, seq DESC"
+        given["instance"] = sought(query.instance)
+    if query.instance_id is not None:
+        matches.append("instance_id = %(instance_id)s")
+        given["instance_id"] = sought(query.instance_id)
+    if query.since is not None:
+        places.append("at >= %(since)s")
+        given["since"] = micros(query.since)
+    if query.until is not None:
+        places.append("at < %(until)s")
+        given["until"] = micros(query.until)
+    if before is not None:
+        places.append("(at, seq) < (%(before)s, %(seq)s)")
+        given["before"], given["seq"] = before
+    if query.action is not None:
+        # Of a whole resource, too: "key" finds "key.create".
+        matches.append("(action = %(action)s OR starts_with(action, %(action)s || '.'))")
+        given["action"] = sought(query.action)
+    statement = f"""
+        WITH looked_at AS MATERIALIZED (
+            SELECT at, seq, {" AND ".join(matches)} AS matches FROM audit
+            WHERE {" AND ".join(places)} ORDER BY {order} LIMIT %(rows)s
         )
-        transaction.count_rows(len(entries))
+        SELECT count(*), (SELECT ARRAY[at, seq] FROM looked_at ORDER BY at, seq LIMIT 1),
+            ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY at DESC, seq DESC LIMIT %(wanted)s)
+        FROM looked_at"""  # noqa: S608 - only the texts above are in it
+    count, last, seqs = one_row(connection, statement, given)
+    lines = connection.execute(_ENTRIES, (seqs,)).fetchall() if seqs else []
+    found = [_row(*line) for line in lines]
+    return AuditPart(found, count, (last[0], last[1]) if last else (0, 0))
+
+
+def _row(
+    at: int, seq: int, instance: str | None, instance_id: str | None, action: str, entry: str
+) -> AuditRow:
+    return AuditRow(at, seq, instance, instance_id, action, _stored_of(entry))

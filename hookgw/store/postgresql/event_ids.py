@@ -34,7 +34,7 @@ _KEEP_IDS = f"""UPDATE events SET data = '', sender = NULL, server_url = NULL, h
 # From where the former step ended: see history.py.
 _OLDEST = """SELECT seq, accepted_at, -heard FROM events
     WHERE heard < 0 AND accepted_at >= %s AND accepted_at < %s
-    ORDER BY accepted_at LIMIT %s FOR UPDATE SKIP LOCKED"""
+    ORDER BY accepted_at, heard, seq LIMIT %s FOR UPDATE SKIP LOCKED"""
 _FORGET = "DELETE FROM events WHERE seq = ANY(%s)"
 _FORGET_WITH = "DELETE FROM events WHERE seq = ANY(%s) AND heard < 0 AND strpos(lower(id), %s) > 0"
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0)::bigint FROM events WHERE heard < 0"

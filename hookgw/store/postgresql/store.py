@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 import trio
@@ -20,6 +20,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership
+from hookgw.store.postgresql.audit import PostgresqlAudit
 from hookgw.store.postgresql.database import (
     Connections,
     Reader,
@@ -31,8 +32,10 @@ from hookgw.store.postgresql.database import (
 )
 from hookgw.store.postgresql.feed import Feed
 from hookgw.store.postgresql.guard import Guard
+from hookgw.store.postgresql.history import PostgresqlHistory
 from hookgw.store.postgresql.nodes import Nodes
 from hookgw.store.postgresql.outbox import PostgresqlOutbox, count_pending
+from hookgw.store.postgresql.pending_changes import PostgresqlPendingChanges
 from hookgw.store.postgresql.reencrypt import reencrypt
 from hookgw.store.postgresql.restored import renumber_restored
 from hookgw.store.postgresql.schema import migrate
@@ -124,16 +127,6 @@ class PostgresqlStore(ComposedStore[Transaction]):
             await trio.sleep(LISTEN_RETRY)
 
 
-class _Later:
-    """Stands for a part that is not written yet."""
-
-    def __getattr__(self, name: str) -> Any:
-        def raise_later(*_: Any, **__: Any) -> Any:
-            raise NotImplementedError(name)
-
-        return raise_later
-
-
 class _NoBackups:
     """The server makes its own backups."""
 
@@ -198,7 +191,7 @@ async def open_store(
             threads=threads,
         )
         reader = partial(Reader, threads=threads)
-        lanes = reader(connections.lanes)
+        lanes, lists = reader(connections.lanes), reader(*connections.lists)
         background = reader(connections.background)
         nodes = Nodes(server, opened.cipher, threads)
         sessions.append(nodes.session)
@@ -206,10 +199,10 @@ async def open_store(
         store = PostgresqlStore(
             commits,
             PostgresqlOutbox(commits, lanes, background, clock, records, lambda: nodes.known_version),
-            _Later(),
-            _Later(),
+            PostgresqlPendingChanges(commits, background, clock, records),
+            PostgresqlHistory(commits, lists, background, clock),
             records,
-            _Later(),
+            PostgresqlAudit(commits, lists, background),
             server,
             writer,
             feed,

@@ -19,7 +19,10 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.store import Store, StoreObserver, audit_entries, new_lanes, open_store, searches
 from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.postgresql import erase as postgresql_erase
+from hookgw.store.postgresql import history as postgresql_history
 from hookgw.store.postgresql import outbox
+from hookgw.store.postgresql import pending_changes as postgresql_changes
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import open_store as open_postgresql_store
 from hookgw.store.sqlite import erase, history, pending_changes
@@ -127,6 +130,7 @@ class PostgresqlEngine(_Sizes):
     """A schema of its own in a database that all tests share."""
 
     page_bytes = outbox.PAGE_BYTES
+    _changes, _history, _erase = postgresql_changes, postgresql_history, postgresql_erase
 
     def __init__(self, url: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self._server = Server(url, schema)
@@ -166,7 +170,7 @@ def _commits(store: Store) -> GroupCommit[Any]:
     return commits
 
 
-ENGINES = ("sqlite",)
+ENGINES = ("sqlite", "postgresql")
 
 
 @contextmanager

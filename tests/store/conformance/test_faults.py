@@ -29,6 +29,7 @@ from tests.store.support import (
 )
 
 HOOK = Registration(id="reg_1", instance="shop", url="http://a.test")
+OTHER = Registration(id="reg_2", instance="shop", url="http://b.test")
 
 STATE = ConnectorState(instance="shop", instance_id="x", state_json=b"1")
 
@@ -44,7 +45,7 @@ WRITES: dict[str, Callable[[Store], Awaitable[object]]] = {
     "put_instance": lambda store: store.put_instance(Instance(name="shop", id="x"), HOOK),
     "remove_instance": lambda store: store.remove_instance("shop", retired_as="old"),
     "put_registration": lambda store: store.put_registration(HOOK, due=True),
-    "remove_registration": lambda store: store.remove_registration("reg_1"),
+    "remove_registration": lambda store: store.remove_registration("reg_2"),
     "put_value": lambda store: store.put_value("key", 2),
     "make_due": lambda store: store.make_due("reg_1"),
     "check": lambda store: store.check(),
@@ -55,6 +56,7 @@ async def fill(store: Store) -> None:
     await finish(store, "e1")
     await store.append(to("e2", "e3"))
     await store.put_value("key", 1)
+    await store.put_registration(OTHER)
 
 
 async def state(store: Store) -> object:

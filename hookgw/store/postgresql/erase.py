@@ -1,0 +1,142 @@
+"""Erasing what concerns a person: events found by their payloads, then removed with all that belongs to them.
+
+The server looks which payloads have the text, and this process whether it is a value in them.
+
+What is removed stays in the pages of the tables until the server has cleaned them up, and in its log of
+changes, and all that is made of that, until those are removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from psycopg import Connection
+
+from hookgw.store.persons import Person, person
+from hookgw.store.postgresql.event_ids import forget_ids_with
+from hookgw.store.postgresql.lookups import instance_number, one_row
+from hookgw.store.postgresql.moments import Moment
+from hookgw.store.postgresql.removal import remove
+from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.records import Concerned, Erased
+
+# A step looks at so many deliveries, and so many bytes of payloads, or one payload.
+ROWS = 500
+SEARCH_BYTES = 8 * 2**20
+
+# By the whole key of an index; see history.py.
+_SOURCES = {
+    True: """state <> 'delivered' AND (instance, state, seq) > (%(instance)s, 'pending', %(after)s)
+        AND (instance, state, seq) <= (%(instance)s, 'pending', %(newest)s)
+        ORDER BY instance, state, seq""",
+    False: """(instance, seq) > (%(instance)s, %(after)s) AND (instance, seq) <= (%(instance)s, %(newest)s)
+        ORDER BY instance, seq""",
+}
+# A payload without the text, and without an escape that may be in its spelling, is not read.
+_FIND = """
+    WITH looked_at AS MATERIALIZED (
+        SELECT seq, event, size FROM deliveries WHERE {source} LIMIT %(rows)s
+    ),
+    summed AS (SELECT seq, event, sum(size) OVER (ORDER BY seq) - size AS before_it FROM looked_at),
+    chosen AS MATERIALIZED (SELECT seq, event FROM summed WHERE before_it < %(bytes)s)
+    SELECT (SELECT count(*) FROM looked_at), count(*), max(seq), ARRAY(
+        SELECT e.seq FROM events e WHERE e.seq IN (SELECT event FROM chosen)
+            AND (position(%(part)s::bytea IN e.data) > 0 OR position(%(escape)s::bytea IN e.data) > 0))
+    FROM chosen"""
+_PAYLOADS = "SELECT seq, data FROM events WHERE seq = ANY(%s)"
+_DELIVERIES = """SELECT d.event, d.seq, d.state, d.registration, i.name, d.size
+    FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
+    WHERE d.event = ANY(%s) ORDER BY d.seq FOR UPDATE OF d"""
+
+
+def find_concerned(
+    connection: Connection, instance: str, value: str, *, after: int, moment: Moment, pending: bool
+) -> Concerned:
+    """Find the next events whose payload has a text as a value, or as the name of a member, at any depth.
+
+    Args:
+        connection: a reading one.
+        instance: the instance's name.
+        value: the text. With an identifier of WhatsApp, those of its devices are found, too.
+        after, moment: the range of their deliveries, behind a number and up to a moment.
+        pending: search pending deliveries alone.
+    """
+    number = instance_number(connection, instance)
+    if number is None:
+        return Concerned([], None)
+    named = person(value)
+    given = {
+        "instance": number,
+        "part": named.part.encode("utf-8", "surrogatepass"),
+        "escape": named.escape.encode(),
+        "after": after,
+        "newest": moment.newest,
+        "rows": ROWS,
+        "bytes": SEARCH_BYTES,
+    }
+    looked_at, chosen, last, events = one_row(connection, _FIND.format(source=_SOURCES[pending]), given)
+    found = []
+    if events:
+        # Together no more than the bytes above, or one payload.
+        payloads = connection.execute(_PAYLOADS, (events,))
+        found = sorted(seq for seq, data in payloads if concerns(data, named))
+    is_end = looked_at < ROWS and chosen == looked_at
+    return Concerned(found, None if is_end else f"{last}-{moment}")
+
+
+def concerns(data: bytes, named: Person) -> bool:
+    """Return whether a payload names a person. If it cannot be parsed, its text decides."""
+    try:
+        # As pairs: a member may be there twice.
+        parsed: Any = json.loads(data, object_pairs_hook=tuple)
+    except (ValueError, RecursionError):
+        return named.part.encode("utf-8", "surrogatepass") in data
+    left = [parsed]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            if one == named.value or _is_device(one, named):
+                return True
+        elif isinstance(one, (list, tuple)):
+            left.extend(one)
+    return False
+
+
+def erase(transaction: Transaction, events: Collection[int], value: str, spared: Collection[int]) -> Erased:
+    """Remove events with their deliveries, attempts and bodies; pending deliveries are not pending any more.
+
+    Ids stay, so that an event that comes again is noticed, but not those that have a part of the text.
+
+    Args:
+        transaction: counts what is not pending any more.
+        events: their numbers.
+        value: as for :func:`find_concerned`.
+        spared: numbers of deliveries whose events stay, because an attempt is in flight.
+    """
+    connection = transaction.connection
+    rows = connection.execute(_DELIVERIES, (list(events),)).fetchall()
+    in_flight = set(spared)
+    left = {event for event, seq, *_ in rows if seq in in_flight}
+    gone = [row for row in rows if row[0] not in left]
+    if not gone:
+        return Erased(events=0, deliveries=0, left=len(left))
+    finished: dict[tuple[str, str], tuple[int, int]] = {}
+    for _, _, state, registration, instance, size in gone:
+        if state == "pending":
+            count, total = finished.get((registration, instance), (0, 0))
+            finished[registration, instance] = (count + 1, total + size)
+    transaction.count_finished(finished)
+    removed = {event for event, *_ in gone}
+    remove(connection, [seq for _, seq, *_ in gone], removed)
+    forget_ids_with(connection, removed, person(value))
+    transaction.count_rows(len(gone) + len(removed))
+    return Erased(events=len(removed), deliveries=len(gone), left=len(left))
+
+
+def _is_device(text: str, named: Person) -> bool:
+    if named.device is None:
+        return False
+    begin, end = named.device
+    return len(text) >= len(begin) + len(end) and text.startswith(begin) and text.endswith(end)

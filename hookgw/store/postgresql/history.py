@@ -1,0 +1,386 @@
+"""The history: deliveries listed, found, and removed when they are too old or too many.
+
+Walks through the deliveries of an instance compare and sort by the whole key of the index, although the
+instance is the same in all rows. So no plan but a walk through that index fits: the server would otherwise
+go through the deliveries of all instances when it believes that most of them are of this one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+from psycopg import Connection
+
+from hookgw.models.clock import Clock
+from hookgw.models.deliveries import DeliveryState, parse_delivery_id
+from hookgw.models.registrations import GLOBAL_ID_PREFIX
+from hookgw.store import searches
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
+from hookgw.store.postgresql.database import Reader
+from hookgw.store.postgresql.event_ids import forget_ids, keep_ids, remembered_bytes
+from hookgw.store.postgresql.lookups import LAST, instance_number, one_row, sought
+from hookgw.store.postgresql.removal import Removed, remove
+from hookgw.store.postgresql.tally import newest, tally
+from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.protocol import NO_LIMIT
+from hookgw.store.records import DeliveryPage, DeliveryQuery, DeliveryReport, EventPage, Tally, micros
+
+_SUMMARY = """d.seq, e.id, d.kind, i.name, e.time, d.registration, d.lane, d.state, d.reason,
+    d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,
+    a.outcome, a.status, a.error, a.answer, a.url"""
+_SUMMARY_COLUMNS = len(DeliveryRow.__struct_fields__)
+_JOINS = """JOIN events e ON e.seq = d.event
+    JOIN instance_numbers i ON i.number = d.instance
+    LEFT JOIN attempts a ON a.delivery = d.seq AND a.number = d.attempts"""
+# Registrations of the configuration, present and past, by the beginning of their ids.
+_IS_LISTED = f"left(d.registration, {len(GLOBAL_ID_PREFIX)}) <> '{GLOBAL_ID_PREFIX}'"
+# Both are short, or kept only up to a limit.
+_HAS_TEXT = """(strpos(coalesce(d.reason, ''), %(text)s) > 0 OR EXISTS (
+    SELECT FROM attempts a WHERE a.delivery = d.seq AND a.number = d.attempts
+    AND (strpos(coalesce(a.error, ''), %(text)s) > 0 OR strpos(a.answer, %(text)s) > 0)))"""
+_SUMMARIES = f"""SELECT {_SUMMARY} FROM deliveries d {_JOINS}
+    WHERE d.seq = ANY(%s) ORDER BY d.seq DESC"""  # noqa: S608 - only the texts above are in it
+_FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {_JOINS}"  # noqa: S608
+_BY_SEQ = f"""{_FOUND} WHERE d.seq = %(seq)s AND d.instance = %(instance)s
+    AND (NOT %(without_global)s OR {_IS_LISTED})"""
+# An event may have several deliveries: the newest one is the one that people ask about.
+_BY_EVENT = f"""{_FOUND} WHERE d.seq = (
+    SELECT max(d.seq) FROM events m JOIN deliveries d ON d.event = m.seq
+    WHERE m.id = %(id)s AND m.instance = %(instance)s AND (NOT %(without_global)s OR {_IS_LISTED}))"""  # noqa: S608
+# In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
+_ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer, url
+    FROM attempts WHERE delivery = %s ORDER BY number DESC LIMIT %s"""
+_LOOKED_AT = """WITH looked_at AS MATERIALIZED (
+        SELECT {columns} FROM deliveries d
+        WHERE (d.instance, d.seq) < (%(instance)s, %(before)s) AND d.instance >= %(instance)s
+        ORDER BY d.instance DESC, d.seq DESC LIMIT %(rows)s
+    )"""
+_EVENTS = f"""{_LOOKED_AT.format(columns="d.seq, d.event, d.size, d.kind = ANY(%(kinds)s) AS matches")},
+    matching AS (
+        SELECT event, min(seq) AS seq, max(size) AS size FROM looked_at WHERE matches GROUP BY event
+    ),
+    -- An event's deliveries follow one another, so that those of two events do not mix.
+    summed AS (
+        SELECT event, seq, sum(size) OVER (ORDER BY seq DESC) - size AS before_it FROM matching
+    )
+    SELECT (SELECT count(*) FROM looked_at), (SELECT min(seq) FROM looked_at),
+        (SELECT count(*) FROM matching), array_agg(event ORDER BY seq DESC), min(seq)
+    FROM summed WHERE before_it < %(bytes)s"""  # noqa: S608 - only the texts above are in it
+_PAYLOADS = """SELECT e.id, e.kind, e.time, e.data, e.sender, e.server_url
+    FROM unnest(%s::bigint[]) WITH ORDINALITY AS wanted (seq, place) JOIN events e ON e.seq = wanted.seq
+    ORDER BY wanted.place"""
+
+# The time of the last one of the former step is where the next one begins: the server would otherwise go
+# through the entries of removed deliveries each time, which stay in the index until it is cleaned up.
+_OLD = """SELECT seq, event, finished_at FROM deliveries
+    WHERE finished_at >= %(after)s AND finished_at < %(before)s
+    ORDER BY finished_at, seq LIMIT %(limit)s FOR UPDATE SKIP LOCKED"""
+_OLD_UNHEARD = """SELECT seq FROM events
+    WHERE heard = 0 AND accepted_at < %s ORDER BY accepted_at, seq LIMIT %s FOR UPDATE SKIP LOCKED"""
+# What finished deliveries take beside their attempts and bodies: their own row, that of their event, and the
+# entries of both in the indexes.
+ROW_BYTES = 600
+_FINISHED = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM deliveries WHERE finished_at IS NOT NULL"
+# Attempts and bodies have no index by which they could be summed. The newest ones tell what is usual.
+_USUAL = """SELECT coalesce(avg(
+        coalesce((SELECT sum(octet_length(a.answer) + coalesce(octet_length(a.error), 0) + 150)
+            FROM attempts a WHERE a.delivery = d.seq), 0)
+        + coalesce((SELECT octet_length(b.body) + 60 FROM bodies b WHERE b.seq = d.seq), 0)), 0)::float
+    FROM (SELECT seq FROM deliveries WHERE finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 500) d"""
+
+# Names of removed instances that have no delivery any more. No instance can have such a name, so nothing is
+# appended with it, except by a transaction that looked the number up before the instance was removed: those
+# have ended if all that are open are younger than the row by far.
+_FORGET_INSTANCES = """DELETE FROM instance_numbers WHERE strpos(name, ' ') > 0
+    AND age(xmin) > 10000 + pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+        - pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.instance = instance_numbers.number)"""
+
+# Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
+# and pruning still keeps pace with 10,000 deliveries a second.
+PRUNE_STEP = 200
+PRUNE_REST = 0.01
+# An id is one narrow row: so many take half the time of those deliveries.
+FORGET_STEP = 500
+
+# The history is measured for at most this part of the time: it means to go through an index of all of it.
+MEASURED_PART = 0.01
+
+
+class PostgresqlHistory:
+    """The finished deliveries; see :class:`hookgw.store.protocol.History`.
+
+    Args:
+        commits: writes.
+        lists: reads what clients ask for.
+        background: reads how large the history is.
+        clock: gives the time up to which deliveries may go when the history is too large.
+    """
+
+    def __init__(
+        self, commits: GroupCommit[Transaction], lists: Reader, background: Reader, clock: Clock
+    ) -> None:
+        self._commits = commits
+        self._lists = lists
+        self._background = background
+        self._clock = clock
+        self._measure_at = -math.inf
+
+    async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
+        # A turn for each part: lists of others come in between.
+        async def search(before: int | None, rows: int, wanted: int) -> searches.SearchPart:
+            now = self._clock.wall()
+            return await self._lists.run(
+                partial(search_deliveries, query=query, before=before, rows=rows, wanted=wanted, now=now)
+            )
+
+        return await searches.list_deliveries(query, search)
+
+    async def find_delivery(
+        self, instance: str, name: str, *, without_global: bool = False
+    ) -> DeliveryReport | None:
+        return await self._lists.run(
+            partial(find_delivery, instance=instance, name=name, without_global=without_global)
+        )
+
+    async def list_events(
+        self, instance: str, kinds: Collection[str], *, cursor: str | None = None
+    ) -> EventPage:
+        before = LAST if cursor is None else int(cursor)
+        return await self._lists.run(partial(list_events, instance=instance, kinds=kinds, before=before))
+
+    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
+        async def count(former: searches.TallyPart) -> searches.TallyPart:
+            return await self._lists.run(
+                partial(tally, instance=instance, since=since, without_global=without_global, former=former)
+            )
+
+        return await searches.tally(count)
+
+    async def newest(self, instances: Collection[str]) -> dict[str, float]:
+        return await self._lists.run(partial(newest, instances=instances))
+
+    async def enforce_retention(
+        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+    ) -> int:
+        now = self._clock.steady()
+        removed, last = 0, 0
+        while (step := await self._commits.call(partial(_prune, before=before, after=last))).removed:
+            removed, last = removed + step.removed, step.last
+            await trio.sleep(PRUNE_REST)
+        await self._forget(ids_before)
+        remembered = await self._background.run(remembered_bytes)
+        if remembered > ids_limit:
+            await self._forget(now, at_least=remembered - ids_limit)
+        excess = await self._measure() - limit
+        last = 0
+        while excess > 0:
+            step = await self._commits.call(partial(_prune, before=now, after=last))
+            if not step.removed:
+                break  # the rest is pending, or another node removes it
+            removed, last = removed + step.removed, step.last
+            excess -= step.size
+            await trio.sleep(PRUNE_REST)
+        await self._commits.call(_forget_instances)
+        return removed
+
+    async def _measure(self) -> float:
+        """Return about how many bytes the history takes; 0 if it was measured not long ago."""
+        started = trio.current_time()
+        if started < self._measure_at:
+            return 0
+        size = await self._background.run(_history_bytes)
+        now = trio.current_time()
+        self._measure_at = now + (now - started) / MEASURED_PART
+        return size
+
+    async def _forget(self, before: float, at_least: float = math.inf) -> None:
+        """Remove the oldest ids of before a time until so many bytes are free."""
+        freed, last = 0, 0
+        while freed < at_least:
+            forget = partial(forget_ids, before=before, after=last, limit=FORGET_STEP)
+            step = await self._commits.call(forget)
+            if not step.size:
+                return
+            freed, last = freed + step.size, step.last
+            await trio.sleep(PRUNE_REST)
+
+
+def search_deliveries(  # noqa: C901 -- reads once from top to bottom
+    connection: Connection,
+    query: DeliveryQuery,
+    before: int | None,
+    rows: int,
+    wanted: int,
+    now: float = 0.0,
+) -> searches.SearchPart:
+    """Search an instance's newest deliveries for those that match a query.
+
+    Args:
+        connection: a reading one.
+        query: which ones. Its cursor and limit have no effect.
+        before: only deliveries with a lower number; ``None`` for all.
+        rows: the most deliveries to look at, whether they match or not.
+        wanted: the most deliveries to return.
+        now: seconds since the epoch.
+    """
+    started = time.perf_counter()
+    given: dict[str, Any] = {"before": LAST if before is None else before, "rows": rows, "wanted": wanted}
+    if query.instance is not None:
+        given["instance"] = instance_number(connection, query.instance)
+        if given["instance"] is None:
+            return searches.SearchPart([], 0, None, time.perf_counter() - started)
+    conditions = ["true"]
+    source, order = "deliveries d WHERE d.seq < %(before)s", "d.seq DESC"
+    if query.state is not None:
+        given["state"] = query.state.value
+    is_undelivered = query.state is not None and query.state is not DeliveryState.DELIVERED
+    if query.finished_since is not None:
+        conditions.append("d.finished_at >= %(finished)s")
+        given["finished"] = micros(query.finished_since)
+    if (
+        query.finished_since is not None
+        and query.state is None
+        and now - query.finished_since <= searches.RECENT
+    ):
+        # Whoever follows an instance asks for this every second. Its deliveries that just finished may be
+        # anywhere in a backlog of millions, but there are few of them.
+        source = """(SELECT * FROM deliveries WHERE finished_at >= %(finished)s OFFSET 0) d
+            WHERE d.seq < %(before)s"""
+        if query.instance is not None:
+            source += " AND d.instance = %(instance)s"
+    elif query.instance is not None and is_undelivered:
+        source = """deliveries d WHERE d.state <> 'delivered'
+            AND (d.instance, d.state, d.seq) < (%(instance)s, %(state)s, %(before)s)
+            AND (d.instance, d.state) >= (%(instance)s, %(state)s)"""
+        order = "d.instance DESC, d.state DESC, d.seq DESC"
+    elif query.instance is not None:
+        source = """deliveries d WHERE (d.instance, d.seq) < (%(instance)s, %(before)s)
+            AND d.instance >= %(instance)s"""
+        order = "d.instance DESC, d.seq DESC"
+    if query.state is not None and not (query.instance is not None and is_undelivered):
+        conditions.append("d.state = %(state)s")
+    if query.registration is not None:
+        conditions.append("d.registration = %(registration)s")
+        given["registration"] = sought(query.registration)
+    if query.kind is not None:
+        conditions.append("d.kind = %(kind)s")
+        given["kind"] = sought(query.kind)
+    for name, condition in (("since", ">= %(since)s"), ("until", "< %(until)s")):
+        moment = getattr(query, name)
+        if moment is not None:
+            conditions.append(f"d.accepted_at {condition}")
+            given[name] = micros(moment)
+    if query.without_global:
+        conditions.append(_IS_LISTED)
+    if query.text is not None:  # the dearest one comes last
+        conditions.append(_HAS_TEXT)
+        given["text"] = sought(query.text)
+    statement = f"""
+        WITH looked_at AS MATERIALIZED (
+            SELECT d.seq, {" AND ".join(conditions)} AS matches FROM {source}
+            ORDER BY {order} LIMIT %(rows)s
+        )
+        SELECT count(*), min(seq),
+            ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY seq DESC LIMIT %(wanted)s)
+        FROM looked_at"""  # noqa: S608 - only the texts above are in it
+    count, last, seqs = one_row(connection, statement, given)
+    lines = connection.execute(_SUMMARIES, (seqs,)).fetchall() if seqs else []
+    return searches.SearchPart(
+        [summary_of(_row(line)) for line in lines], count, last, time.perf_counter() - started
+    )
+
+
+def find_delivery(
+    connection: Connection, instance: str, name: str, *, without_global: bool = False
+) -> DeliveryReport | None:
+    """Return the delivery with that id, or the newest delivery of the event with that id, or ``None``."""
+    number = instance_number(connection, instance)
+    if number is None:
+        return None
+    seq = parse_delivery_id(name)
+    given = {"seq": seq, "id": sought(name), "instance": number, "without_global": without_global}
+    found = None
+    if seq is not None and seq <= LAST:
+        found = connection.execute(_BY_SEQ, given).fetchone()
+    # An event may have any id, also an id that looks like a delivery's.
+    found = found or connection.execute(_BY_EVENT, given).fetchone()
+    if not found:
+        return None
+    summary = summary_of(_row(found[:_SUMMARY_COLUMNS]))
+    data, sender, server_url = found[_SUMMARY_COLUMNS:]
+    rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS)).fetchall()
+    return DeliveryReport(
+        summary=summary,
+        event=event_of_summary(summary, data, sender, server_url),
+        attempts=tuple(attempt_of(*row) for row in reversed(rows)),
+    )
+
+
+def list_events(connection: Connection, instance: str, kinds: Collection[str], before: int) -> EventPage:
+    """Return a page of an instance's events; see :meth:`hookgw.store.protocol.History.list_events`."""
+    number = instance_number(connection, instance)
+    if number is None:
+        return EventPage([])
+    given = {
+        "instance": number,
+        "kinds": [sought(kind) for kind in kinds],
+        "before": before,
+        "rows": searches.EVENT_ROWS,
+        "bytes": searches.EVENT_BYTES,
+    }
+    looked_at, last, matching, chosen, last_chosen = one_row(connection, _EVENTS, given)
+    rows = connection.execute(_PAYLOADS, (chosen,)).fetchall() if chosen else []
+    events = [event_of(instance, *row) for row in rows]
+    if chosen and len(chosen) < matching:
+        return EventPage(events, str(last_chosen))
+    return EventPage(events, str(last) if looked_at == searches.EVENT_ROWS else None)
+
+
+def _row(line: tuple[Any, ...]) -> DeliveryRow:
+    return msgspec.convert(line, DeliveryRow)
+
+
+class _Pruned(NamedTuple):
+    """What a step removed: deliveries and events, their bytes, and when the last delivery finished."""
+
+    removed: int
+    size: int
+    last: int
+
+
+def _prune(transaction: Transaction, before: float, after: int) -> _Pruned:
+    """Remove the oldest finished deliveries, and old events without any, but for the ids of events."""
+    connection, end = transaction.connection, micros(before)
+    given = {"before": end, "after": after, "limit": PRUNE_STEP}
+    rows = connection.execute(_OLD, given).fetchall()
+    gone = Removed(0, 0)
+    last = after
+    if rows:
+        gone = remove(connection, [seq for seq, _, _ in rows], {event for _, event, _ in rows})
+        last = max(finished_at for _, _, finished_at in rows)
+    # If older deliveries are left, events without deliveries that are younger than those removed stay too.
+    until = last if len(rows) == PRUNE_STEP else end
+    unheard = [seq for (seq,) in connection.execute(_OLD_UNHEARD, (until, PRUNE_STEP))]
+    if unheard:
+        keep_ids(connection, unheard)
+    transaction.count_rows(len(rows) + len(unheard))
+    size = gone.size + ROW_BYTES * len(rows)
+    return _Pruned(len(rows) + len(unheard), size, last)
+
+
+def _forget_instances(transaction: Transaction) -> None:
+    transaction.count_rows(transaction.connection.execute(_FORGET_INSTANCES).rowcount)
+
+
+def _history_bytes(connection: Connection) -> float:
+    count, size = one_row(connection, _FINISHED, {})
+    (usual,) = one_row(connection, _USUAL, {})
+    return float(size + count * (ROW_BYTES + usual))

@@ -1,0 +1,91 @@
+"""Moments: what was in the storage, and what was not, when somebody asked.
+
+Numbers do not tell: they are given before the commit, and transactions commit in any order. So a moment is
+the snapshot of a transaction: which transactions had ended by then. A delivery belongs to it if the
+transaction that made it pending had.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hookgw.models.errors import Invalid
+from hookgw.store.postgresql.lookups import one_row
+from hookgw.store.postgresql.transaction import Transaction
+
+_NOW = """SELECT pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint,
+        ARRAY(SELECT running::text::bigint FROM pg_snapshot_xip(now) running),
+        (SELECT last_value FROM delivery_numbers)
+    FROM pg_current_snapshot() now"""
+
+IS_BEFORE = """(xid < %(xmin)s OR xid < %(xmax)s AND xid <> ALL(%(running)s)
+    OR xid = %(own)s AND position <= %(newest)s)"""
+"""SQL: whether a delivery was made pending before a moment; with :meth:`Moment.given`."""
+
+
+class Moment(NamedTuple):
+    """A moment.
+
+    Attributes:
+        newest: no delivery of before has a higher number or position.
+        own: the transaction that took it; what it had written by then was there, too.
+        xmin: all transactions below had ended.
+        xmax: none from here on had begun.
+        running: those between that had not ended.
+    """
+
+    newest: int
+    own: int
+    xmin: int
+    xmax: int
+    running: tuple[int, ...]
+
+    def given(self) -> dict[str, Any]:
+        """Return the values of :data:`IS_BEFORE`, and ``newest``."""
+        return {
+            "newest": self.newest,
+            "own": self.own,
+            "xmin": self.xmin,
+            "xmax": self.xmax,
+            "running": [*self.running, self.own],
+        }
+
+    def __str__(self) -> str:
+        return ".".join(map(str, (*self[:4], *self.running)))
+
+
+def take_moment(transaction: Transaction) -> Moment:
+    """Return this moment."""
+    xmin, xmax, running, newest = one_row(transaction.connection, _NOW)
+    own = transaction.xid
+    return Moment(newest, own, xmin, xmax, tuple(one for one in running if one != own))
+
+
+def read_moment(text: str) -> Moment:
+    """Return the moment that a cursor has.
+
+    Raises:
+        Invalid: it is no moment.
+    """
+    words = text.split(".")
+    # 18 digits always fit 64-bit integers.
+    if len(words) < 4 or not all(word.isascii() and word.isdigit() and len(word) <= 18 for word in words):
+        raise invalid_cursor()
+    newest, own, xmin, xmax, *running = map(int, words)
+    return Moment(newest, own, xmin, xmax, tuple(running))
+
+
+def read_place(cursor: str) -> tuple[int, Moment]:
+    """Return the number behind which a walk goes on, and its moment.
+
+    Raises:
+        Invalid: it is no cursor.
+    """
+    after, _, moment = cursor.partition("-")
+    if not (after.isascii() and after.isdigit() and len(after) <= 18):
+        raise invalid_cursor()
+    return int(after), read_moment(moment)
+
+
+def invalid_cursor() -> Invalid:
+    return Invalid("cursor must be the cursor of the step before.")

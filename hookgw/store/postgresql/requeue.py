@@ -1,0 +1,159 @@
+"""Finished deliveries that become pending again: one that is resent, many that are replayed.
+
+A delivery keeps its number, its attempts and its body, and gets a new position at the end of its lane: the
+present transaction, and numbers of its own. The caller owns the transaction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg import Connection
+
+from hookgw.models.lanes import LaneRule
+from hookgw.store.new_lanes import fitting
+from hookgw.store.postgresql.lookups import instance_number, one_row, sought
+from hookgw.store.postgresql.moments import IS_BEFORE, Moment
+from hookgw.store.postgresql.repartition import find_lanes, newest_rules
+from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.records import ReplayQuery, micros
+
+# In the order of their numbers, as in all statements that lock several deliveries; see dead_letters.py.
+_FINISHED = """SELECT d.seq, d.registration, i.name, d.size
+    FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
+    WHERE d.seq = ANY(%s) AND d.state <> 'pending' ORDER BY d.seq FOR UPDATE OF d"""
+_REQUEUE = """UPDATE deliveries SET state = 'pending', lane = again.lane, xid = %(xid)s,
+    position = again.position, queued_at = %(at)s, failures = 0, next_at = 0, finished_at = NULL,
+    reason = NULL
+    FROM unnest(%(seqs)s::bigint[], %(lanes)s::text[], %(positions)s::bigint[]) AS again (seq, lane, position)
+    WHERE deliveries.seq = again.seq"""
+_POSITIONS = "SELECT nextval('delivery_numbers') FROM generate_series(1, %s)"
+# By instance, so that a key of one instance cannot resend the deliveries of another.
+_BELONGS = """SELECT 1 FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
+    WHERE d.seq = %s AND d.state <> 'pending' AND i.name = %s"""
+# By the whole key of an index; see history.py.
+_SOURCES = {
+    "dead": """state <> 'delivered' AND (instance, state, seq) > (%(instance)s, 'dead', %(after)s)
+        AND (instance, state, seq) <= (%(instance)s, 'dead', %(newest)s)
+        ORDER BY instance, state, seq""",
+    "all": """(instance, seq) > (%(instance)s, %(after)s) AND (instance, seq) <= (%(instance)s, %(newest)s)
+        ORDER BY instance, seq""",
+}
+_REGISTRATIONS = """SELECT seq, registration, size FROM deliveries WHERE seq = ANY(%s) ORDER BY seq"""
+
+
+def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) -> dict[int, str]:
+    """Make finished deliveries pending again; deliveries that are pending or gone are skipped.
+
+    Args:
+        transaction: counts them.
+        rules: of each delivery's registration, by number, in the order of sending. Later rules of
+            re-partitions count in their place.
+        at: the time from which their age counts, in seconds since the epoch.
+
+    Returns:
+        Their lanes by number, in the order of sending.
+    """
+    connection = transaction.connection
+    finished = {row[0]: row[1:] for row in connection.execute(_FINISHED, (list(rules),))}
+    if not finished:
+        return {}
+    now = newest_rules(connection, {rule.registration: rule for rule in rules.values()})
+    lanes = find_lanes(
+        connection, {seq: now[rule.registration] for seq, rule in rules.items() if seq in finished}
+    )
+    positions = [position for (position,) in connection.execute(_POSITIONS, (len(lanes),))]
+    given = {
+        "at": micros(at),
+        "xid": transaction.xid,
+        "seqs": list(lanes),
+        "lanes": list(lanes.values()),
+        "positions": positions,
+    }
+    connection.execute(_REQUEUE, given)
+    added: dict[tuple[str, str], tuple[int, int]] = {}
+    for registration, instance, size in finished.values():
+        count, total = added.get((registration, instance), (0, 0))
+        added[registration, instance] = (count + 1, total + size)
+    transaction.count_requeued(Counter(lanes.values()), added)
+    transaction.count_rows(len(lanes))
+    return lanes
+
+
+def resend(transaction: Transaction, instance: str, seq: int, rule: LaneRule, at: float) -> str | None:
+    """Make one finished delivery pending again; return its lane, or ``None`` if the instance has none."""
+    if transaction.connection.execute(_BELONGS, (seq, sought(instance))).fetchone() is None:
+        return None
+    return requeue(transaction, {seq: rule}, at).get(seq)
+
+
+def find_finished(
+    connection: Connection,
+    query: ReplayQuery,
+    rules: Mapping[str, LaneRule],
+    *,
+    after: int,
+    moment: Moment,
+    limit: int,
+    size: int,
+    rows: int,
+) -> tuple[dict[int, LaneRule], int | None]:
+    """Find the next deliveries to replay.
+
+    Args:
+        connection: a reading one.
+        query: which deliveries.
+        rules: of the registrations that take part, by id.
+        after: only deliveries with a higher number.
+        moment: only deliveries that were made pending before it.
+        limit: the most deliveries to return.
+        size: the most bytes of payload, unless the first delivery alone has more.
+        rows: the most deliveries to look at, whether they match or not: other reads wait meanwhile.
+
+    Returns:
+        Their rules by number, in the order of their numbers, and behind which number the search goes on;
+        ``None`` if there are no more.
+    """
+    number = instance_number(connection, query.instance)
+    if number is None:
+        return {}, None
+    conditions = ["registration = ANY(%(registrations)s)", IS_BEFORE]
+    given: dict[str, Any] = {
+        "instance": number,
+        "registrations": [sought(one) for one in rules],
+        "after": after,
+        "limit": limit,
+        "rows": rows,
+        **moment.given(),
+    }
+    if query.since is not None:
+        conditions.append("accepted_at >= %(since)s")
+        given["since"] = micros(query.since)
+    if query.until is not None:
+        conditions.append("accepted_at < %(until)s")
+        given["until"] = micros(query.until)
+    if query.kinds:
+        conditions.append("kind = ANY(%(kinds)s)")
+        given["kinds"] = [sought(kind) for kind in query.kinds]
+    if query.state == "all":
+        conditions.append("state <> 'pending'")
+    statement = f"""
+        WITH looked_at AS MATERIALIZED (
+            SELECT seq, {" AND ".join(conditions)} AS matches FROM deliveries
+            WHERE {_SOURCES[query.state]} LIMIT %(rows)s
+        )
+        SELECT count(*), max(seq),
+            ARRAY(SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT %(limit)s)
+        FROM looked_at"""  # noqa: S608 - only the texts above are in it
+    count, last, seqs = one_row(connection, statement, given)
+    lines = connection.execute(_REGISTRATIONS, (seqs,)).fetchall() if seqs else []
+    found, is_cut = fitting(lines, rules, size)
+    if is_cut:
+        return found, max(found)
+    if len(seqs) == limit:
+        last = max(seqs, default=after)
+    elif count < rows:
+        last = None
+    return found, last
