@@ -539,7 +539,7 @@ class Lane:
         number, body = delivery.attempts + 1, delivery.body
         headers: dict[str, str] | None = None
         # Once, like the plugins' filters: an event that was tried passed it.
-        refusal = plan.template.refusal(delivery.event) if body is None else None
+        refusal = plan.template.refusal(delivery.event) if body is None and plan.template.filter else None
         try:
             if body is None and refusal is None:
                 body = await sender.render_body(delivery.event, plan.template)

@@ -79,6 +79,10 @@ class AutoDisable:
             return None
         return known[1]
 
+    def is_failing(self, registration: Registration) -> bool:
+        """Return whether the next delivery to a registration ends a time of failing."""
+        return registration.id in self._failing or registration.failing_since is not None
+
     async def attempted(self, attempt: Attempt, registration: Registration) -> None:
         """Note an attempt's outcome; disable the registration if it has been failing for too long.
 
@@ -89,8 +93,7 @@ class AutoDisable:
         if registration.id == OPERATIONS_ID:
             return
         if attempt.outcome is Outcome.DELIVERED:
-            # Nearly every delivery ends here, after two look-ups.
-            if registration.id in self._failing or registration.failing_since is not None:
+            if self.is_failing(registration):
                 self._failing.pop(registration.id, None)
                 await self._store_failing_since(registration, None)
             return

@@ -54,6 +54,12 @@ class DeliveryMonitor:
             await self._hooks.notify(
                 "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
             )
+        if (
+            attempt.outcome is Outcome.DELIVERED
+            and not self._operational.any_lane_fails
+            and not self._auto_disable.is_failing(registration)
+        ):
+            return  # nearly every attempt: it ends nothing
         current = self._registry.registration(registration.id)
         if current is not None and current.has_target_of(registration):
             # Otherwise the outcome is the former target's. It must not disable, or speak for, the new one.

@@ -135,7 +135,7 @@ class HostPool(FairShare["Place"]):
     Attributes:
         origin: scheme, host and port.
         limit: how many may be lent at most.
-        idle: the idle connections, the newest last.
+        idle: the idle connections, the newest last; a dictionary, because any of them may be lent next.
         lent: the lent ones.
         suspect: whether the host could not be reached, and has not recovered completely.
         newest: the last holder that asked for a connection.
@@ -149,7 +149,7 @@ class HostPool(FairShare["Place"]):
         super().__init__(limit, RATIO)
         self.origin = origin
         self.limit = limit
-        self.idle: list[PooledTransport] = []
+        self.idle: dict[PooledTransport, None] = {}
         self.lent: set[PooledTransport] = set()
         self.suspect = False
         self.newest = ""
@@ -289,8 +289,10 @@ class ConnectionPools:
             A connection for one exchange, then :meth:`give_back`; ``None`` if the lane must :meth:`line_up`.
         """
         pool, descriptors = self._pools.get(origin), self._descriptors
-        if pool is None or pool.newest != holder:
+        if pool is None:
             pool = self._pool(origin, holder)
+        elif pool.newest != holder:
+            self._shared(pool, holder)
         pool.used_at = self._looks
         # While less than three quarters are used, everybody may have one: the usual case, without a call.
         if 4 * pool.used >= RATIO * pool.total and not pool.fits(holder):
@@ -331,7 +333,7 @@ class ConnectionPools:
             transport.close_nowait()
         elif transport.connected:
             transport.idle_since = trio.current_time()
-            pool.idle.append(transport)
+            pool.idle[transport] = None
             self._idle[transport] = None
             if pool.suspect:
                 self.connected(pool)
@@ -358,18 +360,21 @@ class ConnectionPools:
             self._wake()
         pool.used_at = self._looks
         if pool.newest != holder:
-            pool.newest = holder
-            pool.shared_until = self._looks + self._looks_shared
+            self._shared(pool, holder)
         return pool
+
+    def _shared(self, pool: HostPool, holder: str) -> None:
+        pool.newest = holder
+        pool.shared_until = self._looks + self._looks_shared
 
     def _lend(self, pool: HostPool, holder: str, preferred: PooledTransport | None) -> PooledTransport:
         """Return a connection of a pool; what it counts for has been taken."""
         if pool.idle:
             if preferred is not None and preferred.idle_since is not None and preferred.pool is pool:
                 transport = preferred
-                pool.idle.remove(transport)
+                del pool.idle[transport]
             else:
-                transport = pool.idle.pop()
+                transport, _ = pool.idle.popitem()
             del self._idle[transport]
             transport.idle_since = None
         else:
@@ -384,7 +389,7 @@ class ConnectionPools:
     def _close(self, transport: PooledTransport) -> None:
         """Close an idle connection."""
         del self._idle[transport]
-        transport.pool.idle.remove(transport)
+        del transport.pool.idle[transport]
         transport.idle_since = None
         transport.close_nowait()
 

@@ -116,6 +116,11 @@ class OperationalEvents:
         """Report that hookgw disabled a registration; the reason is a sentence."""
         self._raise(kinds.REGISTRATION_DISABLED, registration.id, registration, reason=reason)
 
+    @property
+    def any_lane_fails(self) -> bool:
+        """Whether the last attempt of any lane failed."""
+        return self._lanes.any_fails
+
     def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         ended = self._lanes.attempted(delivery.lane, registration.id, attempt)
         if ended is not None:

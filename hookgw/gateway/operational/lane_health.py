@@ -31,6 +31,11 @@ class LaneHealth:
     def __init__(self) -> None:
         self._failing: dict[str, Failing] = {}
 
+    @property
+    def any_fails(self) -> bool:
+        """Whether the last attempt of any lane failed."""
+        return bool(self._failing)
+
     def attempted(self, lane: str, registration: str, attempt: Attempt) -> Failing | None:
         """Note an attempt.
 
@@ -38,8 +43,7 @@ class LaneHealth:
             The failures that this attempt ended, if they had been reported.
         """
         if attempt.outcome is Outcome.DELIVERED:
-            # The check first: this is called for every delivery, and lanes rarely fail.
-            ended = self._failing.pop(lane, None) if self._failing else None
+            ended = self._failing.pop(lane, None)
             return ended if ended is not None and ended.is_reported else None
         if attempt.outcome in _FAILURES:
             failing = self._failing.setdefault(lane, Failing(attempt.at, registration, attempt))

@@ -240,7 +240,7 @@ class GroupCommit(Generic[Tx]):
         group.settlements.append(settlement)
         group.rows += 1
         self._settlements += 1
-        if group.rows >= SETTLE_AT_ONCE:
+        if group.rows >= SETTLE_AT_ONCE and not self._urgent.is_set():
             self._urgent.set()
         if self._settlements > self._settle_limit and self._room.is_set():
             self._room = trio.Event()
