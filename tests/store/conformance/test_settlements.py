@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -102,6 +103,29 @@ async def test_several_settlements_of_one_delivery_at_once(store: Store, seq: in
     found = await report(store)
     assert (found.summary.state, found.summary.attempts) == (DeliveryState.DELIVERED, 3)
     assert [made.number for made in found.attempts] == [1, 2, 3]
+    assert store.statistics().pending == 0
+
+
+async def test_deliveries_with_unlike_ends_in_one_commit(store: Store) -> None:
+    await store.append(to("e1", "e2", "e3", "e4", "e5"))
+    first, second, third, fourth, fifth = await seqs_of(store)
+    made = attempt(status=204, duration=0.25, at=AT - 1, answer="tudo \udcff", url="https://example.com/a")
+    await settle(
+        store,
+        Settlement(seq=first, state=DeliveryState.DELIVERED, at=AT + 1, attempt=made),
+        failed(second),
+        delivered(third, number=2),  # after a replay
+        delivered(fourth),
+        delivered(second, number=2),
+        dropped(fifth),
+    )
+    found = [await report(store, f"e{number}") for number in range(1, 6)]
+    assert [one.summary.state for one in found] == [*[DeliveryState.DELIVERED] * 4, DeliveryState.DROPPED]
+    assert [one.summary.attempts for one in found] == [1, 2, 2, 1, 0]
+    assert [one.summary.finished_at for one in found] == [AT + 1, AT, AT, AT, AT]
+    kept = msgspec.structs.replace(made, answer="tudo ?")
+    assert found[0].attempts == (kept,)
+    assert [[a.number for a in one.attempts] for one in found] == [[1], [1, 2], [2], [1], []]
     assert store.statistics().pending == 0
 
 
