@@ -1,0 +1,156 @@
+"""Connections: what they are called in messages, what their errors mean, and that no call lasts for ever."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+import trio
+
+from hookgw.models.errors import StartError, StorageUnavailable
+from hookgw.store.postgresql.database import Reader, Server, Session, check_server, is_server_error, watch
+from tests.support.postgres import PostgresServer
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://me:hush@db.test/hooks", "db.test:5432/hooks"),
+        ("postgresql://me:hush@db.test:6543/hooks?sslmode=require", "db.test:6543/hooks"),
+        ("postgresql://me:hush@[::1]:6543/hooks", "[::1]:6543/hooks"),
+        ("postgresql://me:hush@one.test:1,two.test:2/hooks", "one.test:1,two.test:2/hooks"),
+        ("postgresql:///hooks?host=/run/postgresql", "/run/postgresql/hooks"),
+        ("postgresql://me:hush@db.test", "db.test:5432/me"),
+    ],
+)
+def test_a_place_has_no_password(url: str, place: str) -> None:
+    assert Server(url).place == place
+
+
+def test_a_bad_url_is_not_shown() -> None:
+    with pytest.raises(StartError) as caught:
+        Server("postgresql://me:hush@[db/hooks")
+    assert "hush" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.fixture
+def session(postgres: PostgresServer) -> Iterator[Session]:
+    with closing(Session(Server(postgres.url()))) as session:
+        yield session
+
+
+def lose(session: Session, postgres: PostgresServer) -> None:
+    """End the session's connection from the other side, as a restart does."""
+    pid = session.call(lambda connection: connection.info.backend_pid)
+    postgres.execute(f"SELECT pg_terminate_backend({pid}, 5000)")
+
+
+async def test_a_read_goes_on_after_the_server_was_restarted(
+    session: Session, postgres: PostgresServer
+) -> None:
+    reader = Reader(session)
+    lose(session, postgres)
+    assert await reader.run(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
+
+
+async def test_a_server_that_is_gone() -> None:
+    reader = Reader(Session(Server("postgresql://me:hush@127.0.0.1:1/hooks")))
+    with pytest.raises(StorageUnavailable, match=r"127\.0\.0\.1:1/hooks cannot be used now") as caught:
+        await reader.run(lambda connection: connection.execute("SELECT 1"))
+    assert "hush" not in str(caught.value)
+
+
+async def test_bugs_are_not_taken_for_a_lost_server(session: Session) -> None:
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        await Reader(session).run(lambda connection: connection.execute("SELECT * FROM nothing"))
+
+
+def test_a_function_that_fails_in_a_transaction_leaves_none(session: Session) -> None:
+    def fail(connection: psycopg.Connection) -> None:
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE public.left_over (a int)")
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        session.call(fail)
+    assert session.call(lambda one: one.execute("SELECT to_regclass('public.left_over')").fetchone()) == (
+        None,
+    )
+
+
+async def test_a_server_that_does_not_answer_is_given_up(postgres: PostgresServer) -> None:
+    # It answers, but only after its own limit: the connection is broken off from this side.
+    session = Session(Server(postgres.url()), patience=0.2)
+    with closing(session):
+        session.call(lambda connection: connection.execute("SET statement_timeout = 0"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch, [session], 0.05)
+            with pytest.raises(StorageUnavailable):
+                await Reader(session).run(lambda connection: connection.execute("SELECT pg_sleep(60)"))
+            nursery.cancel_scope.cancel()
+        assert session.call(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
+
+
+async def test_the_server_ends_a_statement_of_its_own_accord(postgres: PostgresServer) -> None:
+    with closing(Session(Server(postgres.url()), patience=0.05)) as session:
+        with pytest.raises(StorageUnavailable, match="statement timeout"):
+            await Reader(session).run(lambda connection: connection.execute("SELECT pg_sleep(60)"))
+        assert session.is_connected
+
+
+def test_only_calls_that_last_too_long_are_broken_off(session: Session) -> None:
+    session.break_off(time.monotonic() + 1000)  # there is none
+    begun, looked = threading.Event(), threading.Event()
+
+    def wait(connection: psycopg.Connection) -> object:
+        begun.set()
+        assert looked.wait(30)
+        return connection.execute("SELECT 1").fetchone()
+
+    def look() -> None:
+        assert begun.wait(30)
+        session.break_off(time.monotonic())
+        looked.set()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    assert session.call(wait) == (1,)
+    thread.join()
+
+
+def test_commits_that_are_not_on_disk_are_refused(session: Session) -> None:
+    def check(connection: psycopg.Connection) -> None:
+        connection.execute("SET synchronous_commit = off")
+        check_server(connection, "db.test:5432/hooks")
+
+    with pytest.raises(StartError, match="synchronous_commit = off"):
+        session.call(check)
+
+
+def test_a_server_that_is_too_old(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hookgw.store.postgresql.database.OLDEST_SERVER", 990000)
+    with pytest.raises(StartError, match="needs 99 or newer"):
+        session.call(lambda connection: check_server(connection, "db.test:5432/hooks"))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (psycopg.OperationalError("the connection is lost"), True),
+        (psycopg.errors.DiskFull("no space"), True),
+        (psycopg.errors.ReadOnlySqlTransaction("a standby"), True),
+        (psycopg.errors.InsufficientPrivilege("permission denied"), True),
+        (psycopg.errors.DeadlockDetected("deadlock"), True),
+        (psycopg.errors.SyntaxError("a bug"), False),
+        (psycopg.errors.UniqueViolation("a bug"), False),
+        (psycopg.ProgrammingError("can't adapt"), False),
+        (ValueError("a bug"), False),
+    ],
+)
+def test_what_the_server_is_to_blame_for(error: Exception, expected: bool) -> None:
+    assert is_server_error(error) == expected

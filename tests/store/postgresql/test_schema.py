@@ -1,0 +1,84 @@
+"""Tables: made once, whoever comes first; of the right version; and restored from another server."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+
+from hookgw.models.clock import Clock
+from hookgw.models.errors import StartError
+from hookgw.store.postgresql.database import Server
+from hookgw.store.postgresql.schema import VERSION, migrate
+from hookgw.store.postgresql.store import open_store
+from tests.store.support import LANE, ids_of, to
+from tests.support.postgres import PostgresServer
+
+
+def test_nodes_that_start_together_make_the_tables_once(postgres: PostgresServer) -> None:
+    with postgres.new_schema() as schema:
+        failures: list[BaseException] = []
+        together = threading.Barrier(3)
+
+        def start() -> None:
+            server = Server(postgres.url(), schema)
+            try:
+                with server.connect() as connection:
+                    together.wait(30)
+                    migrate(connection, schema, server.place)
+            except (psycopg.Error, StartError) as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=start) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert postgres.execute(f"SELECT version FROM {schema}.hookgw_schema") == [(VERSION,)]
+
+
+@pytest.mark.parametrize(
+    ("version", "message"), [(VERSION + 1, "newer hookgw wrote them"), (1, "migrates from 5 on")]
+)
+def test_tables_of_another_version(
+    database: Server, connection: psycopg.Connection, version: int, message: str
+) -> None:
+    connection.execute("UPDATE hookgw_schema SET version = %s", (version,))
+    with pytest.raises(StartError, match=message):
+        migrate(connection, database.schema, database.place)
+
+
+async def test_a_schema_that_the_operator_has_made(postgres: PostgresServer) -> None:
+    with postgres.new_schema() as schema:
+        postgres.execute(f"CREATE SCHEMA {schema}")
+        async with open_store(Server(postgres.url(), schema), clock=Clock()) as store:
+            assert await store.append(to("e1")) == [True]
+
+
+async def test_a_database_that_cannot_be_reached() -> None:
+    with pytest.raises(StartError, match=r"127\.0\.0\.1:1/hooks cannot be used") as caught:
+        async with open_store(Server("postgresql://me:hush@127.0.0.1:1/hooks"), clock=Clock()):
+            pass
+    assert "hush" not in str(caught.value)
+
+
+async def test_deliveries_from_another_server_keep_their_order(
+    database: Server, connection: psycopg.Connection
+) -> None:
+    async with open_store(database, clock=Clock()) as store:
+        await store.append(to("e1", "e2"))
+        await store.append(to("e3"))
+    # As a dump has them: transactions of a server that has made many more. The first two are swapped, as if
+    # they had been sent again.
+    connection.execute(
+        """UPDATE deliveries SET xid = 1000000000000 - seq % 2, position = position + 1000000000 - 2 * seq
+        WHERE seq < 3"""
+    )
+    async with open_store(database, clock=Clock()) as store:
+        await store.append(to("e4"))
+        assert await ids_of(store, LANE) == ["e3", "e1", "e2", "e4"]
+    async with open_store(database, clock=Clock()) as store:
+        await store.append(to("e5"))
+        assert await ids_of(store, LANE) == ["e3", "e1", "e2", "e4", "e5"]
