@@ -77,20 +77,24 @@ class Dispatcher:
         try:
             async with trio.open_nursery() as nursery:
                 self._running = services, nursery
-                self.start(backlog)
-                task_status.started()
-                with self._stop:
-                    async with trio.open_nursery() as timers:
-                        timers.start_soon(self._idle.run)
-                        while True:
-                            for key in await self._parked.wait_due():
-                                self._forget(key)
-                                nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
-                for key in self._parked.forget(self._parked.lanes()):
-                    self._forget(key)
-                    nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
+                try:
+                    self.start(backlog)
+                    task_status.started()
+                    with self._stop:
+                        async with trio.open_nursery() as timers:
+                            timers.start_soon(self._idle.run)
+                            while True:
+                                for key in await self._parked.wait_due():
+                                    self._forget(key)
+                                    nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
+                    for key in self._parked.forget(self._parked.lanes()):
+                        self._forget(key)
+                        nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
+                finally:
+                    # Before the nursery closes: a commit may end just then, and its listener would start a
+                    # lane in it, which fails, and with it the writer that has more to write.
+                    self._running = None
         finally:
-            self._running = None
             # After a fault or a cancellation lanes are parked still, and nobody is left to report them to.
             for key in self._parked.forget(self._parked.lanes()):
                 self._forget(key)

@@ -610,3 +610,21 @@ async def test_a_lane_that_waits_for_its_turn_can_be_paused_and_stopped(autojump
         await dispatcher.wait_stopped()
     assert len(world.sender.requests) == 2
     assert sorted(world.outbox.pending) == [3]
+
+
+async def test_while_it_is_cancelled_no_commit_fails(autojump_clock: MockClock) -> None:
+    """A commit may end at any moment of that. Its listener must not fail: the writer has more to write."""
+    world = World()
+
+    async def commit_all_the_time() -> None:
+        with trio.CancelScope(shield=True):
+            for _ in range(50):
+                dispatcher.requeued({OTHER_LANE: 1})
+                await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        dispatcher = Dispatcher(world.settings)
+        await nursery.start(dispatcher.run, world.services, [])
+        nursery.cancel_scope.cancel()
+        nursery.start_soon(commit_all_the_time)
+    assert not dispatcher.is_running

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from hookgw.models.registrations import (
     RetryOptions,
 )
 from hookgw.parsing.deliveries import Cancellation, Replay
-from tests.simulation.history import Accepted, Changed, Known, Record, Refused, Requeued
+from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued
 from tests.simulation.scenario import KINDS
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Clients:
         self._creations = 0
         self._calls_left = 0
         self._timeouts: dict[str, float] = {}
+        self._locks: dict[str, trio.Lock] = {}
 
     def shortest_timeout(self, name: str) -> float:
         """Return the shortest timeout that a registration has had."""
@@ -114,7 +115,7 @@ class Clients:
                 self._note(
                     Refused,
                     what=what,
-                    why=f"{type(error).__name__}: {error}"[:120],
+                    why=self._world.without_paths(f"{type(error).__name__}: {error}")[:120],
                     registration=registration,
                 )
             return False
@@ -177,6 +178,13 @@ class Clients:
             if one.wants(kind)
         }
 
+    @asynccontextmanager
+    async def _changing(self, instance: str, label: str) -> AsyncIterator[None]:
+        """Change one label at a time: of two changes at once, nobody could say which counts."""
+        lock = self._locks.setdefault(f"{instance}-{label}", trio.Lock())
+        async with lock:
+            yield
+
     def _choose(self) -> Registration | None:
         every = [one for name in self._world.scenario.instances for one in self._world._of(name)]
         return self._chance.choice(every) if every else None
@@ -185,6 +193,11 @@ class Clients:
         """Store a registration, new or changed."""
         chance, world = self._chance, self._world
         instance, label = chance.choice(world.scenario.instances), chance.choice(LABELS)
+        async with self._changing(instance, label):
+            await self._set_label(instance, label)
+
+    async def _set_label(self, instance: str, label: str) -> None:
+        chance, world = self._chance, self._world
         if world.gateway.instances.find(instance) is None:
             return
         old = world.gateway.registrations.find(instance, label)
@@ -258,31 +271,34 @@ class Clients:
             )
 
     async def _delete(self) -> None:
-        if (found := self._choose()) is not None:
-            registrations = self._world.gateway.registrations
-            name = self._world.name_of(found)
-            await self._change("delete", name, lambda: registrations.delete(found.instance, found.label))
+        await self._change_one("delete", self._choose())
 
     async def _pause(self) -> None:
-        if (found := self._choose()) is not None:
-            registrations = self._world.gateway.registrations
-            name = self._world.name_of(found)
-            await self._change("pause", name, lambda: registrations.pause(found.instance, found.label))
+        await self._change_one("pause", self._choose())
 
     async def _resume(self, found: Registration | None = None) -> None:
-        found = found or self._choose()
-        if found is not None:
-            registrations = self._world.gateway.registrations
-            name = self._world.name_of(found)
-            await self._change("resume", name, lambda: registrations.resume(found.instance, found.label))
+        await self._change_one("resume", found or self._choose())
 
     async def _rotate(self) -> None:
-        if (found := self._choose()) is not None:
+        await self._change_one("rotate", self._choose())
+
+    async def _change_one(self, call: str, found: Registration | None) -> None:
+        if found is None:
+            return
+        async with self._changing(found.instance, found.label):
+            # It may have been deleted while this waited for another change.
+            found = self._world.gateway.registrations.find(found.instance, found.label)
+            if found is None:
+                return
             registrations = self._world.gateway.registrations
-            name = self._world.name_of(found)
-            await self._change(
-                "rotate", name, lambda: registrations.rotate_secret(found.instance, found.label, 86_400.0)
-            )
+            calls: dict[str, Callable[[str, str], Awaitable[object]]] = {
+                "delete": registrations.delete,
+                "pause": registrations.pause,
+                "resume": registrations.resume,
+                "rotate": partial(registrations.rotate_secret, grace=86_400.0),
+            }
+            make = partial(calls[call], found.instance, found.label)
+            await self._change(call, self._world.name_of(found), make)
 
     async def _resend(self) -> None:
         if self._emitted:
@@ -307,6 +323,7 @@ class Clients:
     async def _cancel(self) -> None:
         instance = self._chance.choice(self._world.scenario.instances)
         deliveries = self._world.gateway.deliveries
+        self._note(Cancelled, instance=instance)
         await self._attempt("cancel", lambda: deliveries.cancel(instance, Cancellation()))
 
 

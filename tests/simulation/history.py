@@ -176,6 +176,12 @@ class Requeued(Record, frozen=True, kw_only=True):
     events: tuple[str, ...] = ()
 
 
+class Cancelled(Record, frozen=True, kw_only=True):
+    """Somebody asked to cancel what is pending for an instance's events."""
+
+    instance: str
+
+
 class Arrived(Record, frozen=True, kw_only=True):
     """A receiver got a complete request.
 

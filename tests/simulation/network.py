@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import random
+import select
 import socket
 import zlib
 from collections.abc import Mapping
@@ -198,6 +199,10 @@ class Line:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
+    def count_open(self) -> int:
+        """Return how many connections the gateway has not closed, whether receivers look or not."""
+        return sum(not _has_ended(end) for end in self.ends)
+
     async def resolve(self, host: str, port: int, **options: Any) -> Found:
         """Look a name up. It is a :data:`~hookgw.delivery.http.resolver.Resolve`."""
         await trio.lowlevel.checkpoint()
@@ -239,6 +244,12 @@ def _outcome(status: int) -> str:
     if status == 410:
         return "gone"
     return "unreachable" if status in (429, 503) else "failed"
+
+
+def _has_ended(end: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(end, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 async def _read(stream: trio.socket.SocketType, buffer: bytes) -> tuple[Request | None, bytes]:

@@ -163,8 +163,12 @@ class World:
             if secret in text:
                 self.note(Printed(at=self.now, life=self.life, where=f"{where}: {text[:300]}", secret=name))
 
+    def without_paths(self, text: str) -> str:
+        """Return a text without the folder of the run, which is another one each time."""
+        return text.replace(str(self._folder), "")
+
     def _dead(self, event: str, registration: str, reason: str) -> None:
-        if not self.is_over:
+        if not self.disk.is_dead:
             name = self.names.get(registration, registration)
             self.note(Dead(at=self.now, life=self.life, event=event, registration=name, reason=reason))
 
@@ -255,7 +259,7 @@ class World:
                     life=life,
                     took=self.now - stopped_at,
                     allowed=settings.server.shutdown_grace + CLOSE_GRACE + 4 * disk.latest + 1,
-                    open_connections=len(line.ends),
+                    open_connections=line.count_open(),
                 )
             )
         return disk.copy or path

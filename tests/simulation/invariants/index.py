@@ -91,6 +91,10 @@ class Index:
                 return after == len(self._commits) or self._commits[after] >= end.at
         return False
 
+    def was_killed(self, since: float, until: float) -> bool:
+        """Return whether the process was killed in a time."""
+        return any(since <= end.at <= until and end.how == "kill" for end in self._ends)
+
     def was_requeued(self, event: str, instance: str, until: float, since: float = 0.0) -> bool:
         """Return whether somebody may have made a delivery of an event pending again.
 

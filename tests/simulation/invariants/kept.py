@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.simulation.history import Accepted, Dead, Violation
+from tests.simulation.history import Accepted, Cancelled, Dead, Violation
 from tests.simulation.invariants.index import Index
 
 
@@ -15,13 +15,22 @@ def check(index: Index) -> Iterator[Violation]:
         return
     rows = {(row.event, row.registration) for row in final.rows}
     dead = {(record.event, record.registration) for record in index.history.of(Dead)}
+    cancelled = {record.instance for record in index.history.of(Cancelled)}
     for accepted in index.history.of(Accepted):
         for registration in accepted.wanted:
             for event in accepted.events:
                 key = event, registration
-                # Without a history, a finished delivery leaves no row. A plugin may have dropped it unseen.
-                if key in rows or (
-                    not final.complete and (key in dead or key in index.exchanges or index.rules.alters)
+                if key in rows:
+                    continue
+                # Without a history, a finished delivery leaves no row, and its end may have been silent.
+                if not final.complete and (
+                    key in dead
+                    or key in index.exchanges
+                    or index.rules.alters
+                    or accepted.instance in cancelled
+                    or any(
+                        not change.enabled or change.call == "maybe" for change in index.changes[registration]
+                    )
                 ):
                     continue
                 yield Violation(

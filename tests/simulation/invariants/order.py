@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.simulation.history import Violation
+from tests.simulation.history import Dead, Violation
 from tests.simulation.invariants.index import Index
 
 
@@ -15,6 +15,7 @@ def check(index: Index) -> Iterator[Violation]:
     for (event, registration), exchanges in index.exchanges.items():
         first = exchanges[0].arrived
         firsts[registration].append((first.number, first.at, event))
+    given_up = {(record.event, record.registration) for record in index.history.of(Dead)}
     for registration, arrivals in firsts.items():
         orderings = {change.ordering for change in index.changes[registration] if change.ordering}
         if "none" in orderings:
@@ -22,8 +23,14 @@ def check(index: Index) -> Iterator[Violation]:
         newest: dict[tuple[str, ...], tuple[float, int, str]] = {}
         for _, at, event in sorted(arrivals):
             accepted = index.accepted.get(event)
-            # An event whose call was not answered has no known place.
-            if accepted is None or index.was_requeued(event, accepted.instance, at):
+            # An event whose call was not answered has no known place. One that was given up before its first
+            # attempt, as plugins make it, may be there again after a kill.
+            if (
+                accepted is None
+                or index.was_requeued(event, accepted.instance, at)
+                or (event, registration) in given_up
+                or (index.rules.alters and index.was_killed(accepted.at, at))
+            ):
                 continue
             place = accepted.events.index(event)
             key: tuple[str, ...] = (accepted.instance,) if orderings - {"url"} else ()

@@ -20,7 +20,7 @@ def check(index: Index) -> Iterator[Violation]:
         for before, after in pairwise(exchanges):
             answered, at = before.answered, after.arrived.at
             if answered is not None and answered.outcome in FINAL and answered.at <= at:
-                is_target_changed = answered.outcome == "gone" and _has_changed(
+                is_target_changed = answered.outcome != "delivered" and _has_changed(
                     index, registration, before, at
                 )
                 if not (
