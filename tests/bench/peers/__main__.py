@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+import httpx
 import msgspec
 
 from tests.bench.parts import raise_file_limit, receiving, scratch
@@ -44,6 +46,8 @@ LOCAL: Mapping[str, type[LocalSystem]] = {
 }
 WARM_UP = 256
 """Events that each system gets after its start, before it is measured."""
+FAILURES = (RuntimeError, OSError, AssertionError, httpx.HTTPError, subprocess.SubprocessError)
+"""What a system that does not work leads to."""
 KILL_RATE, KILL_SECONDS = 200, 6.0
 """Events offered per second while a system is killed, and for how long."""
 
@@ -82,6 +86,8 @@ class Contestant:
             folder: where its data go, in a folder of its name.
             receiver: of its destinations.
         """
+        if name not in SYSTEMS:
+            raise click.UsageError(f"{name} is none of {', '.join(SYSTEMS)}.")
         self.title = f"{SYSTEMS[name].name} {SYSTEMS[name].version}"
         self._receiver = receiver
         self._local: LocalSystem | None = None
@@ -163,12 +169,13 @@ def run(
     """Measure systems in alternating rounds, and print the table.
 
     A system with --program is started and stopped here, with all that it needs; hookgw's is this Python. A
-    system with --at runs already, and has no figures of processors, memory and kills.
+    system with --at runs already, and has no figures of processors, memory and kills. The exit code is 1 if a
+    system failed; the others are measured all the same.
     """
     raise_file_limit(4096)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is stopped
     began = time.monotonic()
-    report = Report(machine=_machine())
+    report, failed = Report(machine=_machine()), False
     with scratch() as temporary, receiving(module="tests.bench.peers.receiver") as started:
         temporary.chmod(0o755)
         places, receiver = {"hookgw": sys.executable, **dict(programs)}, Receiver(started.port)
@@ -180,10 +187,16 @@ def run(
             report.results[contestant.title] = {}
         for turn in range(rounds):
             # The other way round each time, so that a machine that gets slower is unfair to nobody.
-            for contestant in contestants if turn % 2 == 0 else reversed(contestants):
-                for name, cell in contestant.cells(seconds, most, kill=kill and turn == rounds - 1):
-                    report.results[contestant.title].setdefault(name, []).append(cell)
-                    _show(time.monotonic() - began, contestant.title, name, cell)
+            for contestant in contestants[:: 1 if turn % 2 == 0 else -1]:
+                found = report.results[contestant.title]
+                try:
+                    for name, cell in contestant.cells(seconds, most, kill=kill and turn == rounds - 1):
+                        found.setdefault(name, []).append(cell)
+                        _show(time.monotonic() - began, contestant.title, name, cell)
+                except FAILURES as error:  # the figures of the others are worth something
+                    click.echo(f"{contestant.title} failed: {error}", err=True)
+                    contestants.remove(contestant)
+                    failed = True
     facts = [f"{name}: {fact}" for name, fact in report.machine.items()]
     text = "\n".join([table(report.results), *facts, f"took: {time.monotonic() - began:.0f} s"]) + "\n"
     click.echo(text)
@@ -191,6 +204,7 @@ def run(
         out.write_text(text)
     if save is not None:
         save.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+    sys.exit(1 if failed else 0)
 
 
 @main.command()
@@ -205,6 +219,13 @@ def limits(seconds: float) -> None:
                 published = publish(started.port, [[head + PAYLOAD]] * publishers, first=0, seconds=seconds)
                 result = account(published, receiver.take())
                 click.echo(f"{title}: {result.rate:,.0f} events/s, {result.lost} lost")
+
+
+@main.command("table")
+@click.argument("figures", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def show_table(figures: Path) -> None:
+    """Print the table of a run again, from what its --save wrote."""
+    click.echo(table(msgspec.json.decode(figures.read_bytes(), type=Report).results), nl=False)
 
 
 def _show(seconds: float, title: str, name: str, cell: Cell) -> None:
@@ -222,6 +243,7 @@ def _machine() -> dict[str, str]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "cores": str(len(os.sched_getaffinity(0))),
+        "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
         "load at the start": f"{os.getloadavg()[0]:.1f}",
     }
 

@@ -19,8 +19,10 @@ from tests.bench.peers.system import LocalSystem, System
 DESTINATIONS = 64
 DRAIN = 20.0
 """How long the receiver waits for the last event of a load, in seconds."""
-RECOVERY = 90.0
+RECOVERY = 75
 """How long a system may take to deliver everything after it was killed, in seconds."""
+CATCH_UP = 60.0
+"""How long a system that is behind may take before its next cell, in seconds."""
 
 PAYLOAD = DATA[:-1] + b',"mark":"' + PLACE + b'"}'
 
@@ -67,6 +69,7 @@ class Bench:
         """Take a system that runs, on this machine if ``local`` is given, else anywhere."""
         self._system, self._local, self._receiver = system, local, receiver
         self._first = count(0, 1000)
+        self._behind = False
 
     def create_destinations(self) -> None:
         """Create all destinations, once."""
@@ -75,14 +78,14 @@ class Bench:
 
     def throughput(self, destinations: int, publishers: int, seconds: float, most: int) -> Cell:
         """Publish as fast as the system answers, at most so many events; wait until all have arrived."""
-        before = self._local.usage() if self._local else None
+        before = self._before()
         published = self._publish(destinations, publishers, seconds, most=most)
         result = self._settle(published, DRAIN)
         return self._cell(result, before)
 
     def latency(self, rate: float, seconds: float) -> Cell:
         """Publish at a steady rate over all destinations, whether the system keeps up or not."""
-        before = self._local.usage() if self._local else None
+        before = self._before()
         published = self._publish(DESTINATIONS, DESTINATIONS, seconds, rate=rate)
         return self._cell(self._settle(published, DRAIN), before)
 
@@ -96,6 +99,7 @@ class Bench:
             local.kill()
             local.restart()
 
+        self._before()
         self._receiver.fail(failing)
         with ThreadPoolExecutor(1) as pool:
             killing = pool.submit(kill)
@@ -104,6 +108,15 @@ class Bench:
         result = self._settle(published, RECOVERY)
         self._receiver.fail(0)
         return Cell(account=result)
+
+    def _before(self) -> tuple[Usage, Usage] | None:
+        """Wait for what is left of the cell before, and return what the system has used until now."""
+        end = time.monotonic() + CATCH_UP
+        while self._behind and time.monotonic() < end:
+            self._receiver.take()
+            time.sleep(2)
+            self._behind = bool(self._receiver.take())
+        return self._local.usage() if self._local else None
 
     def _publish(
         self,
@@ -133,7 +146,9 @@ class Bench:
             time.sleep(0.1)
             arrivals += self._receiver.take()
         time.sleep(0.5)
-        return account(published, arrivals + self._receiver.take())
+        result = account(published, arrivals + self._receiver.take())
+        self._behind = bool(result.lost)
+        return result
 
     def _cell(self, result: Account, before: tuple[Usage, Usage] | None) -> Cell:
         if self._local is None or before is None:

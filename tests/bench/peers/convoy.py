@@ -6,6 +6,7 @@ It needs PostgreSQL and Redis. Its API and its agent, which delivers, are two pr
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.bench.peers.processes import Child, free_ports, run
@@ -107,7 +108,10 @@ class LocalConvoy(LocalSystem):
         run(self._command("migrate", "up"), env=self._env())
         seed = ("bootstrap", "--email", "peers@example.com", "--first-name", "P", "--last-name", "P")
         printed = run(self._command(*seed, "--with-api-key", "--format", "json"), env=self._env())
-        made = json.loads(printed[printed.index("{") :])
+        # Its log lines are before it, and after it.
+        found = re.search(r"^\{$.*?^\}$", printed, re.MULTILINE | re.DOTALL)
+        assert found is not None, printed
+        made = json.loads(found[0])
         return Convoy(f"http://127.0.0.1:{self._api}", f"{made['api_key']} {made['organisation_id']}")
 
     def start_gateway(self) -> list[Child]:

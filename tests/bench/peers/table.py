@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
-from tests.bench.peers.cells import Cell
+from tests.bench.peers.cells import RECOVERY, Cell
 
 Cells = Mapping[str, Sequence[Cell]]
 """The cells of one system by name, one for each round."""
@@ -37,7 +37,8 @@ def table(results: Mapping[str, Cells]) -> str:
 
     def row(title: str, cell: str, show: Callable[[Sequence[Cell]], str]) -> None:
         shown = [show(cells[cell]) if cells.get(cell) else "–" for cells in results.values()]
-        lines.append(f"| {title} | " + " | ".join(shown) + " |")
+        if set(shown) != {"–"}:
+            lines.append(f"| {title} | " + " | ".join(shown) + " |")
 
     for name, (title, _, _) in THROUGHPUT.items():
         rates = {system: _median(cells.get(name, ()), _rate) for system, cells in results.items()}
@@ -51,11 +52,11 @@ def table(results: Mapping[str, Cells]) -> str:
     for name in OFFERED:
         row(f"latency at {int(name):,} events/s offered, p50 / p99", name, _latency)
     row("memory after the last of these: own processes + servers", list(OFFERED)[-1], _memory)
-    row("out of order, of 1,000 events (1 destination, 128 publishers)", "1-128", _inversions)
-    row("out of order, of 1,000 events (64 destinations, 128 publishers)", "64-128", _inversions)
+    for name, (title, _, _) in THROUGHPUT.items():
+        row(f"{title}: out of order, of 1,000 events", name, _inversions)
     for name, failing in KILLED.items():
         title = "`kill -9` and restart" + (f", while {failing} % of requests fail" if failing else "")
-        row(f"{title}: lost / repeated, of the accepted events", name, _lost)
+        row(f"{title}: not delivered after {RECOVERY} s / delivered again", name, _lost)
         row(f"{title}: out of order, of 1,000 events", name, _inversions)
         row(f"{title}: p50 / p99", name, _latency)
     return "\n".join(lines) + "\n"
