@@ -122,7 +122,7 @@ def _prepare(folder: Path) -> None:
         StorageUnavailable: it cannot be used; the message says why.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         trouble = first_trouble([folder])
     except OSError as error:
         raise StorageUnavailable(

@@ -15,7 +15,7 @@ from functools import partial
 import trio
 
 from hookgw.models.threads import SYSTEM_THREADS, Threads
-from hookgw.store.sqlite.database import WAL_PAGES, is_disk_error
+from hookgw.store.sqlite.database import WAL_PAGES, is_disk_error, sync_log
 
 # The least time between two checkpoints, in seconds. What is written in that time bounds the work of a
 # checkpoint, and so how long a commit waits for the same disk.
@@ -92,11 +92,14 @@ class Checkpoints:
 
 
 def truncate(connection: sqlite3.Connection) -> bool:
-    """Fold the log and make it empty; return whether no read was in the way."""
+    """Fold the log and make it empty, on disk, too; return whether no read was in the way."""
     usual = connection.execute("PRAGMA busy_timeout").fetchone()[0]
     connection.execute(f"PRAGMA busy_timeout = {int(EMPTY_TIMEOUT * 1000)}").fetchall()
     try:
         is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        sync_log(connection)
+    except OSError:
+        return False
     except sqlite3.Error as error:
         if not is_disk_error(error):
             raise

@@ -18,6 +18,7 @@ from hookgw.config.file_permissions import first_trouble
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.records import DiskSpace
+from hookgw.store.sqlite.new_file import make_folder
 from hookgw.store.sqlite.schema import migrate
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ def open_database(path: Path) -> Iterator[Connections]:
         )
     with ExitStack() as stack:
         with start_errors(path):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             # SQLite and the lock follow a link, so the permissions of the file itself count.
             keep_private(path.resolve())
             # SQLite would create it with the modes of the umask.
@@ -157,6 +158,24 @@ class Reader:
                 return function(connection)
         finally:
             self._free.append(connection)
+
+
+def sync_log(connection: sqlite3.Connection) -> None:
+    """Make sure that the write-ahead log has on disk the size that it has now.
+
+    SQLite does not synchronize a log that it has cut off: what was in it could be back after a power cut. It
+    would change nothing in the tables, but it may be what somebody wanted to be gone.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    file: str = connection.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()[0]
+    # SQLite has no locks on this file, which closing another descriptor would drop.
+    descriptor = os.open(f"{file}-wal", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:

@@ -19,7 +19,7 @@ from hookgw.models.errors import Conflict, StartError, StorageUnavailable
 from hookgw.store.sqlite.backup import PAGE_BYTES, Target, check_space, open_existing
 from hookgw.store.sqlite.database import hold_lock, keep_private, start_errors
 from hookgw.store.sqlite.event_ids import remembered_bytes
-from hookgw.store.sqlite.new_file import sync_folder
+from hookgw.store.sqlite.new_file import make_folder, sync_folder
 from hookgw.store.sqlite.schema import APPLICATION_ID, OLDEST_VERSION, VERSION
 
 # Names that rows refer to, by table.
@@ -282,7 +282,7 @@ def restore_file(
     with start_errors(backup), closing(_open_backup(backup)) as source:
         read_schema(source, backup)
     with start_errors(path):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         _require_owner(path if path.exists() else path.parent)
         keep_private(path)
         with hold_lock(path):

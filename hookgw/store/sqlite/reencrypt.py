@@ -12,6 +12,7 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.store import reencrypt as keys_of_records
 from hookgw.store.encryption import PREFIX, RecordCipher
 from hookgw.store.reencrypt import CHECK_KEY, Convert
+from hookgw.store.sqlite.database import sync_log
 
 # How many records are in memory at once.
 PAGE = 500
@@ -64,6 +65,7 @@ def _rewrite(connection: sqlite3.Connection, convert: Convert) -> None:
                 connection.execute("ROLLBACK")
     # The log still has the former pages: fold it and cut it off.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    sync_log(connection)
 
 
 def _records(connection: sqlite3.Connection) -> Iterator[tuple[str, bytes, bytes]]:
