@@ -12,6 +12,7 @@ import structlog
 import trio
 
 from hookgw.config.file_permissions import first_trouble
+from hookgw.config.folders import make_folder
 from hookgw.config.settings import StorageSettings
 from hookgw.gateway.audit import Audit
 from hookgw.gateway.jobs import Jobs, RunningJob

@@ -15,10 +15,10 @@ import structlog
 import trio
 
 from hookgw.config.file_permissions import first_trouble
+from hookgw.config.folders import make_folder
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.records import DiskSpace
-from hookgw.store.sqlite.new_file import make_folder
 from hookgw.store.sqlite.schema import migrate
 
 T = TypeVar("T")

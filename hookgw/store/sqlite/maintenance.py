@@ -15,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
+from hookgw.config.folders import make_folder, sync_folder
 from hookgw.models.errors import Conflict, StartError, StorageUnavailable
 from hookgw.store.sqlite.backup import PAGE_BYTES, Target, check_space, open_existing
 from hookgw.store.sqlite.database import hold_lock, keep_private, start_errors
 from hookgw.store.sqlite.event_ids import remembered_bytes
-from hookgw.store.sqlite.new_file import make_folder, sync_folder
 from hookgw.store.sqlite.schema import APPLICATION_ID, OLDEST_VERSION, VERSION
 
 # Names that rows refer to, by table.

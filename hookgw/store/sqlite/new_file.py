@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from hookgw.config.folders import sync_folder
+
 _PREFIX, _SUFFIX = ".hookgw-", ".partial"
 
 
@@ -45,30 +47,6 @@ def new_file(path: Path) -> Iterator[Path]:
             partial.unlink()
         os.close(descriptor)
     sync_folder(path.parent)
-
-
-def make_folder(folder: Path) -> None:
-    """Create a folder, and those above it, if they are missing; return once their names are on disk.
-
-    The folder gets mode 0700.
-
-    Raises:
-        OSError: the disk refuses, or something else has that name.
-    """
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Without this, a power cut could remove the folder with all that was stored in it since.
-    for one in reversed(missing):
-        sync_folder(one.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _create(folder: Path) -> tuple[Path, int]:

@@ -9,7 +9,7 @@ later one without an earlier one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
 import msgspec
@@ -242,7 +242,7 @@ async def look(store: Store) -> View:
     }
 
 
-def differences(expected: View, found: View, optional: set[int] = frozenset()) -> list[str]:  # type: ignore[assignment]
+def differences(expected: View, found: View, optional: Collection[int] = ()) -> list[str]:
     """Return in words how two views differ.
 
     Args:

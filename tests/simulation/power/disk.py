@@ -139,14 +139,14 @@ class Disk:
 
     def everything(self) -> Files:
         """Return the files as the program sees them."""
-        names = {(folder, name): node for folder, held in self._folders.items() for name, node in held.items()}
-        return {
-            path: self._files[node].now() for path, node in _paths(names, self._folders) if not path.endswith("/")
+        names = {
+            (folder, name): node for folder, held in self._folders.items() for name, node in held.items()
         }
-
-    def unsynced(self) -> int:
-        """Return how many changes may not be on disk."""
-        return sum(len(file.pending) for file in self._files.values()) + len(self._pending["posix"])
+        return {
+            path: self._files[node].now()
+            for path, node in _paths(names, self._folders)
+            if not path.endswith("/")
+        }
 
     def cut(self, rules: Rules, chance: random.Random, mood: str | None = None) -> Files:
         """Return what the disk may hold if the power fails now.
@@ -187,7 +187,7 @@ class Disk:
             for path, node in _paths(names, self._folders)
         }
 
-    def _content(
+    def _content(  # noqa: C901 -- reads once from top to bottom
         self, file: _File, rules: Rules, chance: random.Random, mood: str, has: Callable[[int], bool]
     ) -> bytes:
         pending = file.pending
@@ -215,7 +215,9 @@ class Disk:
         for sector, numbers in touched.items():
             versions[sector] = chance.choice([0, *numbers]) if mood == "sectors" else 0
             if mood == "one":
-                versions[sector] = max((number for number in numbers if has(pending[number - 1].at)), default=0)
+                versions[sector] = max(
+                    (number for number in numbers if has(pending[number - 1].at)), default=0
+                )
             elif mood != "sectors":
                 # In memory a later change comes on top of the earlier ones, so none can be without those.
                 there = takewhile(lambda number: has(pending[number - 1].at), numbers)

@@ -13,10 +13,13 @@ from typing import Any
 import trio
 
 from hookgw.models.jobs import Job
-from hookgw.store.records import ParkStep
-from hookgw.store.sqlite import backup, checkpoints, database, maintenance, new_file, schema
 from hookgw.store.commits.jobs import AppendJob
+from hookgw.store.records import ParkStep
+from hookgw.store.sqlite import backup, checkpoints, database, new_file, reencrypt, schema
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
+
+_TO_PARK = """SELECT seq FROM deliveries WHERE state = 'pending'
+    AND registration = (SELECT number FROM names WHERE name = ?) LIMIT 4"""
 
 
 def _nothing() -> None:
@@ -53,24 +56,17 @@ def _checkpoint_unsynced() -> None:
 
 def _folder_unsynced() -> None:
     """Create the folder of the data file without a sync of its name."""
-    database.make_folder = lambda folder: folder.mkdir(mode=0o700, exist_ok=True)
+    _replace(database, "make_folder", lambda folder: folder.mkdir(mode=0o700, exist_ok=True))
 
 
 def _log_unsynced() -> None:
     """Cut off the log without a sync of it."""
-    checkpoints.sync_log = lambda connection: None
+    _replace(checkpoints, "sync_log", lambda connection: None)
 
 
-def _restore_in_any_order() -> None:
-    """Move the former files aside without a sync before the backup takes their place."""
-    sync, done = maintenance.sync_folder, []
-
-    def last_alone(folder: Path) -> None:
-        done.append(folder)
-        if len(done) > 1:
-            sync(folder)
-
-    maintenance.sync_folder = last_alone
+def _reencrypted_log_unsynced() -> None:
+    """Leave the records that were in the clear in a log that is cut off without a sync."""
+    _replace(reencrypt, "sync_log", lambda connection: None)
 
 
 class _WithoutFileSync:
@@ -84,44 +80,27 @@ class _WithoutFileSync:
             os.fsync(descriptor)
 
 
-class _WithoutFolderSync:
-    """The module ``os``, in which to synchronize a folder has no effect."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(os, name)
-
-    def fsync(self, descriptor: int) -> None:
-        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            os.fsync(descriptor)
+def _replace_os(module: object, system: object) -> Callable[[], None]:
+    return lambda: _replace(module, "os", system)
 
 
-def _replace_os(module: Any, system: object) -> Callable[[], None]:
-    def plant() -> None:
-        module.os = system
-
-    return plant
+def _replace(where: object, name: str, by: object) -> None:
+    assert hasattr(where, name)
+    setattr(where, name, by)
 
 
 def _backup_name_unsynced() -> None:
     """Give a backup its name without a sync of the folder."""
-    new_file.sync_folder = lambda folder: None
-    database.make_folder = _make_folder
-
-
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700)
-    descriptor = os.open(folder.parent, os.O_RDONLY)
-    os.fsync(descriptor)
-    os.close(descriptor)
+    _replace(new_file, "sync_folder", lambda folder: None)
 
 
 def _answer_early() -> None:
     """Answer before the commit."""
 
-    async def wait(self: AppendJob) -> None:
+    async def wait(self: AppendJob[Any]) -> None:
         await trio.lowlevel.checkpoint()
 
-    AppendJob.wait = wait  # type: ignore[method-assign]
+    _replace(AppendJob, "wait", wait)
 
 
 def _job_apart() -> None:
@@ -129,12 +108,16 @@ def _job_apart() -> None:
     step = SqlitePendingChanges.park_step
 
     async def apart(
-        self: SqlitePendingChanges, registration: str, reason: str, cursor: str, *, job: Job, **more: Any
+        self: SqlitePendingChanges,
+        registration: str,
+        reason: str,
+        cursor: str,
+        *,
+        job: Job,
+        **more: Any,
     ) -> ParkStep:
-        count = len((await self._commits.call(lambda t: t.connection.execute(
-            "SELECT seq FROM deliveries WHERE state = 'pending' AND registration = "
-            "(SELECT number FROM names WHERE name = ?) LIMIT 4", (registration,)).fetchall())))
-        await self._records.put_job(job.advanced(count, cursor))
+        found = await self._commits.call(lambda t: t.connection.execute(_TO_PARK, (registration,)).fetchall())
+        await self._records.put_job(job.advanced(len(found), cursor))
         return await step(self, registration, reason, cursor, **more)
 
     SqlitePendingChanges.park_step = apart  # type: ignore[method-assign, assignment]
@@ -142,12 +125,13 @@ def _job_apart() -> None:
 
 def _backup_in_place() -> None:
     """Write a backup under its name from the beginning."""
+
     @contextmanager
     def in_place(path: Path) -> Iterator[Path]:
         path.touch(mode=0o600)
         yield path
 
-    backup.new_file = in_place
+    _replace(backup, "new_file", in_place)
 
 
 PLANTS: dict[str, Callable[[], None]] = {
@@ -163,6 +147,6 @@ PLANTS: dict[str, Callable[[], None]] = {
     "a backup without a sync of its file": _replace_os(new_file, _WithoutFileSync()),
     "a backup without a sync of its folder": _backup_name_unsynced,
     "a backup that has its name at once": _backup_in_place,
-    "a copy before the migration without a sync of its file": _replace_os(schema, _WithoutFileSync()),
-    "a copy before the migration without a sync of its folder": _replace_os(schema, _WithoutFolderSync()),
+    "a copy before a migration without a sync of its file": _replace_os(schema, _WithoutFileSync()),
+    "records that are encrypted, in a log that is not synchronized": _reencrypted_log_unsynced,
 }

@@ -12,16 +12,18 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import trio
 from structlog.testing import capture_logs
 
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StartError, StorageUnavailable
-from hookgw.store import open_store
+from hookgw.store import Store, open_store
 from hookgw.store.sqlite.maintenance import check_file
 from tests.simulation.power.account import Model, Request, View, differences, look
 from tests.simulation.power.disk import EVERY_RULES, Disk, Files, Rules
@@ -29,13 +31,7 @@ from tests.simulation.power.operations import Mark, Operation, Sync
 from tests.simulation.power.tracing import record
 from tests.store.support import to
 
-A, B = bytes([1] * 32), bytes([2] * 32)
-KEYS = {
-    "none": MasterKeys(),
-    "a": MasterKeys(A),
-    "b": MasterKeys(B, (A,)),
-    "clear": MasterKeys(None, (B, A), unseal=True),
-}
+NO_KEYS = MasterKeys()
 DATA = "data/hookgw.db"
 # What a damaged file may raise, also in the block of ``open_store``.
 _TROUBLE = (StartError, StorageUnavailable, sqlite3.Error, ExceptionGroup)
@@ -57,7 +53,7 @@ class Recording(NamedTuple):
         name: for messages.
         disk: as it was at the beginning.
         operations: in order.
-        keys: with which the file is opened after the cut: a name in :data:`KEYS`.
+        keys: with which the file is opened after the cut.
         views: what the file may hold until the program has answered; ``None`` where its requests say it.
         promised: what it must hold from then on.
         forbidden: what is in no data file from then on.
@@ -67,7 +63,7 @@ class Recording(NamedTuple):
     name: str
     disk: Disk
     operations: list[Operation]
-    keys: str = "none"
+    keys: MasterKeys = NO_KEYS
     views: tuple[View, ...] | None = None
     promised: View | None = None
     forbidden: bytes | None = None
@@ -95,10 +91,19 @@ class Failure(NamedTuple):
 # Recording
 
 
-def record_work(seed: int, *, rounds: int = 12, plant: str = "nothing") -> Recording:
-    """Record a new store at random work."""
+def record_work(seed: int, *, rounds: int = 12, often: str = "", plant: str = "nothing") -> Recording:
+    """Record a new store at random work.
+
+    Args:
+        seed: chooses it.
+        rounds: how much there is, before and after the store is closed once.
+        often: a request that is made in every second round.
+        plant: a fault.
+    """
     with _folder() as folder:
-        disk, operations = _record(folder, Action.WORK, folder / DATA, seed=seed, rounds=rounds, plant=plant)
+        disk, operations = _record(
+            folder, Action.WORK, folder / DATA, seed=seed, rounds=rounds, often=often, plant=plant
+        )
     return Recording(f"work {seed}", disk, operations)
 
 
@@ -106,7 +111,7 @@ def record_opening(
     name: str,
     files: Files,
     *,
-    keys: str = "none",
+    keys: MasterKeys = NO_KEYS,
     plant: str = "nothing",
     forbidden: bytes | None = None,
     version: int | None = None,
@@ -121,7 +126,7 @@ def record_opening(
         forbidden, version: see :class:`Recording`.
     """
     view = _view_of(files, keys)
-    with _folder() as folder:
+    with _folder() as folder, capture_logs():
         _write(folder, files)
         disk, operations = _record(folder, Action.OPEN, folder / "hookgw.db", keys=keys, plant=plant)
     return Recording(name, disk, operations, keys, (view,), view, forbidden, version)
@@ -135,23 +140,26 @@ def record_maintenance(action: Action, files: Files, *, plant: str = "nothing") 
         files: the data file ``hookgw.db``, the files beside it, and the backup.
         plant: a fault.
     """
-    promised = former = _view_of(files, "none")
-    views = (former,)
+    promised = former = _view_of(files, NO_KEYS)
+    views: tuple[View, ...] = (former,)
     if action is Action.RESTORE:
-        promised = _view_of({"hookgw.db": files["backup.db"]}, "none")
+        promised = _view_of({"hookgw.db": files["backup.db"]}, NO_KEYS)
         # Between two renames there is no data file.
         views = (former, promised, Model().view())
     with _folder() as folder:
         _write(folder, files)
         disk, operations = _record(folder, action, folder / "hookgw.db", plant=plant)
-    return Recording(action.value, disk, operations, "none", views, promised)
+    return Recording(action.value, disk, operations, NO_KEYS, views, promised)
 
 
+@lru_cache(maxsize=2)
 def cut_state(seed: int) -> Files:
     """Return the files of a store whose power was cut in the middle of random work, as ``hookgw.db``."""
     recording = record_work(seed)
     chance = random.Random(seed)
-    for operation in recording.operations[: chance.randint(len(recording.operations) // 2, len(recording.operations))]:
+    for operation in recording.operations[
+        : chance.randint(len(recording.operations) // 2, len(recording.operations))
+    ]:
         recording.disk.do(operation)
     files = recording.disk.cut(chance.choice(EVERY_RULES), chance)
     return {
@@ -161,7 +169,15 @@ def cut_state(seed: int) -> Files:
     }
 
 
-def _view_of(files: Files, keys: str) -> View:
+def closed(files: Files, keys: MasterKeys) -> Files:
+    """Return what is left of the files of a store after it was opened and closed."""
+    with _folder() as folder, capture_logs():
+        _write(folder, files)
+        trio.run(_look, folder / "hookgw.db", keys)
+        return {"hookgw.db": (folder / "hookgw.db").read_bytes()}
+
+
+def _view_of(files: Files, keys: MasterKeys) -> View:
     with _folder() as folder:
         _write(folder, files)
         with capture_logs():
@@ -169,14 +185,22 @@ def _view_of(files: Files, keys: str) -> View:
 
 
 def _record(
-    folder: Path, action: Action, path: Path, *, seed: int = 0, rounds: int = 0, keys: str = "none", plant: str
+    folder: Path,
+    action: Action,
+    path: Path,
+    *,
+    seed: int = 0,
+    rounds: int = 0,
+    often: str = "",
+    keys: MasterKeys = NO_KEYS,
+    plant: str,
 ) -> tuple[Disk, list[Operation]]:
-    arguments = (action.value, path, seed, rounds, keys, plant)
+    arguments = (action.value, path, seed, rounds, often, msgspec.json.encode(keys).decode(), plant)
     return record(folder, ["-m", "tests.simulation.power.workload", *map(str, arguments)])
 
 
-async def _look(path: Path, keys: str) -> View:
-    async with open_store(path, clock=Clock(), keys=KEYS[keys]) as store:
+async def _look(path: Path, keys: MasterKeys) -> View:
+    async with open_store(path, clock=Clock(), keys=keys) as store:
         return await look(store)
 
 
@@ -188,7 +212,8 @@ def check_recording(
 ) -> list[Failure]:
     """Cut the power at many moments of a recording, and check what is on the disk.
 
-    Half of the cuts are just before or after a sync has ended, or another has begun; the others are anywhere.
+    A third of the cuts are just before or after the end of a sync, a third just after an answer, and the
+    others anywhere.
 
     Args:
         recording: the run.
@@ -200,14 +225,31 @@ def check_recording(
         return trio.run(_check_all, recording, states, seed, stop_at_first)
 
 
+def find_failure(recording: Recording, most: int, seed: int) -> int | None:
+    """Return how many states of a recording were looked at until one was a failure; ``None`` if none was.
+
+    Args:
+        recording: the run.
+        most: after so many states the search ends.
+        seed: chooses them.
+    """
+    part = 20  # each part has cuts from the beginning to the end
+    for done in range(0, most, part):
+        failures = check_recording(recording, part, seed + done, stop_at_first=True)
+        if failures:
+            return done + failures[0].number + 1
+    return None
+
+
 async def _check_all(recording: Recording, states: int, seed: int, stop_at_first: bool) -> list[Failure]:
     chance = random.Random(seed)
     operations = recording.operations
-    edges = [i + more for i, one in enumerate(operations) if isinstance(one, Sync) for more in (0, 1)]
-    cuts = sorted(
-        chance.choice(edges) if edges and chance.random() < 0.5 else chance.randint(0, len(operations))
-        for _ in range(states)
+    places = (
+        range(len(operations) + 1),
+        [i + more for i, one in enumerate(operations) if isinstance(one, Sync) for more in (0, 1)],
+        [i + 1 for i, one in enumerate(operations) if isinstance(one, Mark) and b"answered" in one.text],
     )
+    cuts = sorted(chance.choice(chance.choice(places) or places[0]) for _ in range(states))
     disk, ledger, done = recording.disk.copy(), Ledger(recording), 0
     failures: list[Failure] = []
     with _folder() as folder:
@@ -283,7 +325,9 @@ class Ledger:
             self._at += 1
         said = self._check_scrubbed(files, disk)
         said += [
-            line for name, spell in self._backups.items() for line in await self._check_backup(folder, name, spell)
+            line
+            for name, spell in self._backups.items()
+            for line in await self._check_backup(folder, name, spell)
         ]
         path = folder / DATA
         try:
@@ -305,14 +349,18 @@ class Ledger:
             return []
         model = model.copy()
         for request in further:
-            if request["do"] == "retain" and not differences(model.view(), found, model.old(request["before"])):
+            if request["do"] == "retain" and not differences(
+                model.view(), found, model.old(request["before"])
+            ):
                 return []
             model.apply(request)
             if not differences(model.view(), found):
                 return []
-        return [f"after {self._answered} of {self._answered + len(further)} requests: {line}" for line in first]
+        return [
+            f"after {self._answered} of {self._answered + len(further)} requests: {line}" for line in first
+        ]
 
-    async def _check_ids(self, store, found: View) -> list[str]:  # type: ignore[no-untyped-def]
+    async def _check_ids(self, store: Store, found: View) -> list[str]:
         """Events that are known are duplicates, and new deliveries get new numbers."""
         known = sorted(self._model.ids)
         for instance, name in known[:: max(1, len(known) // 3)]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -20,7 +21,9 @@ from tests.simulation.power.operations import (
 )
 
 
-def states(operations: list[Operation], rules: Rules, found: Files | None = None, tries: int = 600) -> list[Files]:
+def states(
+    operations: Sequence[Operation], rules: Rules, found: Files | None = None, tries: int = 600
+) -> list[Files]:
     """Return the states that the disk may have after these operations."""
     disk = Disk(found or {})
     for operation in operations:
@@ -36,7 +39,13 @@ def contents(*operations: Operation, old: bytes, sector: int = 512) -> set[bytes
 
 @pytest.mark.parametrize("rules", EVERY_RULES)
 def test_what_is_synchronized_is_there(rules: Rules) -> None:
-    done = [Link(FOLDER, "new", 1), Write(1, 0, b"one"), Sync(1, 2), Sync(FOLDER, 3), Mark(b"promised")]
+    done: list[Operation] = [
+        Link(FOLDER, "new", 1),
+        Write(1, 0, b"one"),
+        Sync(1, 2),
+        Sync(FOLDER, 3),
+        Mark(b"promised"),
+    ]
     assert all(state == {"new": b"one"} for state in states(done, rules))
 
 
@@ -45,7 +54,7 @@ def test_a_write_may_be_lost_or_there() -> None:
 
 
 def test_a_sync_covers_what_was_written_before_it_began() -> None:
-    late = [Write(1, 0, b"1"), Write(1, 1, b"2"), Sync(1, 1)]
+    late: list[Operation] = [Write(1, 0, b"1"), Write(1, 1, b"2"), Sync(1, 1)]
     assert contents(*late, old=b"abcd") == {b"1bcd", b"12cd"}
 
 
@@ -88,7 +97,7 @@ def test_a_cut_off_file_may_be_back() -> None:
 
 @pytest.mark.parametrize(("names", "there"), [("journal", True), ("posix", False)])
 def test_the_name_of_a_new_file_that_is_synchronized(names: Names, there: bool) -> None:
-    done = [Link(FOLDER, "new", 1), Write(1, 0, b"one"), Sync(1, 2)]
+    done: list[Operation] = [Link(FOLDER, "new", 1), Write(1, 0, b"one"), Sync(1, 2)]
     found = states(done, Rules(names))
     assert all(state == {"new": b"one"} for state in found) is there
     assert there or {} in found
@@ -96,8 +105,8 @@ def test_the_name_of_a_new_file_that_is_synchronized(names: Names, there: bool) 
 
 @pytest.mark.parametrize(("names", "possible"), [("journal", False), ("posix", True)])
 def test_names_change_in_order_with_a_journal_alone(names: Names, possible: bool) -> None:
-    moved = [Rename(FOLDER, "a", FOLDER, "aside"), Rename(FOLDER, "b", FOLDER, "a")]
-    found = [set(state) for state in states([*moved], Rules(names), {"a": b"", "b": b""})]
+    moved: list[Operation] = [Rename(FOLDER, "a", FOLDER, "aside"), Rename(FOLDER, "b", FOLDER, "a")]
+    found = [set(state) for state in states(moved, Rules(names), {"a": b"", "b": b""})]
     assert {"a", "b"} in found
     assert {"aside", "b"} in found
     assert {"aside", "a"} in found
@@ -106,8 +115,14 @@ def test_names_change_in_order_with_a_journal_alone(names: Names, possible: bool
 
 
 def test_what_is_in_a_folder_without_a_name_is_lost() -> None:
-    inside = [Link(FOLDER, "sub", 1, is_folder=True), Link(1, "new", 2), Write(2, 0, b"1"), Sync(2, 3), Sync(1, 4)]
-    found = states([*inside], Rules("posix"))
+    inside: list[Operation] = [
+        Link(FOLDER, "sub", 1, is_folder=True),
+        Link(1, "new", 2),
+        Write(2, 0, b"1"),
+        Sync(2, 3),
+        Sync(1, 4),
+    ]
+    found = states(inside, Rules("posix"))
     assert {} in found
     assert {"sub/": b"", "sub/new": b"1"} in found
     assert all("sub/new" in state for state in found if state)
@@ -115,14 +130,21 @@ def test_what_is_in_a_folder_without_a_name_is_lost() -> None:
 
 
 def test_an_open_file_without_a_name_is_lost() -> None:
-    gone = [Link(FOLDER, "new", 1), Write(1, 0, b"1"), Unlink(FOLDER, "new"), Sync(1, 3), Sync(FOLDER, 4)]
-    assert states([*gone], Rules("posix")) == [{}] * 600
+    gone: list[Operation] = [
+        Link(FOLDER, "new", 1),
+        Write(1, 0, b"1"),
+        Unlink(FOLDER, "new"),
+        Sync(1, 3),
+        Sync(FOLDER, 4),
+    ]
+    assert states(gone, Rules("posix")) == [{}] * 600
 
 
 @pytest.mark.parametrize("mood", MOODS)
 def test_every_mood_gives_what_is_possible(mood: str) -> None:
     disk = Disk({"file": b"o" * 2048})
-    for operation in (Write(1, 100, b"x" * 1000), Truncate(1, 700), Write(1, 600, b"y" * 300)):
+    operations: list[Operation] = [Write(1, 100, b"x" * 1000), Truncate(1, 700), Write(1, 600, b"y" * 300)]
+    for operation in operations:
         disk.do(operation)
     chance = random.Random(2)
     for rules in EVERY_RULES:
@@ -135,7 +157,7 @@ def test_every_mood_gives_what_is_possible(mood: str) -> None:
 
 def test_everything_is_what_the_program_sees() -> None:
     disk = Disk({"file": b"old"})
-    for operation in (Write(1, 0, b"new!"), Link(FOLDER, "sub", 2, is_folder=True), Rename(FOLDER, "file", 2, "x")):
-        disk.do(operation)
+    disk.do(Write(1, 0, b"new!"))
+    disk.do(Link(FOLDER, "sub", 2, is_folder=True))
+    disk.do(Rename(FOLDER, "file", 2, "x"))
     assert disk.everything() == {"sub/x": b"new!"}
-    assert disk.unsynced() == 3

@@ -1,9 +1,9 @@
 """Records what a program does to files, with all bytes, by watching its system calls.
 
 Why like this. The record must be of the very SQLite that Python's ``sqlite3`` uses, and of hookgw's own calls
-(``os.fsync`` of a folder, ``os.link``) in one order with it. A VFS for SQLite sees only SQLite's, and not what
-SQLite's own VFS does inside (it synchronizes folders there). A library that is preloaded needs a compiler on
-every machine that runs the tests, strace needs to be installed and parsed. The kernel's own interface for
+(``os.fsync`` of a folder, ``os.link``) in one order with it. A VFS for SQLite sees only SQLite's calls, and
+not what SQLite's own VFS does inside (it synchronizes folders there). A library that is preloaded needs a
+compiler on every machine that runs the tests; strace needs to be installed. The kernel's own interface for
 debuggers, ``ptrace``, needs neither: it is called with ctypes. A seccomp filter in the program stops it at
 the few system calls that change files, and at no others, so that it runs nearly as fast as without.
 
@@ -147,7 +147,9 @@ def be_recorded() -> None:
     program += instruction(0x06, 0x7FFF0000)  # allow
     program += instruction(0x06, 0x7FF00000)  # stop, and let the parent look
     code = ctypes.create_string_buffer(program)
-    filter_program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code)))
+    filter_program = ctypes.create_string_buffer(
+        struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    )
     for arguments in ((38, 1, 0, 0, 0), (22, 2, ctypes.addressof(filter_program), 0, 0)):
         if _libc.prctl(arguments[0], *map(ctypes.c_ulong, arguments[1:])):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -184,7 +186,7 @@ class _Recorder:
         self.is_cut_off = False
         self.found: dict[str, bytes] = {}
         self._folders: dict[str, int] = {}
-        self._number_of(os.stat(folder))
+        self._number_of(folder.stat())
         for path in sorted(folder.iterdir()):
             self.found[path.name] = path.read_bytes()
             self._number_of(path.stat())
@@ -293,12 +295,12 @@ class _Recorder:
 
     def _end_open(self, call: _Call, descriptor: int) -> None:
         flags = self._opened(call)[1]
-        place = f"/proc/{self._pid}/fd/{descriptor}"
-        path = os.readlink(place)
+        place = Path(f"/proc/{self._pid}/fd/{descriptor}")
+        path = str(place.readlink())
         if not self._is_inside(path) or flags & getattr(os, "O_TMPFILE", 0) & ~os.O_DIRECTORY:
             self._descriptors.pop(descriptor, None)
             return
-        status = os.stat(place)
+        status = place.stat()
         if call.is_new:
             node = self._number_of(status, is_new=True)
             folder, name = self._place(path)
@@ -313,12 +315,12 @@ class _Recorder:
         name = call.name
         if name.startswith("mkdir"):
             folder, entry = self._place(call.paths[0])
-            node = self._number_of(os.stat(call.paths[0]), is_new=True)
+            node = self._number_of(Path(call.paths[0]).stat(), is_new=True)
             self.operations.append(Link(folder, entry, node, is_folder=True))
         elif name.startswith(("unlink", "rmdir")):
             self.operations.append(Unlink(*self._place(call.paths[0])))
         elif name.startswith("link"):
-            node = self._number_of(os.stat(call.paths[1]))
+            node = self._number_of(Path(call.paths[1]).stat())
             self.operations.append(Link(*self._place(call.paths[1]), node))
         elif name.startswith("rename"):
             self.operations.append(Rename(*self._place(call.paths[0]), *self._place(call.paths[1])))
@@ -331,8 +333,7 @@ class _Recorder:
         return self._ids[key]
 
     def _place(self, path: str) -> tuple[int, str]:
-        folder, name = os.path.split(path)
-        return self._number_of(os.stat(folder)), name
+        return self._number_of(Path(path).parent.stat()), Path(path).name
 
     def _is_inside(self, path: str) -> bool:
         return path == self._folder or path.startswith(self._folder + "/")
@@ -360,8 +361,8 @@ class _Recorder:
         # Descriptors have 32 bits; the other half of the register means nothing.
         folder = ctypes.c_int(folder & 0xFFFFFFFF).value
         start = f"/proc/{self._pid}/cwd" if folder == _AT_FDCWD else f"/proc/{self._pid}/fd/{folder}"
-        parent, name = os.path.split(os.path.join(os.readlink(start), text))
-        return os.path.join(os.path.realpath(parent), name)
+        path = Path(start).readlink() / text
+        return str(path.parent.resolve() / path.name)
 
     def _read(self, address: int, size: int, *, text: bool = False) -> bytes:
         if not text:

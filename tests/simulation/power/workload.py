@@ -1,6 +1,6 @@
-"""The recorded program: it opens a store, asks it for random changes, and says what it asks and is answered.
+"""The recorded program: it opens a store, asks for random changes, and says what it asks and is answered.
 
-It is started by :mod:`tests.simulation.power.runs` with an action, a folder, a seed and perhaps a planted fault.
+:mod:`tests.simulation.power.runs` starts it, with an action, a data file, a seed and perhaps a planted fault.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 
+from hookgw.config.master_keys import MasterKeys
 from hookgw.models.audit import HOOKGW, AuditEntry
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome, Settlement
@@ -28,7 +30,7 @@ from hookgw.store import Append, ConnectorState, ReplayQuery, Store, open_store
 from hookgw.store.sqlite import checkpoints, database, history, maintenance, pending_changes
 from tests.simulation.power.account import INSTANCES, STEP, VALUES, Model, Request
 from tests.simulation.power.plants import PLANTS
-from tests.simulation.power.runs import KEYS, Action
+from tests.simulation.power.runs import Action
 from tests.simulation.power.tracing import be_recorded, mark
 
 AT = 1_700_000_000.0
@@ -46,9 +48,11 @@ class Workload:
     Args:
         chance: chooses them.
         folder: for backups.
+        often: the request of every second round, such as ``erase``; empty for none.
     """
 
-    def __init__(self, chance: random.Random, folder: Path) -> None:
+    def __init__(self, chance: random.Random, folder: Path, often: str) -> None:
+        self._often = often
         self._chance = chance
         self._folder = folder
         self._model = Model()
@@ -64,7 +68,12 @@ class Workload:
                     mark(json.dumps({"opened": True}).encode())
                     for name, registration in zip(INSTANCES, REGISTRATIONS, strict=False):
                         await self._ask(
-                            {"do": "put_instance", "name": name, "registration": registration, "url": "http://a"},
+                            {
+                                "do": "put_instance",
+                                "name": name,
+                                "registration": registration,
+                                "url": "http://a",
+                            },
                             partial(
                                 store.put_instance,
                                 Instance(name=name, id=INSTANCES[name]),
@@ -83,11 +92,11 @@ class Workload:
                 nursery.start_soon(self._traffic, store, self._chance.randint(1, 6))
             if self._chance.random() < 0.15:
                 nursery.start_soon(self._back_up, store)
-        alone = self._chance.choices(
-            (self._park, self._resend, self._replay, self._drop, self._erase, self._retain, self._pause),
-            (3, 3, 3, 2, 1, 2, 3),
-        )[0]
-        await alone(store)
+        names = ("park", "resend", "replay", "drop", "erase", "retain", "pause")
+        [name] = self._chance.choices(names, (3, 3, 3, 2, 1, 2, 3))
+        if self._often and self._chance.random() < 0.5:
+            name = self._often
+        await getattr(self, f"_{name}")(store)
 
     async def _traffic(self, store: Store, count: int) -> None:
         for _ in range(count):
@@ -102,7 +111,7 @@ class Workload:
     async def _append(self, store: Store) -> None:
         chance = self._chance
         # The numbers that the store is about to give. Nothing else runs before it gives them.
-        seq = int(store.park_cursor())
+        seq = int(await store.park_cursor())
         events: list[dict[str, Any]] = []
         appends = []
         for _ in range(chance.randint(0, 4)):
@@ -179,7 +188,7 @@ class Workload:
             {"do": "remove_registration", "registration": registration, "job": job.id},
             partial(store.remove_registration, registration, job=job),
         )
-        cursor = store.park_cursor()
+        cursor = await store.park_cursor()
         for _ in range(self._chance.randint(1, 4)):
             request = {"do": "park", "registration": registration, "job": job.id}
             step = await self._ask(request, partial(store.park_step, registration, "off", cursor, job=job))
@@ -194,7 +203,8 @@ class Workload:
         for seq in self._chance.sample(finished, min(3, len(finished))):
             held = self._model.deliveries[seq]
             await self._ask(
-                {"do": "resend", "seq": seq}, partial(store.resend, held.instance, seq, _rule(held.registration))
+                {"do": "resend", "seq": seq},
+                partial(store.resend, held.instance, seq, _rule(held.registration)),
             )
 
     async def _replay(self, store: Store) -> None:
@@ -230,7 +240,7 @@ class Workload:
     async def _erase(self, store: Store) -> None:
         person, instance = f"person-{self._chance.randint(1, 8)}@s", self._chance.choice(list(INSTANCES))
         await self._ask({"do": "flush"}, store.flush)
-        concerned = await store.find_concerned(instance, person, store.cancel_cursor())
+        concerned = await store.find_concerned(instance, person, await store.cancel_cursor())
         await self._ask(
             {"do": "erase", "instance": instance, "person": person},
             partial(store.erase, concerned.events, person),
@@ -278,16 +288,16 @@ def _rule(registration: str) -> LaneRule:
     return LaneRule(registration, 0, Ordering.URL, 1)
 
 
-async def open_only(path: Path, keys: str) -> None:
+async def open_only(path: Path, keys: MasterKeys) -> None:
     """Open the store, which migrates, encrypts or recovers the file, and end without closing it."""
-    async with open_store(path, clock=Clock(), keys=KEYS[keys]):
+    async with open_store(path, clock=Clock(), keys=keys):
         mark(json.dumps({"answered": 1}).encode())
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
-    """Run as the arguments say: the action, the data file, a seed, rounds, keys and a planted fault."""
-    action, path, seed, rounds, keys, plant = sys.argv[1:]
+    """Run as the arguments say: the action, the data file, and what :func:`runs._record` adds."""
+    action, path, seed, rounds, often, keys, plant = sys.argv[1:]
     # Small, so that a short run has many steps, and starts its log over several times.
     for module, names in (
         (pending_changes, ("STEP", "REPLAY_STEP")),
@@ -302,9 +312,10 @@ def main() -> None:
     be_recorded()
     match Action(action):
         case Action.WORK:
-            trio.run(Workload(random.Random(int(seed)), Path(path).parents[1]).run, Path(path), int(rounds))
+            work = Workload(random.Random(int(seed)), Path(path).parents[1], often)
+            trio.run(work.run, Path(path), int(rounds))
         case Action.OPEN:
-            trio.run(open_only, Path(path), keys)
+            trio.run(open_only, Path(path), msgspec.json.decode(keys, type=MasterKeys))
         case Action.COMPACT:
             maintenance.compact_file(Path(path))
         case Action.RESTORE:

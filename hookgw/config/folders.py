@@ -1,0 +1,30 @@
+"""Folders whose names are on disk, so that what is stored in them outlasts a power cut."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, and those above it, if they are missing; return once their names are on disk.
+
+    The folder gets mode 0700.
+
+    Raises:
+        OSError: the disk refuses, or something else has that name.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Without this, a power cut could remove the folder with all that was stored in it since.
+    for one in reversed(missing):
+        sync_folder(one.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder are on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
