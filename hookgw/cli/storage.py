@@ -1,20 +1,27 @@
-"""``hookgw storage``: check, measure and compact the data file."""
+"""``hookgw storage``: check, measure and compact the data file, and copy it to a database or back."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from hookgw.cli.backup import progress_bar
 from hookgw.cli.configuration import config_option, read_settings
 from hookgw.cli.data_file import data_file
 from hookgw.cli.failure import Failed
 from hookgw.cli.output import Column, json_option, show_fields, show_json, show_table
 
+if TYPE_CHECKING:
+    from hookgw.store.copying import Rows
+
 
 @click.group()
 def storage() -> None:
-    """Check, measure and compact the data file.
+    """Check, measure, compact and copy what is stored.
 
     The commands read the configuration, and need no key.
     """
@@ -86,6 +93,75 @@ def compact(config: Path | None) -> None:
     data = _data_file(config)
     compacted = compact_file(data)
     click.echo(f"Compacted {data}: {_size(compacted.before)} before, {_size(compacted.after)} now.")
+
+
+@storage.command()
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--schema", default="hookgw", show_default=True, help="The schema of the tables.")
+@json_option
+def copy(source: str, target: str, schema: str, as_json: bool) -> None:
+    """Copy everything FROM a data file TO a database, or back.
+
+    FROM and TO are paths or URLs (postgresql://user@host/database; the password
+    may be in PGPASSWORD or ~/.pgpass). hookgw must run on neither. TO must be
+    empty; if the copy is cut off, the same command goes on with it. At the end,
+    all of both is read again and compared. FROM is not changed.
+    """
+    from hookgw.store.copying import copy_rows
+
+    try:
+        with (
+            _open_source(source, schema) as rows,
+            _open_target(target, schema, rows.place) as others,
+            progress_bar("Copying") as show,
+        ):
+            copied = copy_rows(rows, others, lambda _what, done, total: show(done, total))
+            where = (rows.place, others.place)
+    except KeyboardInterrupt:
+        raise Failed("Stopped. The same command goes on with the copy.") from None
+    if as_json:
+        show_json([part._asdict() for part in copied])
+        return
+    columns = ("part", Column("rows", right=True), "checksum (SHA-256)")
+    show_table(columns, ([part.name, f"{part.rows:,}", part.checksum[:32]] for part in copied))
+    click.echo(f"Copied {where[0]} to {where[1]}; both have the same.")
+
+
+def _open_source(name: str, schema: str) -> AbstractContextManager[Rows]:
+    if not _is_url(name):
+        from hookgw.store.sqlite.copy_rows import open_source
+
+        return open_source(Path(name))
+    with _driver():
+        from hookgw.store.postgresql.copy_rows import open_source as open_database
+        from hookgw.store.postgresql.database import Server
+    return open_database(Server(name, schema))
+
+
+def _open_target(name: str, schema: str, source: str) -> AbstractContextManager[Rows]:
+    if not _is_url(name):
+        from hookgw.store.sqlite.copy_rows import open_target
+
+        return open_target(Path(name))
+    with _driver():
+        from hookgw.store.postgresql.copy_rows import open_target as open_database
+        from hookgw.store.postgresql.database import Server
+    return open_database(Server(name, schema), source)
+
+
+def _is_url(name: str) -> bool:
+    return name.startswith(("postgresql://", "postgres://"))
+
+
+@contextmanager
+def _driver() -> Iterator[None]:
+    from hookgw.store.engines import missing_driver
+
+    try:
+        yield
+    except ImportError as error:
+        raise missing_driver() from error
 
 
 def _data_file(config: Path | None) -> Path:

@@ -16,6 +16,7 @@ from hookgw.cli import backup as backup_command
 from hookgw.cli import group
 from hookgw.store.sqlite import maintenance
 from hookgw.store.sqlite.schema import migrate
+from tests.support.postgres import PostgresServer
 
 Run = Callable[..., Result]
 
@@ -28,7 +29,7 @@ def data(tmp_path: Path) -> Path:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         migrate(connection, path)
         connection.execute("INSERT INTO names VALUES (1, '@shop'), (2, 'CALL')")
-        connection.execute("INSERT INTO events VALUES (1, 1, 'e', 2, 0, 0, '{}', NULL, NULL, 0)")
+        connection.execute("INSERT INTO events VALUES (1, 1, 'e', 2, 0, 0, x'7B7D', NULL, NULL, 0)")
     path.chmod(0o600)
     return path
 
@@ -115,3 +116,29 @@ def test_a_terminal_gets_a_progress_bar(
     with backup_command.progress_bar("Copying") as show:
         show(5, 10)
     assert "Copying" in capsys.readouterr().err
+
+
+def test_a_data_file_is_copied_to_a_database_and_back(run: Run, data: Path, postgres: PostgresServer) -> None:
+    back = data.with_name("back.db")
+    with postgres.new_schema() as schema:
+        there = run("storage", "copy", data, postgres.url(), "--schema", schema)
+        assert there.exit_code == 0, there.output
+        again = run("storage", "copy", postgres.url(), back, "--schema", schema, "--json")
+        refused = run("storage", "copy", data, postgres.url(), "--schema", schema)
+    assert there.stdout.splitlines()[-1].endswith("; both have the same.")
+    parts = {part["name"]: part for part in json.loads(again.stdout)}
+    assert parts["events"]["rows"] == 1
+    assert parts["events"]["checksum"][:32] in there.stdout
+    assert (refused.exit_code, "There is something in" in refused.stderr) == (1, True)
+    with closing(sqlite3.connect(back)) as connection:
+        assert connection.execute("SELECT id FROM events").fetchall() == [("e",)]
+
+
+def test_a_copy_without_the_driver_names_the_extra(
+    run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hookgw.store.postgresql.copy_rows", None)
+    for places in ((data, "postgresql:///x"), ("postgresql:///x", data.with_name("back.db"))):
+        result = run("storage", "copy", *places)
+        assert result.exit_code == 1
+        assert 'pip install "hookgw[postgresql]"' in result.stderr

@@ -69,7 +69,12 @@ def read_moment(text: str) -> Moment:
     """
     words = text.split(".")
     # 18 digits always fit 64-bit integers.
-    if len(words) < 4 or not all(word.isascii() and word.isdigit() and len(word) <= 18 for word in words):
+    if not all(word.isascii() and word.isdigit() and len(word) <= 18 for word in words):
+        raise invalid_cursor()
+    if len(words) == 1:
+        # Of a data file that was copied: everything of before the copy has no transaction.
+        return Moment(int(text), 0, 1, 1, ())
+    if len(words) < 4:
         raise invalid_cursor()
     newest, own, xmin, xmax, *running = map(int, words)
     return Moment(newest, own, xmin, xmax, tuple(running))

@@ -38,6 +38,9 @@ OLDEST_VERSION = 5
 # Taken for the length of a migration: nodes that start together create the tables once.
 _LOCK = 0x686B6777
 
+UNFINISHED = "unfinished_copy"
+"""The table that is there while everything is copied into a database; see copy_rows.py."""
+
 SETTLED = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 """SQL: every transaction before this one has ended. Nothing becomes visible below it any more."""
 
@@ -160,16 +163,17 @@ SCHEMA: tuple[str, ...] = (
 )
 
 
-def migrate(connection: Connection, schema: str, place: str) -> None:
+def migrate(connection: Connection, schema: str, place: str, *, copying: bool = False) -> None:
     """Bring a database to the present schema; an empty one gets all of it. One node does it, others wait.
 
     Args:
         connection: in autocommit mode, with the schema in its search path.
         schema: the name of the schema in the database that holds the tables.
         place: names the database in messages.
+        copying: go on with a copy that was cut off.
 
     Raises:
-        StartError: it is too old, or a newer hookgw wrote it.
+        StartError: it is too old, or a newer hookgw wrote it, or has an unfinished copy.
         psycopg.Error: the server refused; the database is as it was.
     """
     with connection.transaction():
@@ -185,6 +189,7 @@ def migrate(connection: Connection, schema: str, place: str) -> None:
             return
         row = connection.execute("SELECT version FROM hookgw_schema").fetchone()
         version: int = row[0] if row else 0
+        is_whole = connection.execute("SELECT to_regclass(%s)", (UNFINISHED,)).fetchone() == (None,)
     if version > VERSION:
         raise StartError(
             f"The tables in {place} have version {version}, and this hookgw knows {VERSION}: a newer hookgw "
@@ -195,4 +200,9 @@ def migrate(connection: Connection, schema: str, place: str) -> None:
         raise StartError(
             f"The tables in {place} have version {version}; this hookgw migrates from {OLDEST_VERSION} on.",
             "Restore a backup, or start with an empty database.",
+        )
+    if not is_whole and not copying:
+        raise StartError(
+            f"A copy into {place} is not finished.",
+            "Run the same hookgw storage copy again: it goes on where it was cut off.",
         )

@@ -307,6 +307,7 @@ def _read_cursor(cursor: str) -> tuple[int, int]:
 
 def _read_number(text: str) -> int:
     try:
-        return int(text)
+        # Of a database that was copied to a file, the rest says more; see the moments of that engine.
+        return int(text.partition(".")[0])
     except ValueError:
         raise Invalid("cursor must be the cursor of the step before.") from None

@@ -1,0 +1,181 @@
+"""Everything that lasts, copied from one storage to another, of whatever engine.
+
+An engine gives and takes rows in one form, in the order of their keys. Rows are copied page by page, each in
+one transaction, so a copy that was cut off goes on behind the last key in the target. At the end, both
+storages are read again and compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from hookgw.models.errors import StartError
+
+Row = tuple[Any, ...]
+Key = tuple[Any, ...]
+
+PAGE_ROWS = 1_000
+PAGE_BYTES = 8 * 2**20
+"""A page has so many rows, and so many bytes of payloads, or one row."""
+
+
+class Table(NamedTuple):
+    """A kind of rows.
+
+    Times are in microseconds, and names are texts, as in the columns of
+    :mod:`hookgw.store.postgresql.schema`.
+
+    Attributes:
+        name: what it is called.
+        columns: of a row.
+        key: how many of the columns, the first ones, are the key.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    key: int
+
+
+_EVENT = ("seq", "instance", "id", "kind", "time", "accepted_at", "data", "sender", "server_url", "heard")
+
+TABLES = (
+    Table("records", ("shelf", "key", "value"), 2),
+    Table("events", _EVENT, 1),
+    # Events of which only the id is left.
+    Table("ids", _EVENT, 1),
+    # The place is that among all pending deliveries, counted from 1; 0 for finished ones.
+    Table(
+        "deliveries",
+        (
+            *("seq", "event", "instance", "kind", "registration", "lane", "state", "accepted_at", "size"),
+            *("place", "queued_at", "attempts", "failures", "next_at", "finished_at", "reason"),
+        ),
+        1,
+    ),
+    Table(
+        "attempts",
+        ("delivery", "number", "at", "duration", "outcome", "status", "error", "answer", "url"),
+        2,
+    ),
+    Table("bodies", ("seq", "body"), 1),
+    Table("audit", ("seq", "at", "instance", "instance_id", "action", "entry"), 1),
+)
+
+
+class Numbers(NamedTuple):
+    """The highest numbers ever given: none is given a second time."""
+
+    event: int
+    delivery: int
+    audit: int
+
+
+class Rows(Protocol):
+    """The rows of one storage that no gateway uses.
+
+    Attributes:
+        place: names the storage in messages.
+    """
+
+    place: str
+
+    def count(self, table: Table) -> int:
+        """Return how many rows there are."""
+
+    def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
+        """Return the next rows in the order of their keys.
+
+        Args:
+            table: which rows.
+            after: only rows behind this key.
+            until: up to this key, however many there are; ``None`` for one page.
+        """
+
+    def last_key(self, table: Table) -> Key | None:
+        """Return the key of the last row."""
+
+    def write(self, table: Table, rows: Sequence[Row]) -> None:
+        """Add rows in one transaction."""
+
+    def as_stored(self, row: Row) -> Row:
+        """Return what is read after a row was written: not every engine can store every text."""
+
+    def numbers(self) -> Numbers:
+        """Return the highest numbers given."""
+
+    def finish(self, numbers: Numbers) -> None:
+        """Make the storage one that a gateway can use."""
+
+
+class Copied(NamedTuple):
+    """One kind of rows in both storages.
+
+    Attributes:
+        name: what it is called.
+        rows: how many there are.
+        checksum: SHA-256 over all of them, in the order of their keys.
+    """
+
+    name: str
+    rows: int
+    checksum: str
+
+
+def copy_rows(
+    source: Rows, target: Rows, on_progress: Callable[[str, int, int], None] = lambda *_: None
+) -> list[Copied]:
+    """Copy everything from one storage to another, and compare them.
+
+    Args:
+        source: it is only read.
+        target: empty, or as a copy from the same source left it that was cut off.
+        on_progress: called with what is being done, and how many rows of how many are.
+
+    Returns:
+        What both have.
+
+    Raises:
+        StartError: the storages differ. The target is not finished.
+    """
+    for table in TABLES:
+        total, done = source.count(table), target.count(table)
+        after = target.last_key(table)
+        on_progress(f"copying {table.name}", done, total)
+        while rows := source.read(table, after):
+            target.write(table, rows)
+            after = rows[-1][: table.key]
+            done += len(rows)
+            on_progress(f"copying {table.name}", done, total)
+    copied = [_compare(source, target, table, on_progress) for table in TABLES]
+    target.finish(source.numbers())
+    return copied
+
+
+def _compare(
+    source: Rows, target: Rows, table: Table, on_progress: Callable[[str, int, int], None]
+) -> Copied:
+    total, done = source.count(table), 0
+    after: Key | None = None
+    checksum, other = hashlib.sha256(), hashlib.sha256()
+    while rows := source.read(table, after):
+        until = rows[-1][: table.key]
+        for row in rows:
+            checksum.update(msgspec.msgpack.encode(target.as_stored(row)))
+        for row in target.read(table, after, until):
+            other.update(msgspec.msgpack.encode(row))
+        if checksum.digest() != other.digest():
+            raise StartError(
+                f"The copy differs from {source.place}: {table.name} behind {after}.",
+                f"Remove what was copied to {target.place}, and copy again. If it differs again, check the "
+                "source with hookgw storage check.",
+            )
+        after = until
+        done += len(rows)
+        on_progress(f"comparing {table.name}", done, total)
+    if target.count(table) != done:
+        raise StartError(f"{target.place} has more {table.name} than {source.place}.")
+    return Copied(table.name, done, checksum.hexdigest())

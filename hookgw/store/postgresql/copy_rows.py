@@ -1,0 +1,227 @@
+"""The rows of a database as :mod:`hookgw.store.copying` gives and takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from psycopg import Connection
+
+from hookgw.models.errors import Conflict, StartError
+from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Table
+from hookgw.store.postgresql.database import Server, check_server, start_errors
+from hookgw.store.postgresql.lookups import one_row, sought
+from hookgw.store.postgresql.nodes import DEAD_AFTER
+from hookgw.store.postgresql.schema import UNFINISHED, migrate
+
+
+class _Source(NamedTuple):
+    """What is read of one kind of rows: the columns, the table, what it is joined with, and the key."""
+
+    columns: str
+    table: str
+    joins: str = ""
+    key: tuple[str, ...] = ("t.seq",)
+    where: str = "true"
+    size: str = "0"
+
+
+_EVENTS = _Source(
+    "t.seq, i.name, t.id, t.kind, t.time, t.accepted_at, t.data, t.sender, t.server_url, t.heard",
+    "events",
+    "JOIN instance_numbers i ON i.number = t.instance",
+    where="t.heard >= 0",
+    size="octet_length(t.data)",
+)
+_SOURCES = {
+    "records": _Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
+    "events": _EVENTS,
+    "ids": _EVENTS._replace(where="t.heard < 0"),
+    "deliveries": _Source(
+        """t.seq, t.event, i.name, t.kind, t.registration, t.lane, t.state, t.accepted_at, t.size,
+        coalesce(p.place, 0), t.queued_at, t.attempts, t.failures, t.next_at, t.finished_at, t.reason""",
+        "deliveries",
+        "JOIN instance_numbers i ON i.number = t.instance LEFT JOIN places p ON p.seq = t.seq",
+    ),
+    "attempts": _Source(
+        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, t.url",
+        "attempts",
+        key=("t.delivery", "t.number"),
+    ),
+    "bodies": _Source("t.seq, t.body", "bodies", size="octet_length(t.body)"),
+    "audit": _Source("t.seq, t.at, t.instance, t.instance_id, t.action, t.entry", "audit"),
+}
+# With an index, or each page would go through all of them.
+_PLACES = (
+    """CREATE TEMP TABLE places AS SELECT seq, row_number() OVER (ORDER BY xid, position) AS place
+        FROM deliveries WHERE state = 'pending'""",
+    "ALTER TABLE places ADD PRIMARY KEY (seq)",
+    "ANALYZE places",
+)
+_COPY = {
+    "records": "COPY shelves (shelf, key, value) FROM STDIN",
+    "events": """COPY events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
+        FROM STDIN""",
+    # Before every transaction of this server, as after a restore; see restored.py.
+    "deliveries": """COPY deliveries (seq, event, instance, kind, registration, lane, state, accepted_at,
+        size, position, queued_at, attempts, failures, next_at, finished_at, reason, xid) FROM STDIN""",
+    "attempts": """COPY attempts (delivery, number, at, duration, outcome, status, error, answer, url)
+        FROM STDIN""",
+    "bodies": "COPY bodies (seq, body) FROM STDIN",
+    "audit": "COPY audit (seq, at, instance, instance_id, action, entry) FROM STDIN",
+}
+_COPY["ids"] = _COPY["events"]
+_ADD_INSTANCES = """INSERT INTO instance_numbers (name) SELECT * FROM unnest(%s::text[])
+    ON CONFLICT (name) DO NOTHING"""
+_INSTANCES = "SELECT name, number FROM instance_numbers WHERE name = ANY(%s)"
+_NUMBERS = """SELECT (SELECT last_value FROM event_numbers), (SELECT last_value FROM delivery_numbers),
+    coalesce((SELECT max(seq) FROM audit), 0)"""
+_SET_NUMBERS = """SELECT setval('event_numbers', greatest(1, %s)),
+    setval('delivery_numbers', greatest(1, %s)),
+    setval(pg_get_serial_sequence('audit', 'seq'), greatest(1, %s))"""
+_ALIVE = f"""SELECT name FROM nodes
+    WHERE heartbeat_at > clock_timestamp() - interval '{DEAD_AFTER} s' LIMIT 1"""  # noqa: S608 - a constant
+_IS_USED = "SELECT EXISTS (SELECT FROM shelves) OR EXISTS (SELECT FROM events)"
+
+
+class DatabaseRows:
+    """The rows of a database.
+
+    Args:
+        connection: in autocommit mode.
+        place: names the database.
+    """
+
+    def __init__(self, connection: Connection, place: str) -> None:
+        self.place = place
+        self._connection = connection
+        self._has_places = False
+        self._instances: dict[str, int] = {}
+
+    def count(self, table: Table) -> int:
+        source = _SOURCES[table.name]
+        # The ids of a removed instance may have lost its name, and with it their meaning.
+        joins = source.joins if table.name == "ids" else ""
+        statement = f"SELECT count(*) FROM {source.table} t {joins} WHERE {source.where}"  # noqa: S608
+        return int(one_row(self._connection, statement)[0])
+
+    def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
+        if table.name == "deliveries" and not self._has_places:
+            for statement in _PLACES:
+                self._connection.execute(statement)
+            self._has_places = True
+        source = _SOURCES[table.name]
+        key, conditions = ", ".join(source.key), [source.where]
+        given: list[Any] = []
+        for bound, sign in ((after, ">"), (until, "<=")):
+            if bound is not None:
+                conditions.append(f"({key}) {sign} ({', '.join(['%s'] * len(bound))})")
+                given += bound
+        where = " AND ".join(conditions)
+        if until is None and source.size != "0":
+            # Cut to size before a payload is read.
+            where += f""" AND t.seq IN (SELECT seq FROM (
+                SELECT seq, sum(size) OVER (ORDER BY seq) - size AS before_it FROM (
+                    SELECT t.seq, {source.size} AS size FROM {source.table} t WHERE {where}
+                    ORDER BY t.seq LIMIT {PAGE_ROWS}
+                ) page
+            ) summed WHERE before_it < {PAGE_BYTES})"""  # noqa: S608 - constants
+            given += given
+        limit = f"LIMIT {PAGE_ROWS}" if until is None else ""
+        statement = f"""SELECT {source.columns} FROM {source.table} t {source.joins}
+            WHERE {where} ORDER BY {key} {limit}"""  # noqa: S608 - constants
+        return self._connection.execute(statement, given).fetchall()
+
+    def last_key(self, table: Table) -> Key | None:
+        source = _SOURCES[table.name]
+        order = ", ".join(f"{column} DESC" for column in source.key)
+        statement = f"""SELECT {", ".join(source.key)} FROM {source.table} t WHERE {source.where}
+            ORDER BY {order} LIMIT 1"""  # noqa: S608 - constants
+        return self._connection.execute(statement).fetchone()
+
+    def write(self, table: Table, rows: Sequence[Row]) -> None:
+        with self._connection.transaction(), self._connection.cursor() as cursor:
+            instances: dict[str, int] = {}
+            if table.name in ("events", "ids", "deliveries"):
+                instances = self._numbers_of({row[2 if table.name == "deliveries" else 1] for row in rows})
+            with cursor.copy(_COPY[table.name]) as copy:
+                for row in map(self.as_stored, rows):
+                    if table.name == "deliveries":
+                        # A finished delivery has no place in a lane.
+                        place = row[9] or row[0]
+                        copy.write_row((*row[:2], instances[row[2]], *row[3:9], place, *row[10:], 0))
+                    elif instances:
+                        copy.write_row((row[0], instances[row[1]], *row[2:]))
+                    else:
+                        copy.write_row(row)
+
+    def as_stored(self, row: Row) -> Row:
+        return tuple(sought(value) if isinstance(value, str) else value for value in row)
+
+    def numbers(self) -> Numbers:
+        return Numbers(*one_row(self._connection, _NUMBERS))
+
+    def finish(self, numbers: Numbers) -> None:
+        with self._connection.transaction():
+            self._connection.execute(_SET_NUMBERS, numbers)
+            self._connection.execute(f"DROP TABLE {UNFINISHED}")
+        # The plans of the first statements would be made for empty tables.
+        self._connection.execute("ANALYZE")
+
+    def _numbers_of(self, names: set[str]) -> dict[str, int]:
+        missing = sorted(sought(name) for name in names if sought(name) not in self._instances)
+        if missing:
+            self._connection.execute(_ADD_INSTANCES, (missing,))
+            self._instances.update(self._connection.execute(_INSTANCES, (missing,)).fetchall())
+        return self._instances
+
+
+@contextmanager
+def open_source(server: Server) -> Iterator[DatabaseRows]:
+    """Open a database that no gateway uses, to copy it.
+
+    Raises:
+        StartError: a node uses it, or it cannot be used.
+    """
+    with _opened(server) as connection:
+        yield DatabaseRows(connection, server.place)
+
+
+@contextmanager
+def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
+    """Open a database to copy to it: no node uses it until the copy is finished.
+
+    Args:
+        server: where it is.
+        source: names what is copied.
+
+    Raises:
+        Conflict: there is something in it, and no unfinished copy from the same source.
+        StartError: a node uses it, or it cannot be used.
+    """
+    with _opened(server, copying=True) as connection:
+        with connection.transaction():
+            if one_row(connection, "SELECT to_regclass(%s) IS NULL", (UNFINISHED,))[0]:
+                if one_row(connection, _IS_USED)[0]:
+                    raise Conflict(f"There is something in {server.place} already. Name an empty database.")
+                connection.execute(f"CREATE TABLE {UNFINISHED} (source text NOT NULL)")
+                connection.execute(f"INSERT INTO {UNFINISHED} VALUES (%s)", (source,))  # noqa: S608
+            (former,) = one_row(connection, f"SELECT source FROM {UNFINISHED}")  # noqa: S608
+        if former != source:
+            raise Conflict(f"There is an unfinished copy of {former} in {server.place}.")
+        yield DatabaseRows(connection, server.place)
+
+
+@contextmanager
+def _opened(server: Server, *, copying: bool = False) -> Iterator[Connection]:
+    with start_errors(server):
+        connection = server.connect(patience=0)
+        try:
+            check_server(connection, server.place)
+            migrate(connection, server.schema, server.place, copying=copying)
+            if node := connection.execute(_ALIVE).fetchone():
+                raise StartError(f"The node {node[0]} uses {server.place}.", "Stop all nodes, and try again.")
+            yield connection
+        finally:
+            connection.close()

@@ -1,0 +1,211 @@
+"""The rows of a data file as :mod:`hookgw.store.copying` gives and takes them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hookgw.config.folders import sync_folder
+from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Table
+from hookgw.store.sqlite.database import BESIDE, open_database, start_errors
+from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
+
+# Events of which only the id is left have numbers below all others; see event_ids.py.
+_BELOW = 2**62
+_INSTANCE = "substr(i.name, 2)"
+
+
+class _Source(NamedTuple):
+    """What is read of one kind of rows: the columns, the table, what it is joined with, and the key."""
+
+    columns: str
+    table: str
+    joins: str = ""
+    key: tuple[str, ...] = ("seq",)
+    where: str = "1"
+
+
+_EVENTS = _Source(
+    f"e.seq, {_INSTANCE}, e.id, k.name, e.time, e.accepted_at, e.data, e.sender, e.server_url, e.heard",
+    "events e",
+    "JOIN names i ON i.number = e.instance JOIN names k ON k.number = e.kind",
+    ("e.seq",),
+    "e.heard >= 0",
+)
+_SOURCES = {
+    "records": _Source("shelf, key, value", "shelves", key=("shelf", "key")),
+    "events": _EVENTS,
+    "ids": _EVENTS._replace(
+        columns=_EVENTS.columns.replace("e.seq,", f"e.seq + {_BELOW},", 1), where="e.heard < 0"
+    ),
+    "deliveries": _Source(
+        f"""d.seq, d.event, {_INSTANCE}, k.name, r.name, l.name, d.state, d.accepted_at, d.size,
+        coalesce(p.place, 0), d.queued_at, d.attempts, d.failures, d.next_at, d.finished_at, d.reason""",
+        "deliveries d",
+        """JOIN names i ON i.number = d.instance JOIN names k ON k.number = d.kind
+        JOIN names r ON r.number = d.registration JOIN names l ON l.number = d.lane
+        LEFT JOIN places p ON p.seq = d.seq""",
+        ("d.seq",),
+    ),
+    "attempts": _Source(
+        "a.delivery, a.number, a.at, a.duration, a.outcome, a.status, a.error, a.answer, substr(u.name, 2)",
+        "attempts a",
+        "LEFT JOIN names u ON u.number = a.url",
+        ("a.delivery", "a.number"),
+    ),
+    "bodies": _Source("seq, body", "bodies"),
+    "audit": _Source("seq, at, instance, instance_id, action, entry", "audit"),
+}
+_PLACES = (
+    "CREATE TEMP TABLE places (seq INTEGER PRIMARY KEY, place INTEGER NOT NULL)",
+    """INSERT INTO places SELECT seq, row_number() OVER (ORDER BY position)
+        FROM deliveries WHERE state = 'pending'""",
+)
+_INSERT = {
+    "records": "INSERT INTO shelves VALUES (?, ?, ?)",
+    "events": """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url,
+        heard) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+    "deliveries": """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, state,
+        accepted_at, size, position, queued_at, attempts, failures, next_at, finished_at, reason)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+    "attempts": "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    "bodies": "INSERT INTO bodies VALUES (?, ?)",
+    "audit": "INSERT INTO audit (seq, at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?, ?)",
+}
+_INSERT["ids"] = _INSERT["events"]
+
+
+class FileRows:
+    """The rows of a data file.
+
+    Args:
+        connection: to the file, in autocommit mode.
+        place: names the file.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, place: str) -> None:
+        self.place = place
+        self._connection = connection
+        self._names = NameIds(connection)
+        self._has_places = False
+
+    def count(self, table: Table) -> int:
+        source = _SOURCES[table.name]
+        statement = f"SELECT count(*) FROM {source.table} WHERE {source.where}"  # noqa: S608 - constants
+        return int(self._connection.execute(statement).fetchone()[0])
+
+    def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
+        if table.name == "deliveries" and not self._has_places:
+            for statement in _PLACES:
+                self._connection.execute(statement)
+            self._has_places = True
+        source = _SOURCES[table.name]
+        key, conditions = ", ".join(source.key), [source.where]
+        given: list[Any] = []
+        for bound, sign in ((after, ">"), (until, "<=")):
+            if bound is not None:
+                conditions.append(f"({key}) {sign} ({', '.join('?' * len(bound))})")
+                given += (bound[0] - _BELOW,) if table.name == "ids" else bound
+        statement = f"""SELECT {source.columns} FROM {source.table} {source.joins}
+            WHERE {" AND ".join(conditions)} ORDER BY {key}"""  # noqa: S608 - constants
+        rows: list[Row] = []
+        size = 0
+        for row in self._connection.execute(statement, given):
+            rows.append(row)
+            size += sum(len(value) for value in row if isinstance(value, bytes))
+            if until is None and (len(rows) == PAGE_ROWS or size >= PAGE_BYTES):
+                break
+        return rows
+
+    def last_key(self, table: Table) -> Key | None:
+        source = _SOURCES[table.name]
+        order = ", ".join(f"{column} DESC" for column in source.key)
+        statement = f"""SELECT {", ".join(source.key)} FROM {source.table} WHERE {source.where}
+            ORDER BY {order} LIMIT 1"""  # noqa: S608 - constants
+        row: tuple[Any, ...] | None = self._connection.execute(statement).fetchone()
+        return (row[0] + _BELOW,) if row is not None and table.name == "ids" else row
+
+    def write(self, table: Table, rows: Sequence[Row]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(_INSERT[table.name], self._encoded(table, rows))
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            self._names.forget()
+            raise
+
+    def as_stored(self, row: Row) -> Row:
+        return row
+
+    def numbers(self) -> Numbers:
+        found: dict[str, int] = dict(self._connection.execute("SELECT name, seq FROM sqlite_sequence"))
+        return Numbers(found.get("events", 0), found.get("deliveries", 0), found.get("audit", 0))
+
+    def finish(self, numbers: Numbers) -> None:
+        for name, number in zip(("events", "deliveries", "audit"), numbers, strict=True):
+            self._connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
+            self._connection.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (name, number))
+
+    def _encoded(self, table: Table, rows: Sequence[Row]) -> list[Row]:
+        if table.name in ("events", "ids"):
+            ids = self._names.ids({name for row in rows for name in (of_instance(row[1]), row[3])})
+            below = _BELOW if table.name == "ids" else 0
+            return [(row[0] - below, ids[of_instance(row[1])], row[2], ids[row[3]], *row[4:]) for row in rows]
+        if table.name == "deliveries":
+            ids = self._names.ids({name for row in rows for name in (of_instance(row[2]), *row[3:6])})
+            return [
+                (
+                    *row[:2],
+                    ids[of_instance(row[2])],
+                    *(ids[name] for name in row[3:6]),
+                    *row[6:9],
+                    row[9] or row[0],  # a finished delivery has no place in a lane
+                    *row[10:],
+                )
+                for row in rows
+            ]
+        if table.name == "attempts":
+            urls = {row[8]: of_url(row[8]) for row in rows if row[8] is not None}
+            ids = self._names.ids(urls.values()) if urls else {}
+            return [(*row[:8], None if row[8] is None else ids[urls[row[8]]]) for row in rows]
+        return list(rows)
+
+
+@contextmanager
+def open_source(path: Path) -> Iterator[FileRows]:
+    """Open a data file that no gateway uses, to copy it.
+
+    Raises:
+        StorageUnavailable: there is no such file.
+        StartError: it is in use, or cannot be used.
+    """
+    if not path.is_file():
+        raise StorageUnavailable(f"There is no file {path}.")
+    with open_database(path) as connections, start_errors(path):
+        yield FileRows(connections.writer, str(path))
+
+
+@contextmanager
+def open_target(path: Path) -> Iterator[FileRows]:
+    """Make a data file, to copy to it. It gets its name at the end; until then it is ``<name>.copy``.
+
+    Raises:
+        Conflict: there is a data file of that name.
+        StartError: it cannot be made.
+    """
+    path = path.resolve()
+    if path.exists():
+        raise Conflict(f"There is a data file {path}. Move it away, or name another one.")
+    spare = path.with_name(f"{path.name}.copy")
+    with open_database(spare) as connections, start_errors(spare):
+        yield FileRows(connections.writer, str(path))
+    spare.rename(path)
+    for suffix in BESIDE:
+        with suppress(FileNotFoundError):
+            spare.with_name(spare.name + suffix).unlink()
+    sync_folder(path.parent)
