@@ -30,7 +30,7 @@ LIST_CONNECTIONS = 2
 
 # Seconds. A server that does not answer is noticed in this time: a commit then fails, and its waiters get 503
 # within 10 s. The first is for a server that is gone, the second for one whose host does not acknowledge.
-CONNECT_TIMEOUT = 3
+CONNECT_TIMEOUT = 2
 ACKNOWLEDGE_TIMEOUT = 4
 # Beyond this a call is broken off from our side: a frozen server acknowledges, and never answers.
 WRITE_PATIENCE = 6.0
@@ -138,12 +138,16 @@ class Session:
     Args:
         server: where to.
         patience: the longest time, in seconds, that one call may take.
+
+    Attributes:
+        gave_up: whether the last call took longer. To repeat it would make its caller wait as long again.
     """
 
     def __init__(self, server: Server, patience: float = READ_PATIENCE) -> None:
         self.server = server
         self._patience = patience
         self._connection: Connection | None = None
+        self.gave_up = False
         self._deadline: float | None = None
         self._closing = threading.Lock()
 
@@ -162,9 +166,14 @@ class Session:
         if self._connection is None:
             self._connection = self.server.connect(self._patience)
         connection = self._connection
+        self.gave_up = False
         self._deadline = time.monotonic() + self._patience
         try:
             return function(connection)
+        except psycopg.OperationalError as error:
+            if not self.gave_up:
+                raise
+            raise psycopg.OperationalError(f"no answer within {self._patience:g} s") from error
         finally:
             self._deadline = None
             if connection.closed:
@@ -183,6 +192,7 @@ class Session:
             with self._closing, suppress(OSError, psycopg.Error):
                 connection = self._connection
                 if connection is not None and self._deadline == deadline:
+                    self.gave_up = True
                     _shut_down(connection)
 
     def close(self) -> None:
@@ -223,7 +233,7 @@ def make_connections(server: Server) -> Connections:
     )
 
 
-async def watch(sessions: Sequence[Session], interval: float = 1.0) -> None:
+async def watch(sessions: Sequence[Session], interval: float = 0.5) -> None:
     """End connections whose calls take too long, until cancelled."""
     while True:
         await trio.sleep(interval)
@@ -268,7 +278,7 @@ class Reader:
                     return session.call(function)
                 except psycopg.OperationalError:
                     # The server was restarted since the last call. A new connection works, or says why not.
-                    if not was_connected or session.is_connected:
+                    if not was_connected or session.is_connected or session.gave_up:
                         raise
                     return session.call(function)
         finally:

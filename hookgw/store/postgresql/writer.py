@@ -122,13 +122,15 @@ class Writer:
                     partial(self._transact, groups=groups, probe=probe, append_jobs=append_jobs)
                 )
             except _Unacknowledged as lost:
+                if self._session.gave_up:
+                    raise lost.error from None
                 if self._session.call(partial(_was_committed, xid=lost.written.xid)):
                     return lost.written
                 if tries >= TRIES:
                     raise lost.error from None
             except psycopg.OperationalError as error:
                 # Nothing was committed. The server was restarted since the last commit, or another node won.
-                was_lost = was_connected and not self._session.is_connected
+                was_lost = was_connected and not (self._session.is_connected or self._session.gave_up)
                 if tries >= TRIES or not (was_lost or error.sqlstate in CONFLICTS):
                     raise
             except _BAD_VALUES:

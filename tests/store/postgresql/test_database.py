@@ -90,7 +90,7 @@ async def test_a_server_that_does_not_answer_is_given_up(postgres: PostgresServe
         session.call(lambda connection: connection.execute("SET statement_timeout = 0"))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch, [session], 0.05)
-            with pytest.raises(StorageUnavailable):
+            with pytest.raises(StorageUnavailable, match=r"no answer within 0\.2 s"):
                 await Reader(session).run(lambda connection: connection.execute("SELECT pg_sleep(60)"))
             nursery.cancel_scope.cancel()
         assert session.call(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
