@@ -19,7 +19,17 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import backup, beside_flood, changes, dashboards, engine, isolation, over_http, scale
+from tests.bench import (
+    against,
+    backup,
+    beside_flood,
+    changes,
+    dashboards,
+    engine,
+    isolation,
+    over_http,
+    scale,
+)
 from tests.bench.compare import compare
 from tests.bench.parts import ROOT, scratch
 from tests.bench.references import fsync_p50
@@ -69,12 +79,14 @@ MEASURES = {
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Measure nothing; show what changed between two reports.",
 )
+@click.option("--against", "commit", help="Measure nothing else: the engine and that of a commit, in turn.")
 @click.option("--measure", type=click.Choice(list(MEASURES)), hidden=True)
 def main(
     full: bool,
     only: tuple[str, ...],
     save: Path | None,
     reports: tuple[Path, Path] | None,
+    commit: str | None,
     measure: str | None,
 ) -> None:
     """Measure hookgw beside its references; a table for people, JSON with --save.
@@ -88,9 +100,9 @@ def main(
     if reports:
         _show_changes(*(msgspec.json.decode(file.read_bytes(), type=Report) for file in reports))
         return
-    results: list[Result] = []
+    results: list[Result] = against.against(commit, full) if commit else []
     failures: dict[str, str] = {}
-    for name in only or MEASURES:
+    for name in () if commit else only or MEASURES:
         click.echo(f"{name} …", err=True)
         try:
             results += _in_own_process(name, full)

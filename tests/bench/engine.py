@@ -113,10 +113,17 @@ async def latency(full: bool) -> list[Result]:
 async def end_to_end(opened: Gateway, urls: Sequence[str], count: int) -> tuple[float, dict[str, float]]:
     """Events a second from the first accept to the last one settled on disk."""
     names = await register(opened, urls)
-    each = count // len(names)
-    rows = [make_events(name, each, "e") for name in names]
     await opened.events.accept([event for name in names for event in make_events(name, 1, "warm")])
     await drained(opened)
+    return await deliver(opened, names, count)
+
+
+async def deliver(
+    opened: Gateway, names: Sequence[str], count: int, *, tag: str = "e", batch: int = BATCH
+) -> tuple[float, dict[str, float]]:
+    """The same for instances that are registered: so many events, in batches of one instance each."""
+    each = count // len(names)
+    rows = [make_events(name, each, tag) for name in names]
     sources = max(1, 64 // len(rows))
     began, cpu = time.perf_counter(), time.process_time()
     gate = _Gate()
@@ -124,7 +131,7 @@ async def end_to_end(opened: Gateway, urls: Sequence[str], count: int) -> tuple[
         pacing.start_soon(gate.run, opened)
         async with trio.open_nursery() as nursery:
             for row in rows:
-                batches = iter([row[start : start + BATCH] for start in range(0, len(row), BATCH)])
+                batches = iter([row[start : start + batch] for start in range(0, len(row), batch)])
                 for _ in range(sources):
                     nursery.start_soon(_source, opened, batches, gate)
         await drained(opened)

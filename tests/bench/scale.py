@@ -10,7 +10,7 @@ import trio
 from hookgw.dispatch.dispatcher import PARK_AFTER
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.events import Event
-from tests.bench.engine import end_to_end
+from tests.bench.engine import deliver, end_to_end
 from tests.bench.parts import (
     FastReceiver,
     closed_port,
@@ -23,6 +23,7 @@ from tests.bench.parts import (
     resident_mib,
     scratch,
 )
+from tests.bench.receiver import address_of
 from tests.bench.results import Result, percentile
 
 
@@ -61,26 +62,40 @@ async def lanes_at_rest(full: bool) -> list[Result]:
     ]
 
 
+ADDRESSES = 200
+"""Addresses among which many lanes are spread: one host has few connections at a time."""
+
+
 async def active_lanes(full: bool) -> list[Result]:
     """Many lanes at work at once, each with its connection, against the same number of events over 64."""
     wanted, each = (10_000, 10) if full else (1_000, 10)
     raise_file_limit(wanted + 200)
-    with scratch() as folder, receiving() as receiver:
+    with scratch() as folder, receiving(f"addresses={ADDRESSES}") as receiver:
         async with gateway(folder / "few") as opened:
             urls = [receiver.url(number) for number in range(64)]
-            reference, _ = await end_to_end(opened, urls, wanted * each)
+            few, reference = await end_to_end(opened, urls, wanted * each)
         async with gateway(folder / "many") as opened:
-            urls = [receiver.url(number) for number in range(wanted)]
-            rate, details = await end_to_end(opened, urls, wanted * each)
-            details |= {"lanes": len(opened.lanes()), "mib": resident_mib()}
+            urls = [receiver.url(number, address_of(number % ADDRESSES)) for number in range(wanted)]
+            names = await register(opened, urls)
+            registered = resident_mib()
+            await opened.events.accept([event for name in names for event in make_events(name, 1, "warm")])
+            await drained(opened)
+            rate, details = await deliver(opened, names, wanted * each)
+            memory = resident_mib()
     return [
         Result(
-            name=f"{wanted:,} lanes at work",
-            value=rate,
-            unit="events/s",
+            name=f"{wanted:,} lanes at work, CPU of an event",
+            value=details["cpu_us_per_event"],
+            unit="µs",
             reference="as many events over 64 lanes",
-            reference_value=reference,
-            details=details,
+            reference_value=reference["cpu_us_per_event"],
+            better="less",
+            details={
+                "events_per_s": rate,
+                "events_per_s_over_64": few,
+                "mib": memory,
+                "kib_per_lane": (memory - registered) * 1024 / wanted,
+            },
         )
     ]
 
