@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.simulation.power.kinds import KINDS, PLANTED_IN
 from tests.simulation.power.plants import PLANTS
 from tests.simulation.power.runs import check_recording, find_failure
+from tests.simulation.power.tracing import CannotTrace, try_tracing
 
 STATES = {"work": 50, "erasure": 20, "migration": 20, "encryption": 15, "restore": 15}
 """How many states of a run are looked at, by its kind. ``python -m tests.simulation.power`` has more."""
@@ -19,6 +22,16 @@ QUICKLY_FOUND = (
     "a backup without a sync of its file",
     "a copy before a migration without a sync of its file",
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tracing() -> None:
+    try:
+        try_tracing()
+    except CannotTrace as error:
+        if os.environ.get("CI"):  # a promise without its proof
+            raise
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("kind", STATES)

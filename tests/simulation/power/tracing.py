@@ -92,14 +92,18 @@ def record(folder: Path, command: Sequence[str], *, limit: float = 120) -> tuple
         CannotTrace: not on this machine; the message says why.
         RuntimeError: the program failed, or made a call that cannot be recorded.
     """
-    if platform.system() != "Linux" or platform.machine() not in _NUMBERS:
-        raise CannotTrace(f"System calls are watched on Linux on {' and '.join(_NUMBERS)} only.")
+    _check_platform()
     recorder = _Recorder(folder.resolve())
     disk = Disk(recorder.found)
     # Coverage of this program would be measured at its end, which may be a kill; and it opens files, too.
     env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     with subprocess.Popen(
-        [sys.executable, *command], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=env, process_group=0
+        [sys.executable, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=env,
+        process_group=0,
     ) as process:
         killer = threading.Timer(limit, process.kill)
         killer.start()
@@ -116,6 +120,29 @@ def record(folder: Path, command: Sequence[str], *, limit: float = 120) -> tuple
     if not recorder.is_cut_off:
         _compare(folder, disk.copy(), recorder.operations)
     return disk, recorder.operations
+
+
+def try_tracing() -> None:
+    """Raise :class:`CannotTrace` where programs cannot be recorded."""
+    _check_platform()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            _seize(process.pid)
+        finally:
+            process.kill()
+
+
+def _check_platform() -> None:
+    if platform.system() != "Linux" or platform.machine() not in _NUMBERS:
+        raise CannotTrace(f"System calls are watched on Linux on {' and '.join(_NUMBERS)} only.")
+
+
+def _seize(pid: int) -> None:
+    if _libc.ptrace(_SEIZE, pid, None, _OPTIONS):
+        raise CannotTrace(
+            f"ptrace is refused: {os.strerror(ctypes.get_errno())}. In a container, allow it "
+            "(--cap-add SYS_PTRACE), or run these tests outside of it."
+        )
 
 
 def _compare(folder: Path, disk: Disk, operations: Sequence[Operation]) -> None:
@@ -193,11 +220,7 @@ class _Recorder:
 
     def watch(self, process: subprocess.Popen[bytes]) -> None:
         pid = self._pid = process.pid
-        if _libc.ptrace(_SEIZE, pid, None, _OPTIONS):
-            raise CannotTrace(
-                f"ptrace is refused: {os.strerror(ctypes.get_errno())}. In a container, allow it "
-                "(--cap-add SYS_PTRACE), or run these tests outside of it."
-            )
+        _seize(pid)
         self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
         try:
             assert process.stdin is not None
