@@ -195,6 +195,16 @@ def take_option(session: nox.Session, name: str, variable: str) -> tuple[dict[st
 
 
 @nox.session(python=PROCESS_PYTHON)
+def simulate(session: nox.Session) -> None:
+    """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults everywhere.
+
+    ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000`` takes hours.
+    """
+    install(session, "test")
+    session.run("python", "-m", "tests.simulation", *session.posargs)
+
+
+@nox.session(python=PROCESS_PYTHON)
 def crash(session: nox.Session) -> None:
     """Kill the server at chosen moments, and 20 times at random moments under load; account for every event.
 

@@ -318,8 +318,8 @@ class PendingDeliveries:
                     await self._put(new, due=due)
                 task_status.started()
                 # A delivery in flight must not be moved: its new lane would send it a second time.
-                for _, ended in self._dispatcher.in_flight(registration_id):
-                    await ended.wait()
+                for _, flight_ended in self._dispatcher.in_flight(registration_id):
+                    await flight_ended.wait()
                 step = partial(self._step, registration_id, lock)
                 refused = partial(_log_refusal, "re-partitioning", registration_id)
                 while await retry_until_readable(step, refused):

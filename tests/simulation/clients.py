@@ -74,7 +74,8 @@ class Clients:
                 nursery.start_soon(self._client)
         nights = self._world.scenario.nights
         if nights and self._chance.random() < 0.5:
-            with self._world.night(nights * 3600 * self._chance.random(), stride=600):
+            seconds = nights * 3600 * self._chance.random()
+            with self._world.night(seconds, stride=max(60.0, seconds / 40)):
                 await trio.sleep_until(self._world.clock.until)
 
     async def _client(self) -> None:
@@ -216,7 +217,7 @@ class Clients:
             given["ordering"] = chance.choice((*Ordering, Ordering.URL, Ordering.URL))
             given["concurrency"] = chance.choice((1, 2, 4))
         if chance.random() < 0.2:
-            given["rate"] = chance.choice((Rate(2, "s"), Rate(10, "m"), None))
+            given["rate"] = chance.choice((Rate(2, "s"), Rate(100, "m"), None))
         if chance.random() < 0.2:
             given["retry"] = RetryOptions(schedule=chance.choice(((), (3.0,), (1.0, 20.0))))
         if chance.random() < 0.2:

@@ -69,12 +69,12 @@ def _run_briefly(seed: int) -> tuple[int, list[Violation], float, float]:
 
 
 def run_seeds(seeds: Sequence[int], workers: int) -> Iterator[tuple[int, list[Violation], float, float]]:
-    """Run seeds in some processes. Yield each with what it broke, its CPU seconds and simulated days."""
+    """Run seeds in processes. Yield each, in order: what it broke, its CPU seconds and simulated days."""
     if workers == 1:
         yield from map(_run_briefly, seeds)
         return
     with get_context("fork").Pool(workers) as pool:
-        yield from pool.imap_unordered(_run_briefly, seeds, chunksize=4)
+        yield from pool.imap(_run_briefly, seeds, chunksize=2)
 
 
 def report(violations: Sequence[Violation], seed: int) -> str:

@@ -79,7 +79,7 @@ class Disk:
     async def _call(self, call: Callable[[], T], *, is_commit: bool = False) -> T:
         began = trio.current_time()
         with trio.CancelScope(shield=True):  # a thread cannot be interrupted
-            if self.latest and not self.is_dead:
+            if self.latest and not self.is_dead and self._chance.random() < 0.4:
                 await trio.sleep(self.latest * self._chance.random() ** 4)
             else:
                 await trio.lowlevel.checkpoint()

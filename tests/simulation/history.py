@@ -54,11 +54,13 @@ class Rules(Record, frozen=True, kw_only=True):
         first_wait: for an unreachable receiver, in seconds.
         retry_after_max: the longest ``Retry-After`` that counts, in seconds.
         alters: whether a plugin alters bodies.
+        drops: whether a full backlog drops its oldest deliveries.
     """
 
     first_wait: float = 0.05
     retry_after_max: float = 3600.0
     alters: bool = False
+    drops: bool = False
 
 
 class Started(Record, frozen=True, kw_only=True):
@@ -215,7 +217,7 @@ class Answered(Record, frozen=True, kw_only=True):
         registration, event: of the request.
         outcome: what hookgw must make of it (``delivered``, ``failed``, …); ``unknown`` if the attempt may
             have ended before, or the receiver does not know whether the answer got through.
-        status: of the answer.
+        status: of the answer; 0 if not a byte came.
         wait: seconds that its ``Retry-After`` asks for.
     """
 

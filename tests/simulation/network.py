@@ -64,8 +64,10 @@ class Observer(Protocol):
     def arrived(self, request: Request) -> int:
         """Note a complete request, and return its number."""
 
-    def answered(self, number: int, outcome: str, status: int = 0, wait: float = 0.0) -> None:
-        """Note the end of an exchange."""
+    def answered(
+        self, number: int, outcome: str, status: int = 0, wait: float = 0.0, decided: float | None = None
+    ) -> None:
+        """Note the end of an exchange, and when the head of the answer was complete, if that was before."""
 
 
 class Host:
@@ -153,7 +155,7 @@ class Network:
                 return False
             if kind == "garbage":
                 await stream.send(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
-                end(number, "unreachable")
+                end(number, "unreachable", 1)  # bytes came: the request is not sent again at once
                 return False
             outcome, body = _outcome(status), b"" if status == 204 else b'{"ok":true}'
             length = "" if status == 204 else f"content-length: {len(body)}\r\n"
@@ -173,7 +175,10 @@ class Network:
                 await stream.send(head + body + b"HTTP/1.1 200 X\r\ncontent-length: 0\r\n\r\n")
             elif kind == "too_long":
                 await stream.send(head + body)
+                decided = trio.current_time()
                 await _wait_for_end(stream)
+                end(number, outcome, status, wait, decided)
+                return False
             else:
                 await stream.send(head + body)
             end(number, outcome, status, wait)

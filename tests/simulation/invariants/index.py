@@ -21,12 +21,24 @@ from tests.simulation.history import (
     Started,
 )
 
+LONGEST = 20.0
+"""Seconds that an attempt may take."""
+
 
 class Exchange(NamedTuple):
     """A request, and what the receiver made of it; ``None`` if the run or the process ended before."""
 
     arrived: Arrived
     answered: Answered | None
+
+    @property
+    def earliest(self) -> float:
+        """When the attempt began at the earliest.
+
+        Before its connection was opened, it may have looked the host up, or waited for the end of a used one.
+        """
+        dialled = self.arrived.dialled
+        return self.arrived.at if dialled is None else dialled - LONGEST
 
 
 class Index:

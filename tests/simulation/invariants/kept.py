@@ -27,6 +27,7 @@ def check(index: Index) -> Iterator[Violation]:
                     key in dead
                     or key in index.exchanges
                     or index.rules.alters
+                    or index.rules.drops
                     or accepted.instance in cancelled
                     or any(
                         not change.enabled or change.call == "maybe" for change in index.changes[registration]

@@ -6,10 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.simulation.history import Arrived, Changed, Violation
-from tests.simulation.invariants.index import Index
-
-LONGEST = 20.0
-"""Seconds that an attempt may take."""
+from tests.simulation.invariants.index import LONGEST, Index
 
 
 def check(index: Index) -> Iterator[Violation]:

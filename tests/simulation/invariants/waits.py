@@ -57,9 +57,11 @@ def _is_excused(index: Index, event: str, registration: str, before: Exchange, a
     assert answered is not None
     # A receiver that closes a used connection without a byte gets the same attempt again, on a new one.
     if (
-        before.arrived.dialled is None
-        and before.arrived.attempt == after.arrived.attempt
+        answered.outcome == "unreachable"
         and not answered.status
+        and before.arrived.dialled is None
+        and after.arrived.dialled is not None
+        and before.arrived.attempt == after.arrived.attempt
     ):
         return True
     if index.was_lost(answered.at, at) or index.was_requeued(event, index.instance_of(registration), at):
@@ -70,6 +72,6 @@ def _is_excused(index: Index, event: str, registration: str, before: Exchange, a
     if first != second and len(offsets) > 1:
         return True
     return any(
-        change.call in FREE and before.arrived.at - 15 <= change.at and change.began <= at
+        change.call in FREE and before.earliest <= change.at and change.began <= at
         for change in index.changes[registration]
     )

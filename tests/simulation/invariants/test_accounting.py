@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import msgspec
+
+from tests.simulation.invariants import accounting
+from tests.simulation.invariants.building import HOOK, answered, arrived, final, rules, troubles
+
+
+def test_what_is_pending_at_the_end_is_stuck() -> None:
+    found = troubles(accounting.check, rules(), final(("e1", "pending"), backlog=((HOOK, 1),)))
+    assert found == ["e1 is still pending for shop-default-1, though all works"]
+
+
+def test_a_delivery_that_nobody_took_is_not_delivered() -> None:
+    history = (rules(), arrived(1, 1), answered(1, 1, "failed"), final(("e1", "delivered")))
+    assert troubles(accounting.check, *history) == [
+        "e1 counts as delivered, but shop-default-1 did not take it"
+    ]
+
+
+def test_an_answer_that_may_not_have_come_through_counts_for_both() -> None:
+    history = (rules(), arrived(1, 1), answered(1, 1, "unknown"))
+    assert troubles(accounting.check, *history, final(("e1", "delivered"))) == []
+    assert troubles(accounting.check, *history, final(("e1", "dead"))) == []
+
+
+def test_what_was_taken_is_not_dead() -> None:
+    history = (rules(), arrived(1, 1), answered(1, 1, "delivered"), final(("e1", "dead")))
+    assert troubles(accounting.check, *history) == ["e1 is dead, but shop-default-1 has taken it"]
+
+
+def test_a_delivery_exists_once() -> None:
+    history = (rules(), arrived(1, 1), answered(1, 1, "delivered"))
+    end = final(("e1", "delivered"), ("e1", "delivered"))
+    assert troubles(accounting.check, *history, end) == ["e1 has two deliveries to shop-default-1"]
+
+
+def test_the_figures_are_those_of_the_file() -> None:
+    end = msgspec.structs.replace(final(), backlog=((HOOK, 3),))
+    [found] = troubles(accounting.check, rules(), end)
+    assert found.startswith("the gateway counts {'shop-default-1': 3} as pending")

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.history import Measured
+from tests.simulation.invariants import limits
+from tests.simulation.invariants.building import HOOK, final, rules, troubles
+
+
+@pytest.mark.parametrize(
+    ("over", "trouble"),
+    [
+        ({"pending": ((HOOK, 7),), "limit": 6}, "has 7 pending deliveries"),
+        ({"total": 13, "total_limit": 12}, "13 deliveries are pending"),
+        ({"memory": 9000, "memory_limit": 4000}, "lanes hold 9000 bytes"),
+        ({"lent": 3, "lent_limit": 2}, "3 connections lead to a host"),
+    ],
+)
+def test_a_figure_above_its_limit_is_found(over: dict[str, int], trouble: str) -> None:
+    [found] = troubles(limits.check, rules(), Measured(at=1, life=1, **over))  # type: ignore[arg-type]
+    assert trouble in found
+    at = {name: value for name, value in over.items() if name.endswith("limit")}
+    assert troubles(limits.check, rules(), Measured(at=1, life=1, **at)) == []  # type: ignore[arg-type]
+
+
+def test_nothing_is_held_at_the_end() -> None:
+    assert troubles(limits.check, rules(), final(memory=10, lent=1)) == [
+        "at the end, 1 connections are lent, though nothing is sent",
+        "at the end, lanes hold 10 bytes, though nothing is pending",
+    ]

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from tests.simulation.history import Requeued
+from tests.simulation.invariants import order
+from tests.simulation.invariants.building import accepted, arrived, changed, killed, rules, troubles
+
+OVERTAKEN = ["shop-default-1 got e2 before e1, which was accepted before it"]
+TWO = (rules(), accepted(1, "e1", chats=("c1",)), accepted(2, "e2", chats=("c2",)))
+
+
+def test_an_event_that_overtakes_is_found() -> None:
+    assert troubles(order.check, *TWO, arrived(3, 1, "e2"), arrived(4, 2, "e1")) == OVERTAKEN
+
+
+def test_the_order_within_a_batch_counts() -> None:
+    history = (rules(), accepted(1, "e1", "e2", began=0.5), arrived(3, 1, "e2"), arrived(4, 2, "e1"))
+    assert troubles(order.check, *history) == OVERTAKEN
+
+
+def test_calls_at_the_same_time_have_no_order() -> None:
+    first, second = accepted(2, "e1", began=1), accepted(2, "e2", began=1.5)
+    assert troubles(order.check, rules(), first, second, arrived(3, 1, "e2"), arrived(4, 2, "e1")) == []
+
+
+def test_only_first_arrivals_count() -> None:
+    again = arrived(5, 3, "e1")
+    assert troubles(order.check, *TWO, arrived(3, 1, "e1"), arrived(4, 2, "e2"), again) == []
+
+
+def test_the_ordering_decides() -> None:
+    arrivals = arrived(3, 1, "e2"), arrived(4, 2, "e1")
+    assert troubles(order.check, *TWO, changed(0, ordering="instance"), *arrivals) == OVERTAKEN
+    assert troubles(order.check, *TWO, changed(0, ordering="chat"), *arrivals) == []
+    assert troubles(order.check, *TWO, changed(0, ordering="none"), *arrivals) == []
+
+
+def test_what_was_sent_again_on_purpose_comes_later() -> None:
+    replay = Requeued(at=3.5, life=1, began=3.5, what="replay", instance="shop")
+    assert troubles(order.check, *TWO, arrived(3, 1, "e2"), replay, arrived(4, 2, "e1")) == []
+
+
+def test_a_kill_excuses_nothing() -> None:
+    assert troubles(order.check, *TWO, arrived(3, 1, "e2"), killed(3.5), arrived(4, 2, "e1")) == OVERTAKEN

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from tests.simulation.history import Requeued
+from tests.simulation.invariants import repeats
+from tests.simulation.invariants.building import (
+    answered,
+    arrived,
+    changed,
+    committed,
+    killed,
+    rules,
+    troubles,
+)
+
+AGAIN = ["e1 came to shop-default-1 again after it was delivered"]
+DELIVERED = (rules(), arrived(1, 1), answered(1, 1, "delivered"))
+
+
+def test_a_repeat_after_a_2xx_is_found() -> None:
+    assert troubles(repeats.check, *DELIVERED, arrived(9, 2)) == AGAIN
+
+
+def test_a_kill_before_the_next_commit_excuses_it() -> None:
+    assert troubles(repeats.check, *DELIVERED, killed(1.002), arrived(9, 2)) == []
+
+
+def test_a_kill_after_the_next_commit_does_not() -> None:
+    assert troubles(repeats.check, *DELIVERED, committed(1.005), killed(2), arrived(9, 2)) == AGAIN
+
+
+def test_a_commit_that_had_begun_before_does_not_count() -> None:
+    assert troubles(repeats.check, *DELIVERED, committed(0.999), killed(2), arrived(9, 2)) == []
+
+
+def test_a_resend_is_no_repeat() -> None:
+    resend = Requeued(at=5, life=1, began=5, what="resend", instance="shop", events=("e1",))
+    assert troubles(repeats.check, *DELIVERED, resend, arrived(9, 2)) == []
+
+
+def test_a_receiver_that_refused_is_followed_by_another() -> None:
+    history = (rules(), arrived(1, 1), changed(2, version=2), answered(3, 1, "gone"), arrived(4, 2))
+    assert troubles(repeats.check, *history) == []
+    assert troubles(repeats.check, rules(), arrived(1, 1), answered(3, 1, "gone"), arrived(40, 2)) != []
+
+
+def test_a_retry_has_the_same_bytes() -> None:
+    failed = (rules(alters=True), arrived(1, 1), answered(1, 1, "failed"))
+    other = arrived(9, 2, body=8)
+    assert troubles(repeats.check, *failed, other) == ["e1 came to shop-default-1 with other bytes"]
+    assert troubles(repeats.check, *failed, killed(1.002), other) == []
+
+
+def test_a_signature_is_checked() -> None:
+    found = troubles(repeats.check, rules(), arrived(1, 1, signed=False))
+    assert found == ["e1 came to shop-default-1 without a valid signature"]

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.history import Started
+from tests.simulation.invariants import waits
+from tests.simulation.invariants.building import (
+    answered,
+    arrived,
+    changed,
+    committed,
+    killed,
+    rules,
+    troubles,
+)
+
+SET = (rules(first_wait=1.0), changed(0))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "wait", "least"),
+    [
+        ("failed", 0.0, 5.0),
+        ("unreachable", 0.0, 1.0),
+        ("failed", 60.0, 60.0),
+        ("unreachable", 9000.0, 3600.0),
+    ],
+)
+def test_a_wait_is_not_undercut(outcome: str, wait: float, least: float) -> None:
+    failed = (*SET, arrived(1, 1), answered(2, 1, outcome, wait=wait, status=500))
+    assert troubles(waits.check, *failed, arrived(2 + least, 2, attempt=2)) == []
+    [found] = troubles(waits.check, *failed, arrived(2 + least - 0.01, 2, attempt=2))
+    assert found.endswith(f"not {least:.3f} s")
+
+
+def test_the_schedule_goes_on() -> None:
+    first = (
+        *SET,
+        arrived(1, 1),
+        answered(1, 1, "failed"),
+        arrived(6, 2, attempt=2),
+        answered(6, 2, "failed"),
+    )
+    assert troubles(waits.check, *first, arrived(12, 3, attempt=3)) != []
+    assert troubles(waits.check, *first, arrived(21, 3, attempt=3)) == []
+
+
+def test_a_kill_excuses_what_was_not_on_disk() -> None:
+    failed = (*SET, arrived(1, 1), answered(2, 1, "failed"))
+    assert troubles(waits.check, *failed, killed(2.001), arrived(3, 2)) == []
+    assert troubles(waits.check, *failed, committed(2.005), killed(2.1), arrived(3, 2)) != []
+
+
+def test_a_jump_of_the_clock_while_hookgw_is_down_excuses() -> None:
+    starts = (Started(at=0, life=1, offset=0.0), Started(at=2.5, life=2, offset=3600.0))
+    failed = (*SET, *starts, arrived(1, 1), answered(2, 1, "failed"), committed(2.005), killed(2.1))
+    assert troubles(waits.check, *failed, arrived(3, 2, life=2)) == []
+
+
+def test_a_change_of_the_registration_excuses() -> None:
+    failed = (*SET, arrived(100, 1), answered(101, 1, "failed"))
+    assert troubles(waits.check, *failed, changed(102, "resume"), arrived(103, 2)) == []
+
+
+def test_a_used_connection_that_is_closed_is_replaced_at_once() -> None:
+    closed = (*SET, arrived(1, 1), answered(1, 1, "unreachable"))
+    assert troubles(waits.check, *closed, arrived(1, 2, dialled=1.0)) == []
+    assert troubles(waits.check, *closed, arrived(1, 2, dialled=1.0, attempt=2)) != []
