@@ -196,7 +196,7 @@ def take_option(session: nox.Session, name: str, variable: str) -> tuple[dict[st
 
 @nox.session(python=PROCESS_PYTHON)
 def simulate(session: nox.Session) -> None:
-    """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults everywhere.
+    """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults.
 
     ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000`` takes hours.
     """
