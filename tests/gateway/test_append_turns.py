@@ -8,8 +8,10 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.gateway.append_turns import DELAY, FEW, FEWEST, MOST, AppendTurns, Turn
+from hookgw.models.errors import Unavailable
 from hookgw.models.events import Event
 from hookgw.testing import GatewayKit, Receiver
+from tests.support.disks import make_read_only, writes_again
 
 
 class Appends:
@@ -150,6 +152,12 @@ async def test_a_slow_disk_says_nothing_while_nobody_waits(mock_clock: MockClock
     assert turns.wave_size == before
 
 
+async def accept(kit: GatewayKit, instance: str, tag: int, count: int) -> None:
+    """Have a batch accepted whose kind nobody wants: nothing is delivered."""
+    event = Event(id="", kind="CONTACTS_UPSERT", instance=instance, data_json=b"[]", time=1.0)
+    await kit.gateway.events.accept([msgspec.structs.replace(event, id=f"{tag}-{n}") for n in range(count)])
+
+
 async def test_a_flood_of_one_instance_delays_the_next_event_of_another_by_few_commits(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
@@ -157,14 +165,8 @@ async def test_a_flood_of_one_instance_delays_the_next_event_of_another_by_few_c
         await hookgw_gateway.register(hookgw_receiver.url, instance=name, events=("CALL",))
     stored: list[int] = []
 
-    async def accept(instance: str, tag: int, count: int) -> None:
-        # Of another kind than the registration wants: nothing is delivered.
-        unheard = Event(id="", kind="CONTACTS_UPSERT", instance=instance, data_json=b"[]", time=1.0)
-        events = [msgspec.structs.replace(unheard, id=f"{tag}-{number}") for number in range(count)]
-        await hookgw_gateway.gateway.events.accept(events)
-
     async def flood(tag: int) -> None:
-        await accept("noisy", tag, 100)
+        await accept(hookgw_gateway, "noisy", tag, 100)
         stored.append(tag)
 
     async with trio.open_nursery() as nursery:
@@ -172,7 +174,29 @@ async def test_a_flood_of_one_instance_delays_the_next_event_of_another_by_few_c
             nursery.start_soon(flood, tag)
         await wait_all_tasks_blocked()
         before = len(stored)
-        await accept("quiet", 0, 1)
+        await accept(hookgw_gateway, "quiet", 0, 1)
         # At most the wave that was on its way, and the next one. A wave has 6 of the 40 batches.
         assert len(stored) - before <= 12
     assert len(stored) == 40
+
+
+async def test_all_that_wait_are_refused_when_the_disk_refuses(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url, instance="noisy", events=("CALL",))
+    store = hookgw_gateway.gateway.store
+    refused: list[int] = []
+
+    async def flood(tag: int) -> None:
+        with pytest.raises(Unavailable):
+            await accept(hookgw_gateway, "noisy", tag, 100)
+        refused.append(tag)
+
+    make_read_only(store, True)
+    async with trio.open_nursery() as nursery:
+        for tag in range(20):
+            nursery.start_soon(flood, tag)
+    assert len(refused) == 20
+    make_read_only(store, False)
+    await writes_again(store, hookgw_clock)
+    await accept(hookgw_gateway, "noisy", 0, 100)
