@@ -54,7 +54,7 @@ FEW_EXAMPLES = {"HOOKGW_EXAMPLES": "12"}
 # hookgw's own logic: its faults, orders and limits do not depend on the version of a library.
 OWN_LOGIC = (
     *("tests/faults", "tests/properties", "tests/security", "tests/fuzz", "tests/gateway", "tests/dispatch"),
-    *("tests/store", "tests/cli", "tests/test_secrets.py"),
+    *("tests/store", "tests/simulation", "tests/cli", "tests/test_secrets.py"),
 )
 N8N_NODES = "n8n-nodes-evolution-api@1.0.4"
 SLOW = (
@@ -199,9 +199,16 @@ def simulate(session: nox.Session) -> None:
     """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults.
 
     ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000`` takes hours.
+    ``--power 20000`` cuts the power of a recorded store instead, and looks at so many states of its disk.
     """
     install(session, "test")
-    session.run("python", "-m", "tests.simulation", *session.posargs)
+    parser = argparse.ArgumentParser(session.name, add_help=False, allow_abbrev=False)
+    parser.add_argument("--power")
+    known, rest = parser.parse_known_args(session.posargs)
+    if known.power is None:
+        session.run("python", "-m", "tests.simulation", *rest)
+    else:
+        session.run("python", "-m", "tests.simulation.power", "--states", known.power, *rest)
 
 
 @nox.session(python=PROCESS_PYTHON)
