@@ -30,6 +30,7 @@ from hookgw.api.routes.jobs import JobRoutes
 from hookgw.api.routes.keys import KeyRoutes
 from hookgw.api.routes.media import MediaRoutes
 from hookgw.api.routes.messages import MessageRoutes
+from hookgw.api.routes.nodes import NodeRoutes
 from hookgw.api.routes.root import RootRoutes
 from hookgw.api.routes.storage import StorageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
@@ -218,6 +219,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         JobRoutes(gateway),
         AuditRoutes(gateway),
         StorageRoutes(gateway),
+        NodeRoutes(gateway),
         RootRoutes(gateway, has_dashboard=bool(pages)),
         HealthRoutes(gateway),
         OpenApiRoutes(app, gateway),

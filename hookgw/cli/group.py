@@ -34,6 +34,7 @@ COMMANDS = {
     "audit": "hookgw.cli.audit:audit",
     "tail": "hookgw.cli.tail:tail",
     "lane": "hookgw.cli.lane:lane",
+    "node": "hookgw.cli.node:node",
     "health": "hookgw.cli.health:health",
     "plugins": "hookgw.cli.plugins:plugins",
     "plugin": "hookgw.cli.plugin:plugin",

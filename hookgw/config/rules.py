@@ -28,6 +28,7 @@ Rule = Callable[[Any], str | None]
 # Deadlines are floats of seconds: far larger ones lose their milliseconds, and infinity is not a date.
 _MAX_TIME = Duration(3650 * DAY)
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*", re.ASCII)
+_LEAST_SECRET = 16
 _VISIBLE = re.compile(r"[!-~]+", re.ASCII)
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _BIND_FORMS = "write host:port, [ipv6]:port, unix:/path or fd://number"
@@ -83,6 +84,11 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:  # noqa: C901
         if 0 < getattr(limits, key) < settings.events.max_data:
             sentence = f"must be at least events.max_data ({settings.events.max_data}), or 0 for no limit."
             yield f"limits.{key}", sentence
+    fleet = settings.fleet
+    if fleet.url and storage.engine != "postgresql":
+        yield "fleet.url", "a data file has one node only: set storage.engine: postgresql, or remove this."
+    if fleet.url and not fleet.secret:
+        yield "fleet.secret", "fleet.url is set: set a secret, too, the same on all nodes."
     yield from _broken_operations(settings)
 
 
@@ -192,6 +198,19 @@ def _public_url(value: str | None) -> str | None:
     return None
 
 
+def _fleet_url(value: str | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        parts = urlsplit(value)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_right = False
+    if not is_right or parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+        return "must be http://host:port or https://host:port, without a path."
+    return None
+
+
 def _network(value: str) -> str | None:
     try:
         corrected = ipaddress.ip_network(value, strict=False)
@@ -257,6 +276,14 @@ _RULES: dict[str, Rule] = {
     "auth.global_key_rate": _count_or_none,
     "auth.failed_attempts": _count_or_none,
     "auth.failed_window": _some_time,
+    "fleet.node": _rule(
+        lambda value: value is None or _HOST_NAME.fullmatch(value) is not None,
+        "must be a name of letters, digits, dots, - and _, not {value!r}.",
+    ),
+    "fleet.url": _fleet_url,
+    "fleet.secret": _rule(
+        lambda value: value is None or len(value) >= _LEAST_SECRET, "must have at least 16 characters."
+    ),
     "storage.path": _named,
     # The sentences must not repeat the URL.
     "storage.url": _rule(

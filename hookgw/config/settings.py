@@ -137,6 +137,19 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     __repr__ = repr_without("url", "master_key", "old_master_keys")
 
 
+class FleetSettings(Section, frozen=True, kw_only=True):
+    """This node among others that share its database."""
+
+    node: str | None = None
+    """The name of this node, unique in the fleet; null for the name of the host."""
+    url: str | None = None
+    """The URL at which other nodes reach this one, such as http://10.0.0.7:8080; null for a node alone."""
+    secret: str | None = None
+    """A secret of 16 characters or more, the same on all nodes, by which they know each other."""
+
+    __repr__ = repr_without("secret")
+
+
 class InstancesSettings(Section, frozen=True, kw_only=True):
     """How instances are created."""
 
@@ -305,6 +318,7 @@ class Settings(Section, frozen=True, kw_only=True):
     dashboard: DashboardSettings = DashboardSettings()
     auth: AuthSettings = AuthSettings()
     storage: StorageSettings = StorageSettings()
+    fleet: FleetSettings = FleetSettings()
     instances: InstancesSettings = InstancesSettings()
     events: EventsSettings = EventsSettings()
     media: MediaSettings = MediaSettings()

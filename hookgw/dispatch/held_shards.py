@@ -40,6 +40,10 @@ class HeldShards:
             noted.add(lane)
         return False
 
+    def is_of_interest(self, shard: int) -> bool:
+        """Return whether this node must hear of what is appended in a shard. Called in any thread."""
+        return shard in self._held or shard in self._noted
+
     def begin(self, shards: Collection[int]) -> None:
         """Note the lanes of these shards from now on."""
         for shard in shards:

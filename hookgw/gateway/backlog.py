@@ -33,6 +33,7 @@ from typing import NamedTuple, Protocol
 from hookgw.config.settings import LimitsSettings
 from hookgw.models.errors import TooLarge, TooManyRequests, Unavailable
 from hookgw.models.instances import name_before_retirement
+from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.registrations import GLOBAL_INSTANCE, is_global
 from hookgw.store import Append
 
@@ -357,6 +358,24 @@ class Backlog:
             self._adjust(registration, instance, count, size)
             changed.append((registration, instance))
         self.watch(changed)
+
+    def recount(self, found: Mapping[tuple[str, str], Amount]) -> None:
+        """Take counts of the storage for those that are here: other nodes change what is pending, too."""
+        change: dict[tuple[str, str], Amount] = {}
+        for (registration, stored), (count, size) in found.items():
+            key = registration, name_before_retirement(stored)
+            before = change.get(key, (0, 0))
+            change[key] = before[0] + count, before[1] + size
+        counted = {
+            (registration, instance): (part.count, part.size)
+            for instance, holder in self._instances.items()
+            for registration, part in holder.parts.items()
+        }
+        counted[OPERATIONS_ID, GLOBAL_INSTANCE] = self.of(OPERATIONS_ID)
+        for key, (count, size) in counted.items():
+            has = change.get(key, (0, 0))
+            change[key] = has[0] - count, has[1] - size
+        self.changed({key: amount for key, amount in change.items() if amount != (0, 0)})
 
     def _adjust(self, registration: str, instance: str, count: int, size: int) -> None:
         tally = self._registrations.get(registration)

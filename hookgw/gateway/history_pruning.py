@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 import trio
 
@@ -17,15 +19,23 @@ PRUNE_EVERY = 60.0
 """Seconds between two looks at the age and the size of the history."""
 
 
-async def prune_history(store: Store, clock: Clock, storage: StorageSettings, events: EventsSettings) -> None:
+async def prune_history(
+    store: Store,
+    clock: Clock,
+    storage: StorageSettings,
+    events: EventsSettings,
+    is_responsible: Callable[[], bool] | None = None,
+) -> None:
     """Keep the history within ``storage.retention`` and ``storage.history_limit``, until cancelled.
 
     Ids of events are kept for ``events.dedupe``, within ``events.dedupe_limit``, and entries of the audit for
-    ``storage.audit``.
+    ``storage.audit``. In a fleet, one node is responsible at a time.
     """
     while True:
         # Not at once: a start has better things to do with the disk.
         await trio.sleep(PRUNE_EVERY)
+        if is_responsible is not None and not is_responsible():
+            continue
         try:
             now = clock.steady()
             await store.enforce_retention(

@@ -270,6 +270,7 @@ class InstanceService:
             Conflict: it has no connector.
         """
         async with self._registry.changing(name):
+            self._registry.check_owner(name)
             instance = await self._store_connected(self._with_connector(name))
             if self._connectors.is_closed(name):
                 session = await self._connectors.restart(instance)
@@ -297,6 +298,7 @@ class InstanceService:
     @completes
     async def _restart(self, name: str) -> ConnectorSession:
         async with self._registry.changing(name):
+            self._registry.check_owner(name)
             instance = await self._store_connected(self._with_connector(name))
             return await self._connectors.restart(instance)
 

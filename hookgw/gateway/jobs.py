@@ -80,15 +80,13 @@ class Jobs:
         # Among all jobs: twenty at once must not take twenty times as much of the disk as one.
         self._turns = trio.Lock()
 
-    async def load(self, *, running: bool = True) -> None:
-        """Read the records.
+    async def load(self) -> None:
+        """Read the records. Jobs that were running count as running from now on.
 
-        Args:
-            running: whether jobs that were running count as running from now on. In a fleet they are taken
-                up with their shard; see :meth:`take_up`.
+        In a fleet they do not: they are taken up with their shard; see :meth:`take_up`.
         """
         for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
-            if job.is_running and not running:
+            if job.is_running and self._store.shared is not None:
                 continue
             if job.is_running:
                 self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 import msgspec
 import structlog
@@ -27,9 +28,20 @@ class KeyService:
 
     ``scope`` is the name of the instance that the keys belong to, ``None`` for global keys. The caller has
     checked that the request may touch it.
+
+    Args:
+        alone: holds a lock in a fleet, so that no two nodes change the global keys at the same time.
     """
 
-    def __init__(self, keyring: Keyring, registry: Registry, global_keys: GlobalKeys, clock: Clock) -> None:
+    def __init__(
+        self,
+        keyring: Keyring,
+        registry: Registry,
+        global_keys: GlobalKeys,
+        clock: Clock,
+        alone: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    ) -> None:
+        self._alone = alone
         self._keyring = keyring
         self._registry = registry
         self._global = global_keys
@@ -56,7 +68,7 @@ class KeyService:
         Raises:
             StorageUnavailable: the disk refuses; the key that was shown is not valid.
         """
-        async with self._registry.changing(GLOBAL_INSTANCE):
+        async with self._registry.changing(GLOBAL_INSTANCE), self._alone():
             if self._global.includes_lasting():
                 return
             stored = self._global.stored
@@ -102,7 +114,7 @@ class KeyService:
             Forbidden: the key would outlive the maker's key.
             Unauthorized: the maker's key was revoked, or has expired, meanwhile.
         """
-        async with self._registry.changing(scope or GLOBAL_INSTANCE):
+        async with self._changing(scope):
             self._check_held(maker)
             now, stored = self._clock.steady(), self._stored(scope)
             # Expired keys are removed here and nowhere else, so that `list` can show that one has expired.
@@ -146,7 +158,7 @@ class KeyService:
                 is an instance key.
             Unauthorized: the caller's key was revoked, or has expired, meanwhile.
         """
-        async with self._registry.changing(scope or GLOBAL_INSTANCE):
+        async with self._changing(scope):
             self._check_held(by)
             stored = self._stored(scope)
             remaining = tuple(key for key in stored if key.name != name)
@@ -170,6 +182,15 @@ class KeyService:
             await self._put(scope, remaining)
             self._keyring.remove(scope, [revoked])
         logger.info("key revoked", instance=scope, name=name, by=by.key.name)
+
+    @asynccontextmanager
+    async def _changing(self, scope: str | None) -> AsyncIterator[None]:
+        async with self._registry.changing(scope or GLOBAL_INSTANCE):
+            if scope is None:
+                async with self._alone():
+                    yield
+            else:
+                yield
 
     def _stored(self, scope: str | None) -> tuple[Key, ...]:
         return self._global.stored if scope is None else self._registry.instance(scope).keys

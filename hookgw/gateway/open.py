@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import httpx
 import trio
 
 from hookgw.auth.authenticator import Authenticator
+from hookgw.auth.fleet_secret import FleetSecret
 from hookgw.auth.media_links import MediaLinks
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.open_files import divide_open_files
@@ -21,6 +23,7 @@ from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.held_shards import HeldShards
 from hookgw.dispatch.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.dispatch.services import LaneServices
 from hookgw.gateway.accept import EventIntake
@@ -44,6 +47,12 @@ from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.erasure import Erasures
+from hookgw.gateway.fleet.fleet import PEER_LIMITS, PEER_TIMEOUT, Fleet, recount_backlog
+from hookgw.gateway.fleet.joining import join_fleet
+from hookgw.gateway.fleet.lease import Lease
+from hookgw.gateway.fleet.ownership import Ownership
+from hookgw.gateway.fleet.record_refresh import RecordRefresh
+from hookgw.gateway.fleet.shard_work import UNKNOWN, LaneShards, ShardOwner, ShardWork
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.history_pruning import prune_history
@@ -66,7 +75,7 @@ from hookgw.gateway.watchdog import LoopWatchdog
 from hookgw.models.audit import Actor, ActorKind
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery
-from hookgw.models.errors import PluginFailed
+from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.jobs import JobKind
 from hookgw.models.lanes import registration_of
 from hookgw.models.operational_kinds import OPERATIONS_ID
@@ -76,6 +85,10 @@ from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.plugins.supervise import restart_on_failure
 from hookgw.store import PendingChange, open_storage
+from hookgw.store.fleet import Membership
+
+LEAVE_WITHIN = 3.0
+"""Seconds that leaving a fleet may take at the end."""
 
 
 class _CommitListener:
@@ -95,8 +108,22 @@ class _CommitListener:
         self._backlog.changed(change)
 
 
+def _is_wanted(lane_shards: LaneShards, shards: HeldShards, lane: str) -> bool:
+    """Whether this node must hear of what others append to a lane. Called in another thread."""
+    shard = lane_shards.find(lane)
+    return shard == UNKNOWN or shards.is_of_interest(shard)
+
+
 @asynccontextmanager
-async def open_gateway(
+async def _alone(members: Membership, refresh: RecordRefresh) -> AsyncIterator[None]:
+    """Change what all nodes share, one at a time, from what the others have made of it."""
+    async with members.starting():
+        await refresh.catch_up()
+        yield
+
+
+@asynccontextmanager
+async def open_gateway(  # noqa: C901 -- one step a time
     settings: Settings,
     *,
     base: Path | None = None,
@@ -140,21 +167,37 @@ async def open_gateway(
     catalog, webhooks = start_plugins(hooks, settings)
     server_url = settings.server.public_url
 
-    async with open_storage(
-        settings.storage,
-        clock=clock,
-        observer=metrics,
-        keys=await threads.run(partial(read_master_keys, settings.storage)),
-        threads=threads,
-    ) as store:
-        # Records: what exists.
-        audit = Audit(store, clock)
-        global_webhooks = await read_global_webhooks(webhooks, store, audit)
-        operations = await read_operations(settings.operations, store, audit)
-        registry = Registry(store, audit)
-        await registry.load(global_webhooks, operations)
-        media_key = await load_media_key(store)
-        keyring, global_keys = await open_keyring(store, settings.auth, registry.instances(), clock, audit)
+    async with (
+        AsyncExitStack() as resources,
+        open_storage(
+            settings.storage,
+            clock=clock,
+            observer=metrics,
+            keys=await threads.run(partial(read_master_keys, settings.storage)),
+            threads=threads,
+        ) as store,
+    ):
+        # This node among others, if the storage allows them.
+        shared, owner, lease = store.shared, ShardOwner(), Lease()
+        ownership: Ownership | None = None
+        # Of nodes that start together, one makes the secrets that all need.
+        async with shared.members.starting() if shared else nullcontext():
+            if shared is not None:
+                ownership = await join_fleet(settings.fleet, shared.members, lease)
+            # Records: what exists.
+            audit = Audit(store, clock)
+            global_webhooks = await read_global_webhooks(webhooks, store, audit)
+            operations = await read_operations(settings.operations, store, audit)
+            registry = Registry(store, audit, owner.check) if shared else Registry(store, audit)
+            await registry.load(global_webhooks, operations)
+            media_key = await load_media_key(store)
+            keyring, global_keys = await open_keyring(
+                store, settings.auth, registry.instances(), clock, audit
+            )
+        lane_shards = LaneShards(registry)
+        shards = HeldShards(lane_shards.shard_of_lane)
+        if shared is not None:
+            shared.share(partial(_is_wanted, lane_shards, shards))
 
         # The outgoing side: lanes and what they send with.
         files = divide_open_files(settings.server.max_connections)
@@ -171,7 +214,7 @@ async def open_gateway(
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
         )
         memory: FairShare[MemoryClaim] = FairShare(settings.delivery.memory, MEMORY_RATIO, MEMORY_RESERVED)
-        dispatcher = Dispatcher(settings.delivery)
+        dispatcher = Dispatcher(settings.delivery, shards if shared else None)
 
         # Monitoring: what lanes report, and what follows from it.
         operational = OperationalEvents(settings.operations, operations, registry, hooks, metrics, clock)
@@ -191,15 +234,20 @@ async def open_gateway(
             monitor=monitor,
             clock=clock,
             settings=settings.delivery,
+            may_send=lease.is_valid if shared else None,
         )
 
         # The incoming side: keys, limits, and what callers can do.
         authenticator = Authenticator(keyring, settings.auth, clock.steady, metrics.limited)
         sessions = BrowserSessions(store, keyring, clock)
         await sessions.load()
+        refresh: RecordRefresh | None = None
+        if shared is not None:
+            refresh = RecordRefresh(shared.members, registry, keyring, global_keys, sessions, owner.holds)
+        catch_up = refresh.catch_up if refresh else None
         backlog = Backlog(settings.limits, settings.operations.backlog_threshold, operational)
         disk = DiskSpaceWatch(store, settings.storage.min_free)
-        outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk)
+        outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk, catch_up)
         states = ConnectionStates()
         events = EventIntake(
             settings.events,
@@ -211,6 +259,7 @@ async def open_gateway(
             metrics,
             is_dispatching=lambda: dispatcher.is_running,
             server_url=server_url,
+            catch_up=catch_up,
         )
         restarts = PluginRestarts(operational)
         connectors_by_name = hooks.connectors()
@@ -238,15 +287,47 @@ async def open_gateway(
         registrations = RegistrationService(
             registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
         )
-        keys = KeyService(keyring, registry, global_keys, clock)
+        keys = KeyService(
+            keyring,
+            registry,
+            global_keys,
+            clock,
+            partial(_alone, shared.members, refresh) if shared and refresh else nullcontext,
+        )
         history = DeliveryHistory(store, metrics.limited)
         replays = Replays(registry, store, history, jobs, outbox, audit)
         cancellations = Cancellations(registry, store, dispatcher, pending, jobs, audit)
         erasures = Erasures(registry, store, dispatcher, pending, jobs, audit)
 
+        fleet: Fleet | None = None
+        work: ShardWork | None = None
+        if shared is not None and ownership is not None and refresh is not None:
+            secret = (
+                FleetSecret(settings.fleet.secret) if settings.fleet.url and settings.fleet.secret else None
+            )
+            # No proxy and no address guard: nodes reach each other directly.
+            peers = await resources.enter_async_context(
+                httpx.AsyncClient(timeout=PEER_TIMEOUT, trust_env=False, limits=PEER_LIMITS)
+            )
+            fleet = Fleet(ownership, secret, owner, refresh, lease, peers)
+            work = ShardWork(
+                owner,
+                lane_shards,
+                refresh,
+                registry,
+                store,
+                dispatcher,
+                jobs,
+                pending,
+                instances,
+                connectors,
+                states,
+            )
+
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_counts())
-        waiting = await store.pending_lanes()
+        # In a fleet, lanes start with their shards.
+        waiting = await store.pending_lanes() if fleet is None else []
         # A registration with a lane of a former generation starts none of its lanes: what is in the newest
         # lanes comes after what is yet to be moved there. The re-partition starts them at its end.
         stale = {registration_of(found.lane) for found in waiting if pending.is_stale(found.lane)}
@@ -299,6 +380,7 @@ async def open_gateway(
             backups=BackupService(store, jobs, audit, clock, settings.storage, threads),
             clock=clock,
             metrics=metrics,
+            fleet=fleet,
         )
         prepare(gateway)
         # A plugin that was switched off only now has done nothing yet: what it provides can still be removed.
@@ -345,9 +427,20 @@ async def open_gateway(
                 store.load_state,
                 instances.logged_out,
             )
-            await instances.start_connected()
+            if fleet is None or ownership is None or work is None:
+                await instances.start_connected()
+            else:
+                await essential("The fleet", None, ownership.run, work)
+                nursery.start_soon(recount_backlog, store, backlog, fleet)
             nursery.start_soon(activity.run)
-            nursery.start_soon(prune_history, store, clock, settings.storage, settings.events)
+            nursery.start_soon(
+                prune_history,
+                store,
+                clock,
+                settings.storage,
+                settings.events,
+                fleet.is_responsible if fleet else None,
+            )
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
             nursery.start_soon(outbound.log_refused_urls, configured)
 
@@ -379,6 +472,11 @@ async def open_gateway(
             try:
                 yield gateway
             finally:
+                if ownership is not None:
+                    # While lanes and connectors run: each shard is handed over when its attempts have ended.
+                    with trio.move_on_after(settings.server.shutdown_grace, shield=True):
+                        with suppress(StorageUnavailable):
+                            await ownership.hand_over()
                 with trio.move_on_after(settings.server.shutdown_grace, shield=True):
                     # Connectors first, so that they raise no more events; then no lane starts an attempt;
                     # then re-partitions, which keep lanes paused; then what these have reported.
@@ -391,3 +489,8 @@ async def open_gateway(
                     background.cancel()
                     await background_ended.wait()
                 nursery.cancel_scope.cancel()
+        if ownership is not None:
+            # Last: what is written after this is refused. Without it, others would wait for heartbeats.
+            with trio.move_on_after(LEAVE_WITHIN, shield=True), suppress(StorageUnavailable):
+                await store.flush()
+                await ownership.leave()

@@ -32,7 +32,7 @@ class Registry:
     def __init__(
         self, store: Store, audit: Audit, check_owner: Callable[[str], None] = lambda _: None
     ) -> None:
-        self._check_owner = check_owner
+        self.check_owner = check_owner
         self._store = store
         self._audit = audit
         self._instances: dict[str, Instance] = {}
@@ -85,7 +85,7 @@ class Registry:
 
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
         """Store an instance, and with it its first registration, if one is given."""
-        self._check_owner(instance.name)
+        self.check_owner(instance.name)
         audit = instance_changed(self._audit, self._instances.get(instance.name), instance)
         if first is not None:
             audit += registration_changed(self._audit, None, first, instance)
@@ -105,7 +105,7 @@ class Registry:
             instance: which one.
             job: is to park what is pending; stored in the same commit.
         """
-        self._check_owner(instance.name)
+        self.check_owner(instance.name)
         registrations = self.of_instance(instance.name)
         # Removed from memory first, so that no event is accepted for it during the write.
         del self._instances[instance.name]
@@ -206,7 +206,7 @@ class Registry:
             others = (r for r in self._everywhere if r.id != registration.id)
             self._everywhere = (*others, registration)
         else:
-            self._check_owner(registration.instance)
+            self.check_owner(registration.instance)
             await _complete(self._store.put_registration(registration, due=due, job=job, audit=audit))
             self._remember(registration)
         self._registrations[registration.id] = registration
@@ -217,7 +217,7 @@ class Registry:
 
     async def remove(self, registration: Registration, job: Job | None = None) -> None:
         """Remove an instance's registration; ``job``, stored in the same commit, is to park the rest."""
-        self._check_owner(registration.instance)
+        self.check_owner(registration.instance)
         audit = registration_changed(
             self._audit, registration, None, self._instances.get(registration.instance)
         )

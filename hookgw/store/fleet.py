@@ -8,6 +8,7 @@ count for one shard, however late one of them notices.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 import msgspec
@@ -58,6 +59,12 @@ class Membership(Protocol):
     """
 
     known_version: int
+
+    def starting(self) -> AbstractAsyncContextManager[None]:
+        """Hold a lock of the whole fleet: what every node makes if it is missing is made once.
+
+        It is for short work, and does not outlast a lost connection.
+        """
 
     async def join(self, node: str, url: str) -> int:
         """Enter the fleet, and return this process's generation.

@@ -92,6 +92,10 @@ class Target:
         process.kill()
         await process.wait()
 
+    def signal(self, number: int) -> None:
+        """Send a signal."""
+        self._running().send_signal(number)
+
     async def terminate(self) -> int:
         """SIGTERM; gives the exit code."""
         process = self._running()

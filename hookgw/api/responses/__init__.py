@@ -32,6 +32,7 @@ from hookgw.api.responses.instances import (
 from hookgw.api.responses.jobs import Job
 from hookgw.api.responses.keys import CreatedKey, Key
 from hookgw.api.responses.messages import DeletedMessage, EditedMessage, FoundNumber, SentKey, SentMessage
+from hookgw.api.responses.nodes import Node
 from hookgw.api.responses.registrations import (
     Condition,
     ListedRegistration,
@@ -90,6 +91,7 @@ __all__ = [
     "Messages",
     "NamedSettings",
     "NamedState",
+    "Node",
     "Presence",
     "PublicKey",
     "Registration",

@@ -70,6 +70,7 @@ class Ownership:
         lease: renewed by heartbeats.
 
     Attributes:
+        node: its name.
         view: the fleet at the last heartbeat.
         generation: of this node.
     """
@@ -78,7 +79,7 @@ class Ownership:
         self.view = FleetView()
         self.generation = 0
         self._members = members
-        self._node = node
+        self.node = node
         self._url = url
         self._lease = lease
         self._held: set[int] = set()
@@ -88,7 +89,6 @@ class Ownership:
         self._rejoined = trio.Event()
         self._viewed = trio.Event()
         self._nudge = trio.Event()
-        self._scope = trio.CancelScope()
 
     @property
     def held(self) -> frozenset[int]:
@@ -117,21 +117,16 @@ class Ownership:
         await self._join_now()
 
     async def run(self, work: Work, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Stay in the fleet until :meth:`leave`, or cancelled. Call :meth:`join` before."""
-        with self._scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._send_heartbeats)
-                nursery.start_soon(self._watch_lease, work)
-                nursery.start_soon(self._follow, work)
-                nursery.start_soon(self._keep_share, work, nursery)
-                task_status.started()
+        """Stay in the fleet until cancelled. Call :meth:`join` before, and :meth:`leave` after it."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._send_heartbeats)
+            nursery.start_soon(self._watch_lease, work)
+            nursery.start_soon(self._follow, work)
+            nursery.start_soon(self._keep_share, work, nursery)
+            task_status.started()
 
-    def is_leaving(self) -> bool:
-        """Return whether :meth:`leave` was called."""
-        return self._is_leaving
-
-    async def leave(self) -> None:
-        """Hand over all shards to other nodes, those without attempts in flight at once, and leave.
+    async def hand_over(self) -> None:
+        """Give all shards to other nodes, those without attempts in flight at once.
 
         Set a deadline: an attempt takes up to its timeout.
 
@@ -144,12 +139,18 @@ class Ownership:
         while self._held or self._giving:
             self._given = trio.Event()
             await self._given.wait()
-        self._scope.cancel()
-        await self._members.leave()
+
+    async def leave(self) -> None:
+        """Leave the fleet, once :meth:`run` has ended and everything is on disk: nothing is written later.
+
+        Raises:
+            StorageUnavailable: the database refuses. The others take over when there are no more heartbeats.
+        """
         self._lease.end()
+        await self._members.leave()
 
     async def _join_now(self) -> None:
-        self.generation = await self._members.join(self._node, self._url)
+        self.generation = await self._members.join(self.node, self._url)
         await self._beat()
 
     async def _beat(self) -> None:
@@ -172,7 +173,7 @@ class Ownership:
             try:
                 await self._beat()
             except StorageUnavailable as error:
-                logger.warning("no heartbeat", node=self._node, reason=str(error))
+                logger.warning("no heartbeat", node=self.node, reason=str(error))
             if self._is_lost:
                 await self._rejoined.wait()
 
@@ -183,7 +184,7 @@ class Ownership:
                 try:
                     await work.seen(self.view)
                 except StorageUnavailable as error:
-                    logger.warning("changes are not seen", node=self._node, reason=str(error))
+                    logger.warning("changes are not seen", node=self.node, reason=str(error))
             await viewed.wait()
 
     async def _watch_lease(self, work: Work) -> None:
@@ -199,12 +200,12 @@ class Ownership:
                 await self._rejoined.wait()
             self._is_suspended = False
             work.unsuspend()
-            logger.info("the lease is renewed", node=self._node)
+            logger.info("the lease is renewed", node=self.node)
 
     def _suspend(self, work: Work) -> None:
         if not self._is_suspended:
             self._is_suspended = True
-            logger.error("the lease ended: nothing is sent", node=self._node, shards=len(self._held))
+            logger.error("the lease ended: nothing is sent", node=self.node, shards=len(self._held))
             work.suspend()
 
     async def _keep_share(self, work: Work, nursery: trio.Nursery) -> None:
@@ -216,13 +217,13 @@ class Ownership:
                 else:
                     await self._balance(work, nursery)
             except StorageUnavailable as error:
-                logger.warning("no shards are taken", node=self._node, reason=str(error))
+                logger.warning("no shards are taken", node=self.node, reason=str(error))
             await viewed.wait()
 
     async def _rejoin(self, work: Work) -> None:
         """Others hold this node's shards by now: stop all of it, then be a new member."""
         self._suspend(work)
-        logger.error("other nodes took over", node=self._node, shards=len(self._held))
+        logger.error("other nodes took over", node=self.node, shards=len(self._held))
         await work.release(self._held | self._giving)
         self._held.clear()
         while self._giving:
@@ -245,7 +246,7 @@ class Ownership:
             for node in view.nodes
             if not node.is_leaving and node.heartbeat_age < DEAD_AFTER
         }
-        target = 0 if self._is_leaving else share_targets(held).get(self._node, 0)
+        target = 0 if self._is_leaving else share_targets(held).get(self.node, 0)
         mine = view.held_by(self.generation)
         if len(mine) > target:
             if not self._giving:
@@ -267,7 +268,7 @@ class Ownership:
             if taken:
                 await work.acquire(taken)
                 self._held |= taken
-                logger.info("shards taken", node=self._node, taken=len(taken), held=len(self._held))
+                logger.info("shards taken", node=self.node, taken=len(taken), held=len(self._held))
                 self.nudge()
 
     async def _give(self, work: Work, generation: int, shards: set[int]) -> None:
@@ -275,10 +276,10 @@ class Ownership:
             await work.release(shards)
             if generation == self.generation and not self._is_lost:
                 await self._members.give(shards)
-                logger.info("shards given", node=self._node, given=len(shards), held=len(self._held))
+                logger.info("shards given", node=self.node, given=len(shards), held=len(self._held))
         except StorageUnavailable as error:
             # They are this node's still, and are taken up again after a later heartbeat.
-            logger.warning("no shards are given", node=self._node, reason=str(error))
+            logger.warning("no shards are given", node=self.node, reason=str(error))
         finally:
             self._giving -= shards
             self._given.set()

@@ -13,7 +13,6 @@ import structlog
 import trio
 
 from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.dispatch.held_shards import HeldShards
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.fleet.record_refresh import RecordRefresh
@@ -21,13 +20,12 @@ from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
-from hookgw.models.errors import Unavailable
+from hookgw.models.errors import StorageUnavailable
 from hookgw.models.fleet import FleetView
 from hookgw.models.jobs import Job
 from hookgw.models.lanes import registration_of
 from hookgw.models.shards import shard_of, shard_of_registration
 from hookgw.store import Store
-from hookgw.store.fleet import Membership
 
 logger = structlog.get_logger("hookgw.fleet")
 
@@ -39,9 +37,12 @@ FLUSH_WITHIN = 20.0
 
 
 class LaneShards:
-    """Which shard a lane is in. Also called in other threads: it only looks.
+    """Which shard a lane is in.
 
     A registration keeps its shard here after it is gone, so that its lanes are found as long as they run.
+
+    Attributes:
+        unknown: lanes of registrations that this node did not know when it was asked.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -50,13 +51,22 @@ class LaneShards:
         self.unknown: set[str] = set()
 
     def shard_of_lane(self, lane: str) -> int:
-        """Return the shard of a lane, by its key; :data:`UNKNOWN` if its registration is."""
+        """Return the shard of a lane, by its key; :data:`UNKNOWN` if its registration is.
+
+        Such a lane is noted in :attr:`unknown`.
+        """
+        shard = self.find(lane)
+        if shard == UNKNOWN:
+            self.unknown.add(lane)
+        return shard
+
+    def find(self, lane: str) -> int:
+        """Return the same, and note nothing: this may be called in another thread."""
         registration_id = registration_of(lane)
         shard = self._known.get(registration_id)
         if shard is None:
             registration = self._registry.registration(registration_id)
             if registration is None:
-                self.unknown.add(lane)
                 return UNKNOWN
             shard = self._known[registration_id] = shard_of_registration(registration)
         return shard
@@ -76,10 +86,10 @@ class ShardOwner:
         """Return if this node holds an instance.
 
         Raises:
-            Unavailable: another node does, or will in a moment.
+            StorageUnavailable: another node does, or will in a moment.
         """
         if not self.holds(instance):
-            raise Unavailable(
+            raise StorageUnavailable(
                 f"The instance {instance!r} is on another node, or moves to one. Retry.", retry_after=1.0
             )
 
@@ -91,9 +101,7 @@ class ShardWork:
         self,
         owner: ShardOwner,
         lane_shards: LaneShards,
-        held: HeldShards,
         refresh: RecordRefresh,
-        members: Membership,
         registry: Registry,
         store: Store,
         dispatcher: Dispatcher,
@@ -105,9 +113,7 @@ class ShardWork:
     ) -> None:
         self._owner = owner
         self._lane_shards = lane_shards
-        self._held = held
         self._refresh = refresh
-        self._members = members
         self._registry = registry
         self._store = store
         self._dispatcher = dispatcher

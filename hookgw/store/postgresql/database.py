@@ -35,6 +35,10 @@ ACKNOWLEDGE_TIMEOUT = 4
 # Beyond this a call is broken off from our side: a frozen server acknowledges, and never answers.
 WRITE_PATIENCE = 6.0
 READ_PATIENCE = 30.0
+# A process that is frozen inside a transaction: the server ends that after so many seconds. A writer
+# holds up what all nodes deliver, and keeps others from taking over from it, which is due after 3 s.
+FROZEN_WRITER = 2.0
+FROZEN_READER = 60.0
 # Counting a backlog of millions takes its time.
 COUNT_PATIENCE = 300.0
 
@@ -105,9 +109,14 @@ class Server:
                 """SELECT set_config('search_path', quote_ident(%s), false),
                     set_config('statement_timeout', %s, false),
                     set_config('lock_timeout', %s, false),
-                    set_config('idle_in_transaction_session_timeout', '60s', false),
+                    set_config('idle_in_transaction_session_timeout', %s, false),
                     set_config('client_min_messages', 'warning', false)""",
-                (self.schema, str(int(patience * 1000)), str(int(patience * 1000))),
+                (
+                    self.schema,
+                    str(int(patience * 1000)),
+                    str(int(patience * 1000)),
+                    str(int((FROZEN_WRITER if patience <= WRITE_PATIENCE else FROZEN_READER) * 1000)),
+                ),
             )
         except psycopg.Error:
             connection.close()

@@ -14,13 +14,15 @@ tables are locked in one order.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TypeVar
+from typing import LiteralString, TypeVar
 
+import trio
 from psycopg import Connection
 
-from hookgw.models.errors import Conflict
+from hookgw.models.errors import Conflict, StorageUnavailable
 from hookgw.models.fleet import FleetNode, FleetView
 from hookgw.models.shards import share_targets
 from hookgw.models.threads import SYSTEM_THREADS, Threads
@@ -36,6 +38,12 @@ DEAD_AFTER = 3.0
 
 PATIENCE = 2.0
 """The longest time, in seconds, that a call may take. Later, the lease would have ended anyway."""
+
+START_LOCK = 0x686B6673
+"""The advisory lock of a node that starts."""
+
+START_POLL = 0.05
+"""Seconds between two tries to get it."""
 
 LOCK = 0x686B666C
 """The advisory lock of changes of members and shards."""
@@ -79,6 +87,18 @@ class Nodes:
         self.session = Session(server, PATIENCE)
         self._reader = Reader(self.session, threads=threads)
         self._token = secrets.token_hex(8)
+
+    @asynccontextmanager
+    async def starting(self) -> AsyncIterator[None]:
+        # Tried again and again: a call that waits for the lock would take the connection from heartbeats.
+        ask = partial(_ask_lock, "SELECT pg_try_advisory_lock(%s, hashtext(%s))")
+        while not await self._run(ask):  # noqa: ASYNC110 -- the event is in another process
+            await trio.sleep(START_POLL)
+        try:
+            yield
+        finally:
+            with trio.move_on_after(PATIENCE, shield=True), suppress(StorageUnavailable):
+                await self._run(partial(_ask_lock, "SELECT pg_advisory_unlock(%s, hashtext(%s))"))
 
     async def join(self, node: str, url: str) -> int:
         self.generation = await self._run(partial(self._join, node, url))
@@ -178,6 +198,12 @@ class Nodes:
             )
         mine = connection.execute("SELECT shard FROM shards WHERE generation = %s", (self.generation,))
         return frozenset(shard for (shard,) in mine.fetchall())
+
+
+def _ask_lock(statement: LiteralString, connection: Connection) -> bool:
+    schema = connection.execute("SELECT current_schema()").fetchone()
+    row = connection.execute(statement, (START_LOCK, schema[0] if schema else "")).fetchone()
+    return bool(row and row[0])
 
 
 def _locked(change: Callable[[Connection], T], connection: Connection) -> T:

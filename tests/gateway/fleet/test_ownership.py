@@ -42,6 +42,10 @@ class Members:
         self.delay = 0.0
         self.known_version = 0
 
+    @asynccontextmanager
+    async def starting(self) -> AsyncIterator[None]:
+        yield
+
     async def changes(self) -> RecordChanges:
         return RecordChanges(0)
 
@@ -220,13 +224,13 @@ async def test_others_take_over_from_a_killed_node(autojump_clock: MockClock) ->
 async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
-    async with running(a, b):
+    async with running(a, b) as scopes:
         await trio.sleep(5)
         a.in_flight, a.stopping_takes = {min(a.works_on)}, 4.0
         left = trio.Event()
 
         async def leave() -> None:
-            await a.ownership.leave()
+            await a.ownership.hand_over()
             left.set()
 
         async with trio.open_nursery() as nursery:
@@ -237,6 +241,9 @@ async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) 
             await left.wait()
             await trio.sleep(3 * HEARTBEAT)
             assert len(b.works_on) == SHARDS
+            scopes["a"].cancel()
+            await a.ownership.leave()
+            assert not a.lease.is_valid()
             assert [node.name for node in database.nodes.values()] == ["b"]
 
 

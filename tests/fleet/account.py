@@ -1,0 +1,70 @@
+"""What came of one lane while nodes were killed and frozen. No I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.crash.account import Arrival
+
+AFTERMATH = 8.0
+"""Seconds after a fault in which it explains what comes again: others take over, and a frozen node wakes."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that was done to a node: what, to which, and from when to when."""
+
+    kind: str
+    node: str
+    began: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The figures of one lane.
+
+    Attributes:
+        repeats: how many arrivals of events that had been delivered, by the fault that explains them.
+        takeovers: for each fault, seconds from its beginning to the next arrival, if there was a long gap.
+    """
+
+    arrivals: int
+    repeats: dict[Fault, int]
+    takeovers: dict[Fault, float]
+
+
+def judge(arrivals: Sequence[Arrival], faults: Sequence[Fault], events: int, *, gap: float = 1.0) -> Lane:
+    """Check one lane's promises.
+
+    Args:
+        arrivals: in the order in which they came.
+        faults: in the order in which they began.
+        events: how many were accepted, numbered from 0.
+        gap: seconds without an arrival that count as a takeover.
+
+    Raises:
+        AssertionError: an event is missing, was overtaken, or came again for no reason.
+    """
+    firsts = list(dict.fromkeys(arrival.number for arrival in arrivals))
+    missing = sorted(set(range(events)) - set(firsts))
+    assert not missing, f"{len(missing)} accepted events never arrived: {missing[:10]}"
+    overtaken = [(want, got) for want, got in enumerate(firsts) if want != got]
+    assert not overtaken, f"first arrivals out of order: wanted and got {overtaken[:5]}"
+    delivered: set[int] = set()
+    repeats: Counter[Fault] = Counter()
+    for arrival in arrivals:
+        if arrival.number in delivered:
+            reasons = [fault for fault in faults if fault.began <= arrival.at <= fault.ended + AFTERMATH]
+            assert reasons, f"event {arrival.number} came again for no reason, at {arrival.at:.3f}"
+            repeats[reasons[-1]] += 1
+        if arrival.delivered:
+            delivered.add(arrival.number)
+    takeovers: dict[Fault, float] = {}
+    for fault in faults:
+        after = next((a.at for a in arrivals if a.at > fault.began), None)
+        if after is not None and after - fault.began > gap:
+            takeovers[fault] = after - fault.began
+    return Lane(len(arrivals), dict(repeats), takeovers)

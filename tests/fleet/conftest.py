@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.postgres import PostgresServer, run_postgres
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with run_postgres(fsync=True) as server:
+        yield server
+
+
+@pytest.fixture
+def schema(postgres: PostgresServer) -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name

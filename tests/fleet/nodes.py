@@ -1,0 +1,243 @@
+"""A fleet of real processes on one real database, producers on all nodes, and receivers."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import trio
+
+from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
+from tests.crash.account import Arrival
+from tests.crash.target import Target
+from tests.support.gateway_process import KEY, write_config
+from tests.support.postgres import PostgresServer
+
+SECRET = "the-secret-of-the-fleet-of-the-tests"
+DELIVERY = {
+    "allow_networks": ["127.0.0.0/8"],
+    "schedule": ["20ms"] * 40,
+    "unreachable_first_wait": "50ms",
+    "unreachable_max_wait": "500ms",
+}
+OK, FAIL = answer(200), answer(500)
+
+
+def free_port() -> int:
+    """Return a port that nobody uses at the moment."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class Node:
+    """One node: a process that is started again and again under its name.
+
+    Attributes:
+        name: in the fleet.
+        url: where it listens.
+        is_up: whether clients are sent to it.
+    """
+
+    def __init__(self, nursery: trio.Nursery, folder: Path, name: str, database: str, **blocks: Any) -> None:
+        port = free_port()
+        folder = folder / name
+        folder.mkdir()
+        self.name = name
+        self.url = f"http://127.0.0.1:{port}"
+        self.is_up = False
+        self.folder = folder
+        settings: dict[str, Any] = {
+            "server": {"bind": [f"127.0.0.1:{port}"]},
+            "storage": {"engine": "postgresql", "url": database},
+            "fleet": {"node": name, "url": self.url, "secret": SECRET},
+            "delivery": DELIVERY,
+        }
+        self._target = Target(nursery, write_config(folder, **{**settings, **blocks}))
+
+    async def start(self) -> None:
+        """Start it, and wait until it is ready."""
+        await self._target.spawn()
+        await self._target.ready()
+        self.is_up = True
+
+    async def kill(self) -> None:
+        """``kill -9``."""
+        self.is_up = False
+        await self._target.kill()
+
+    async def stop(self) -> int:
+        """SIGTERM; returns the exit code."""
+        self.is_up = False
+        return await self._target.terminate()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process."""
+        self._target.signal(number)
+
+    @property
+    def log(self) -> str:
+        """What it has logged."""
+        return (self.folder / "gateway.log").read_text(encoding="utf-8")
+
+
+class Fleet:
+    """Several nodes, and a client of them all."""
+
+    def __init__(self, nodes: list[Node], http: httpx.AsyncClient, chance: random.Random) -> None:
+        self.nodes = nodes
+        self.http = http
+        self._chance = chance
+
+    def any_url(self) -> str:
+        """Return a node that a load balancer would choose: any that is up."""
+        return self._chance.choice([node for node in self.nodes if node.is_up] or self.nodes).url
+
+    async def call(self, method: str, path: str, body: Any = None, *, node: Node | None = None) -> Any:
+        """Make a call, again as long as the answer is 503; return the decoded answer of a success."""
+        with trio.fail_after(30):
+            while True:
+                url = node.url if node else self.any_url()
+                answered = await self.http.request(method, url + path, json=body)
+                if answered.status_code != 503:
+                    assert answered.is_success, answered.text
+                    return answered.json()
+                await trio.sleep(0.1)
+
+    async def until_shared(self) -> None:
+        """Wait until every node that is up has its share."""
+        with trio.fail_after(30):
+            while True:
+                listed = await self.call("GET", "/node/list")
+                up = sorted(node.name for node in self.nodes if node.is_up)
+                shards = [node["shards"] for node in listed]
+                if sorted(node["node"] for node in listed) == up and max(shards) - min(shards) <= 1:
+                    return
+                await trio.sleep(0.1)
+
+
+@asynccontextmanager
+async def open_fleet(
+    postgres: PostgresServer, schema: str, folder: Path, chance: random.Random, count: int = 3
+) -> AsyncIterator[Fleet]:
+    """Run nodes for the length of a block; they start together."""
+    async with AsyncExitStack() as stack:
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        client = httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, timeout=5)
+        http = await stack.enter_async_context(client)
+        storage = {"engine": "postgresql", "url": postgres.url(), "schema": schema}
+        nodes = [Node(nursery, folder, name, postgres.url(), storage=storage) for name in "abcdef"[:count]]
+        fleet = Fleet(nodes, http, chance)
+        async with trio.open_nursery() as starting:
+            for node in nodes:
+                starting.start_soon(node.start)
+        await fleet.until_shared()
+        try:
+            yield fleet
+        finally:
+            nursery.cancel_scope.cancel()  # kills what still runs
+
+
+@dataclass
+class Producer:
+    """Emits numbered events on one instance, to any node, one after the other, at a steady rate.
+
+    Attributes:
+        emitted: how many events got their 202.
+        refusals: how many tries got something else, or nothing.
+        longest: the longest time, in seconds, from the first refusal of an event to its 202.
+        timeout: of a try, in seconds.
+    """
+
+    fleet: Fleet
+    instance: str
+    rate: float
+    timeout: float = 2.0
+    emitted: int = 0
+    refusals: int = 0
+    longest: float = 0.0
+    enough: trio.Event = field(default_factory=trio.Event)
+
+    async def run(self) -> None:
+        """Emit until ``enough`` is set."""
+        async with httpx.AsyncClient(
+            headers={"apikey": KEY}, trust_env=False, timeout=self.timeout
+        ) as client:
+            while not self.enough.is_set():
+                refused_at = None
+                while not await self._emit(client):
+                    refused_at = refused_at or trio.current_time()
+                    self.refusals += 1
+                    await trio.sleep(0.02)
+                self.emitted += 1
+                if refused_at is not None:
+                    self.longest = max(self.longest, trio.current_time() - refused_at)
+                await trio.sleep(1 / self.rate)
+
+    async def _emit(self, client: httpx.AsyncClient) -> bool:
+        event = {"event": "CALL", "id": f"{self.instance}-{self.emitted}", "data": {"number": self.emitted}}
+        try:
+            answered = await client.post(f"{self.fleet.any_url()}/event/emit/{self.instance}", json=event)
+        except httpx.HTTPError:
+            return False
+        assert answered.status_code in (202, 503), answered.text
+        return answered.status_code == 202
+
+
+class Witness:
+    """A receiver, and what it answered.
+
+    Args:
+        receiver: the receiver.
+        failing: how often it answers 500.
+    """
+
+    def __init__(self, receiver: Receiver, failing: float, chance: random.Random) -> None:
+        self.receiver = receiver
+        self.url = receiver.url
+        self._failing = failing
+        self._chance = chance
+        self._delivered: list[bool] = []
+        receiver.default = self._answer
+
+    def _answer(self, _: Received) -> Answer:
+        fails = self._chance.random() < self._failing
+        self._delivered.append(not fails)
+        return FAIL if fails else OK
+
+    def arrivals(self) -> list[Arrival]:
+        """What came, in order."""
+        return [
+            Arrival(int((request.event_id or "").rpartition("-")[2]), request.at, delivered)
+            for request, delivered in zip(self.receiver.requests, self._delivered, strict=True)
+        ]
+
+    async def wait_for_event(self, number: int) -> None:
+        """Wait until that event was delivered, and so all before it."""
+        looked_at = 0
+        while True:
+            for request in self.receiver.requests[looked_at:]:
+                looked_at += 1
+                if (request.event_id or "").endswith(f"-{number}") and self._delivered[request.position]:
+                    return
+            await self.receiver.wait_for(looked_at + 1)
+
+
+@asynccontextmanager
+async def open_witnesses(
+    count: int, failing: Callable[[int], float], chance: random.Random
+) -> AsyncIterator[list[Witness]]:
+    """Run receivers for the length of a block."""
+    async with AsyncExitStack() as stack:
+        yield [
+            Witness(await stack.enter_async_context(open_receiver()), failing(number), chance)
+            for number in range(count)
+        ]
