@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, Cursor
 
 from hookgw.store.commits.jobs import NewEvent
 from hookgw.store.records import micros
@@ -39,12 +40,11 @@ sent AS (
     JOIN given ON given.seq = target.event
 )
 SELECT coalesce(array_agg(seq), '{}') FROM added"""
+_STORED = "SELECT seq FROM events WHERE seq = ANY(%s)"
 
 
 def append(connection: Connection, xid: int, news: Sequence[NewEvent]) -> set[int]:
     """Add events and their deliveries, except duplicates: events with a known instance and id.
-
-    Events and deliveries get their numbers here, in the order given, and the deliveries their positions.
 
     Args:
         connection: in a transaction.
@@ -54,25 +54,51 @@ def append(connection: Connection, xid: int, news: Sequence[NewEvent]) -> set[in
     Returns:
         The sequence numbers of the events that were added.
     """
+    prepared = prepare(connection, news)
+    return set() if prepared is None else added(send(connection, xid, prepared, news))
+
+
+def prepare(connection: Connection, news: Sequence[NewEvent]) -> Cursor[Any] | None:
+    """Ask for the numbers that events and deliveries will have; ``None`` without events.
+
+    This and :func:`send` are apart, so that what else a commit asks the server goes the same way.
+    """
     if not news:
-        return set()
-    names = sorted({new.event.instance for new in news})
+        return None
+    names = list({new.event.instance for new in news})
     count = sum(len(new.deliveries) for new in news)
-    row = connection.execute(_PREPARE, (len(news), count, names)).fetchone()
+    return connection.execute(_PREPARE, (len(news), count, names))
+
+
+def send(
+    connection: Connection, xid: int, prepared: Cursor[Any], news: Sequence[NewEvent]
+) -> Cursor[Any] | None:
+    """Add events and deliveries, which get their numbers here, in the order given, and their positions.
+
+    Args:
+        connection: in a transaction.
+        xid: the number of that transaction.
+        prepared: from :func:`prepare`, of these events, and others perhaps.
+        news: in the order of delivery.
+
+    Returns:
+        The answer, for :func:`added`; ``None`` if there was nothing to add.
+    """
+    row = prepared.fetchone()
     assert row is not None  # noqa: S101
-    event_numbers, delivery_numbers, instances = row[0], iter(row[1] or ()), row[2] or {}
-    if len(instances) < len(names):
-        unknown = [name for name in names if name not in instances]
+    event_numbers, delivery_numbers, instances = iter(row[0]), iter(row[1] or ()), row[2] or {}
+    unknown = sorted({new.event.instance for new in news if new.event.instance not in instances})
+    if unknown:
         connection.execute(_ADD_INSTANCES, (unknown,))
         # Another statement: it sees those that another node has added meanwhile.
         instances.update(connection.execute(_INSTANCES, (unknown,)).fetchall())
     targets: list[tuple[int, int, str, str]] = []
-    for new, number in zip(news, event_numbers, strict=True):
-        new.seq = number
+    for new in news:
+        new.seq = next(event_numbers)
         for delivery in new.deliveries:
             delivery.seq = next(delivery_numbers)
             delivery.position = position(xid, delivery.seq)
-            targets.append((delivery.seq, number, delivery.registration, delivery.lane))
+            targets.append((delivery.seq, new.seq, delivery.registration, delivery.lane))
     # In one order on all nodes: two that store the same events in different orders would wait for each other.
     # Of events with one id, the first one comes first.
     events = [
@@ -91,11 +117,22 @@ def append(connection: Connection, xid: int, news: Sequence[NewEvent]) -> set[in
         )
         for new in sorted(news, key=lambda new: (new.event.id, new.event.instance))
     ]
+    if not events:
+        return None
     columns = [list(column) for column in zip(*events, strict=True)]
     target_columns = [list(column) for column in zip(*targets, strict=True)] or [[], [], [], []]
-    row = connection.execute(_APPEND, (*columns, xid, *target_columns)).fetchone()
-    assert row is not None  # noqa: S101
-    return set(row[0])
+    return connection.execute(_APPEND, (*columns, xid, *target_columns))
+
+
+def added(answer: Cursor[Any] | None) -> set[int]:
+    """Return the sequence numbers of the events that were added."""
+    row = None if answer is None else answer.fetchone()
+    return set() if row is None else set(row[0])
+
+
+def find_stored(connection: Connection, news: Sequence[NewEvent]) -> set[int]:
+    """Return which of these events are stored under their numbers."""
+    return {seq for (seq,) in connection.execute(_STORED, ([new.seq for new in news],))}
 
 
 def position(xid: int, number: int) -> int:

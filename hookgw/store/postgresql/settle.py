@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, Cursor
 
 from hookgw.models.deliveries import DeliveryState, Settlement
 from hookgw.store.postgresql.removal import remove
@@ -46,10 +47,37 @@ def settle(
     Returns:
         The deliveries and bytes that are no longer pending.
     """
-    if not settlements:
+    found = find_pending(connection, settlements)
+    if found is None:
         return {}
+    # All on their way before the first answer is waited for.
+    with connection.pipeline():
+        return write(connection, found, settlements, keep_history=keep_history)
+
+
+def find_pending(connection: Connection, settlements: Sequence[Settlement]) -> Cursor[Any] | None:
+    """Ask which of the deliveries are pending, and lock them; ``None`` without settlements.
+
+    This and :func:`write` are apart, so that what else a commit asks the server goes the same way.
+    """
+    if not settlements:
+        return None
     seqs = sorted({settlement.seq for settlement in settlements})
-    found = {row[0]: row[1:] for row in connection.execute(_STILL_PENDING, (seqs,))}
+    return connection.execute(_STILL_PENDING, (seqs,))
+
+
+def write(
+    connection: Connection, pending: Cursor[Any], settlements: Sequence[Settlement], *, keep_history: bool
+) -> PendingChange:
+    """Do the rest of :func:`settle`, in a pipeline.
+
+    Args:
+        connection: in a transaction.
+        pending: from :func:`find_pending`, of these settlements, and others perhaps.
+        settlements: the outcomes.
+        keep_history: whether to keep attempts and finished deliveries.
+    """
+    found = {row[0]: row[1:] for row in pending}
     gone: dict[tuple[str, str], tuple[int, int]] = {}
     finished: dict[int, int] = {}
     applied = []
@@ -99,13 +127,11 @@ def settle(
         for s in applied
         if s.attempt
     ]
-    # All on their way before the first answer is waited for.
-    with connection.pipeline():
-        connection.execute(_SETTLE, _columns(rows))
-        if bodies:
-            connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))
-        if keep_history and attempts:
-            connection.execute(_ADD_ATTEMPTS, _columns(attempts))
+    connection.execute(_SETTLE, _columns(rows))
+    if bodies:
+        connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))
+    if keep_history and attempts:
+        connection.execute(_ADD_ATTEMPTS, _columns(attempts))
     return gone
 
 

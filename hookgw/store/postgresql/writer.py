@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 import psycopg
 from psycopg import Connection, sql
 
-from hookgw.models.deliveries import Delivery
+from hookgw.models.deliveries import Delivery, Settlement
 from hookgw.models.errors import Invalid
 from hookgw.store.commits.changes import Changes, Committed, replace
-from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group
-from hookgw.store.postgresql.append import append
+from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group, NewEvent
+from hookgw.store.postgresql.append import added, append, find_stored, prepare, send
 from hookgw.store.postgresql.database import CONFLICTS, Session, is_server_error
 from hookgw.store.postgresql.feed import Feed, News
 from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.schema import XID
-from hookgw.store.postgresql.settle import settle
+from hookgw.store.postgresql.settle import find_pending, settle, write
 from hookgw.store.postgresql.transaction import Transaction
 
 # What the server, the driver and our own conversions raise for a value that cannot be stored: lone surrogates
@@ -34,7 +34,7 @@ _OUTCOME = "SELECT pg_xact_status(%s::text::xid8)"
 
 
 class _Written(NamedTuple):
-    """A transaction whose commit was acknowledged, or not known to have failed."""
+    """A transaction that is on disk."""
 
     xid: int
     changes: Changes
@@ -44,10 +44,19 @@ class _Written(NamedTuple):
 class _Unacknowledged(Exception):
     """The connection was lost while a commit was on its way: the server may have done it."""
 
-    def __init__(self, written: _Written, error: psycopg.Error) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        jobs: Sequence[AppendJob[Transaction]],
+        error: psycopg.Error,
+        *,
+        is_counted: bool,
+    ) -> None:
         super().__init__()
-        self.written = written
+        self.transaction = transaction
+        self.jobs = jobs
         self.error = error
+        self.is_counted = is_counted
 
 
 class Writer:
@@ -106,26 +115,28 @@ class Writer:
         return Committed(seconds, replace(written.changes, requeued=news.requeued), news.appended)
 
     def _read_feed(self, connection: Connection) -> News:
-        if self._feed.channel is not None:
+        if self._feed.channel is None:
+            return self._feed.read(connection)
+        with connection.pipeline():
             # After the commit, not in it: only one transaction with a NOTIFY at a time can commit.
             connection.execute(sql.SQL("NOTIFY {}").format(sql.Identifier(self._feed.channel)))
-        return self._feed.read(connection)
+            return self._feed.read(connection)
 
     def _write(self, groups: Sequence[Group[Transaction]], probe: bool) -> _Written:
-        append_jobs = self._append_together
+        is_careful = False
         tries = 0
         while True:
             was_connected = self._session.is_connected
             tries += 1
             try:
                 return self._session.call(
-                    partial(self._transact, groups=groups, probe=probe, append_jobs=append_jobs)
+                    partial(self._transact, groups=groups, probe=probe, is_careful=is_careful)
                 )
             except _Unacknowledged as lost:
                 if self._session.gave_up:
                     raise lost.error from None
-                if self._session.call(partial(_was_committed, xid=lost.written.xid)):
-                    return lost.written
+                if (written := self._session.call(partial(_find_written, lost=lost))) is not None:
+                    return written
                 if tries >= TRIES:
                     raise lost.error from None
             except psycopg.OperationalError as error:
@@ -136,22 +147,34 @@ class Writer:
             except _BAD_VALUES:
                 # All appends share one statement, so the error does not say which call brought the bad
                 # value. Write the groups again with a savepoint for each call: only that call must fail.
-                if append_jobs == self._append_one_by_one:
+                if is_careful:
                     raise
-                append_jobs = self._append_one_by_one
+                is_careful = True
 
-    def _transact(
-        self,
-        connection: Connection,
-        groups: Sequence[Group[Transaction]],
-        probe: bool,
-        append_jobs: Callable[[Transaction, Sequence[AppendJob[Transaction]]], None],
+    def _transact(  # noqa: C901 -- reads once from top to bottom
+        self, connection: Connection, groups: Sequence[Group[Transaction]], probe: bool, is_careful: bool
     ) -> _Written:
+        """Write groups in one transaction.
+
+        A way to the server and back costs more than a statement. So the groups up to the first function are
+        written together, in two ways: what must be known, and then all that is written, with the commit.
+
+        Args:
+            connection: in autocommit mode.
+            groups: in order.
+            probe: write something even if there is nothing to write.
+            is_careful: append call by call, each in a savepoint.
+        """
         self.backend = connection.info.backend_pid
+        lead = next((number for number, group in enumerate(groups, 1) if group.functions), len(groups))
+        prepared = None
         with connection.pipeline():
             connection.execute("BEGIN")
             begun = connection.execute(_BEGIN.encode())
             asked = None if self.guard is None else self.guard.ask(connection, groups)
+            if not is_careful:
+                prepared = prepare(connection, _news_of(_appends_of(groups[:lead])))
+            pending = find_pending(connection, _settlements_of(groups[:lead]))
         row = begun.fetchone()
         assert row is not None  # noqa: S101
         if self.guard is not None and asked is not None:
@@ -159,32 +182,62 @@ class Writer:
         transaction = Transaction(connection, row[0])
         if probe:
             touch(transaction)
-        for group in groups:
-            append_jobs(transaction, group.appends)
-            settled = settle(connection, group.settlements, keep_history=self._keep_history)
-            transaction.count_finished(settled)
-            transaction.count_rows(len(group.settlements))
-            for job in group.functions:
-                self._run_alone(transaction, job)
-        appended = [d for group in groups for job in group.appends if not job.error for d in job.deliveries()]
-        written = _Written(transaction.xid, transaction.changes, appended)
+        first, rest = groups[:lead], groups[lead:]
+        appends, settlements = _appends_of(first), _settlements_of(first)
+        functions = [job for group in first for job in group.functions]
+        if is_careful:
+            self._append_one_by_one(transaction, appends)
+        is_all = not (rest or functions)
+        answer = None
         try:
-            connection.execute("COMMIT")
+            with connection.pipeline():
+                if prepared is not None:
+                    answer = send(connection, transaction.xid, prepared, _news_of(appends))
+                for job in () if is_careful else appends:
+                    job.error = None
+                    if job.also is not None:
+                        job.also(transaction)
+                if pending is not None:
+                    gone = write(connection, pending, settlements, keep_history=self._keep_history)
+                    transaction.count_finished(gone)
+                    transaction.count_rows(len(settlements))
+                if is_all:
+                    connection.execute("COMMIT")
         except psycopg.OperationalError as error:
-            if not connection.closed:
+            if not (is_all and connection.closed):
                 raise
-            raise _Unacknowledged(written, error) from error
-        return written
+            raise _Unacknowledged(transaction, appends, error, is_counted=is_careful) from error
+        if not is_careful:
+            _count_added(transaction, appends, added(answer))
+        if not is_all:
+            for function in functions:
+                self._run_alone(transaction, function)
+            for group in rest:
+                if is_careful:
+                    self._append_one_by_one(transaction, group.appends)
+                else:
+                    self._append_together(transaction, group.appends)
+                gone = settle(connection, group.settlements, keep_history=self._keep_history)
+                transaction.count_finished(gone)
+                transaction.count_rows(len(group.settlements))
+                for function in group.functions:
+                    self._run_alone(transaction, function)
+            appends = [*appends, *_appends_of(rest)]
+            try:
+                connection.execute("COMMIT")
+            except psycopg.OperationalError as error:
+                if not connection.closed:
+                    raise
+                raise _Unacknowledged(transaction, appends, error, is_counted=True) from error
+        return _written(transaction, appends)
 
     def _append_together(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
-        news = [new for job in jobs for new in job.news]
-        added = append(transaction.connection, transaction.xid, news)
+        found = append(transaction.connection, transaction.xid, _news_of(jobs))
         for job in jobs:
             job.error = None
-            job.added = added
             if job.also is not None:
                 job.also(transaction)
-        transaction.count_appended(len(added), sum(len(new.deliveries) for new in news if new.seq in added))
+        _count_added(transaction, jobs, found)
 
     def _append_one_by_one(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
         for job in jobs:
@@ -218,6 +271,37 @@ def touch(transaction: Transaction) -> None:
     )
 
 
-def _was_committed(connection: Connection, xid: int) -> bool:
-    row = connection.execute(_OUTCOME, (str(xid),)).fetchone()
-    return row == ("committed",)
+def _appends_of(groups: Sequence[Group[Transaction]]) -> list[AppendJob[Transaction]]:
+    return [job for group in groups for job in group.appends]
+
+
+def _news_of(jobs: Sequence[AppendJob[Transaction]]) -> list[NewEvent]:
+    return [new for job in jobs for new in job.news]
+
+
+def _settlements_of(groups: Sequence[Group[Transaction]]) -> list[Settlement]:
+    return [settlement for group in groups for settlement in group.settlements]
+
+
+def _count_added(transaction: Transaction, jobs: Sequence[AppendJob[Transaction]], found: set[int]) -> None:
+    deliveries = 0
+    for job in jobs:
+        job.added = found
+        deliveries += sum(len(new.deliveries) for new in job.news if new.seq in found)
+    transaction.count_appended(len(found), deliveries)
+
+
+def _written(transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> _Written:
+    appended = [delivery for job in jobs if not job.error for delivery in job.deliveries()]
+    return _Written(transaction.xid, transaction.changes, appended)
+
+
+def _find_written(connection: Connection, lost: _Unacknowledged) -> _Written | None:
+    """Return what a commit without an answer has done; ``None`` if it was not done."""
+    row = connection.execute(_OUTCOME, (str(lost.transaction.xid),)).fetchone()
+    if row != ("committed",):
+        return None
+    if not lost.is_counted:
+        # The answer to the append was lost, too.
+        _count_added(lost.transaction, lost.jobs, find_stored(connection, _news_of(lost.jobs)))
+    return _written(lost.transaction, lost.jobs)

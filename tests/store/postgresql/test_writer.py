@@ -73,6 +73,9 @@ async def test_the_answer_to_a_commit_is_lost(
             lost.append(self.info.backend_pid)
             if is_done:
                 usual(self, query)
+                with self.pipeline():  # whatever waits is sent, and answered
+                    pass
+                assert postgres.execute(f"SELECT count(*) FROM {store.server.schema}.events") == [(1,)]
             postgres.execute(f"SELECT pg_terminate_backend({self.info.backend_pid}, 5000)")
             return usual(self, "SELECT 1")
         return usual(self, query, *arguments, **options)
