@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Generic, NamedTuple
 
 import msgspec
 import trio
 
 from hookgw.models.audit import Actor, AuditEntry, FieldChange
 from hookgw.models.errors import Invalid
-from hookgw.store.records import AuditPage, AuditQuery, seconds
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.jobs import Tx
+from hookgw.store.records import AuditPage, AuditQuery, micros, seconds
 
 # So many entries are looked at in one turn, and removed in one commit; and the rest between two commits.
 ROWS = 5_000
@@ -53,30 +57,80 @@ def stored(entry: AuditEntry) -> str:
     return msgspec.json.encode(StoredEntry(entry.actor, entry.subject, entry.changes, entry.details)).decode()
 
 
-async def list_audit(
-    query: AuditQuery, search: Callable[[tuple[int, int] | None], Awaitable[AuditPart]]
-) -> AuditPage:
-    """Return a page of the audit; see :meth:`hookgw.store.protocol.Audit.list_audit`.
+class SteppedAudit(ABC, Generic[Tx]):
+    """The audit; see :class:`hookgw.store.protocol.Audit`. Engines say how they read and write.
 
     Args:
-        query: which entries.
-        search: looks at the next :data:`ROWS` entries before a time and number, ``None`` for all, and finds
-            up to one more than the limit.
+        commits: writes.
     """
-    before = None if query.cursor is None else _read_cursor(query.cursor)
-    deadline = trio.current_time() + LIST_SECONDS
-    found: list[AuditRow] = []
-    while True:
-        part = await search(before)
-        found += part.found
-        if len(found) > query.limit:
-            page = found[: query.limit]
-            return AuditPage([_entry(row) for row in page], _cursor(page[-1].at, page[-1].seq))
-        if part.rows < ROWS:
-            return AuditPage([_entry(row) for row in found])
-        before = part.last
-        if trio.current_time() >= deadline:
-            return AuditPage([_entry(row) for row in found], _cursor(*before))
+
+    def __init__(self, commits: GroupCommit[Tx]) -> None:
+        self._commits = commits
+
+    @abstractmethod
+    def _write(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
+        """Write entries."""
+
+    @abstractmethod
+    async def _search(self, query: AuditQuery, before: tuple[int, int] | None) -> AuditPart:
+        """Look at the next :data:`ROWS` entries before a time and number; find up to one over the limit."""
+
+    @abstractmethod
+    async def _count_too_many(self, most: int) -> list[tuple[str, int]]:
+        """Return the instances with more entries than ``most``, and how many more."""
+
+    @abstractmethod
+    def _remove_old(self, transaction: Tx, before: int, count: int) -> int:
+        """Remove the oldest entries of before a time, in microseconds; return how many there were."""
+
+    @abstractmethod
+    def _remove_oldest_of(self, transaction: Tx, instance: str, count: int) -> int:
+        """Remove the oldest entries of an instance; return how many there were."""
+
+    async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
+        await self._commits.call(partial(self._write, entries=entries))
+
+    async def list_audit(self, query: AuditQuery) -> AuditPage:
+        before = None if query.cursor is None else _read_cursor(query.cursor)
+        deadline = trio.current_time() + LIST_SECONDS
+        found: list[AuditRow] = []
+        while True:
+            part = await self._search(query, before)
+            found += part.found
+            if len(found) > query.limit:
+                page = found[: query.limit]
+                return AuditPage([_entry(row) for row in page], _cursor(page[-1].at, page[-1].seq))
+            if part.rows < ROWS:
+                return AuditPage([_entry(row) for row in found])
+            before = part.last
+            if trio.current_time() >= deadline:
+                return AuditPage([_entry(row) for row in found], _cursor(*before))
+
+    async def prune_audit(self, *, before: float, most: int) -> int:
+        removed = 0
+        while count := await self._remove(partial(self._remove_old, before=micros(before), count=STEP)):
+            removed += count
+        for instance, extra in await self._count_too_many(most):
+            left = extra
+            while left > 0:
+                step = partial(self._remove_oldest_of, instance=instance, count=min(left, STEP))
+                if not (count := await self._remove(step)):
+                    break
+                left, removed = left - count, removed + count
+        return removed
+
+    async def _remove(self, step: Callable[[Tx], int]) -> int:
+        """Remove some entries in a commit, and rest; return how many there were."""
+
+        def remove(transaction: Tx) -> int:
+            count = step(transaction)
+            transaction.count_rows(count)
+            return count
+
+        count = await self._commits.call(remove)
+        if count:
+            await trio.sleep(REST)
+        return count
 
 
 def _entry(row: AuditRow) -> AuditEntry:

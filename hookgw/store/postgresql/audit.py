@@ -7,17 +7,16 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import trio
 from psycopg import Connection
 
 from hookgw.models.audit import AuditEntry
 from hookgw.store import audit_entries
-from hookgw.store.audit_entries import AuditPart, AuditRow, StoredEntry
+from hookgw.store.audit_entries import AuditPart, AuditRow, SteppedAudit, StoredEntry
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.postgresql.database import Reader
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import AuditPage, AuditQuery, micros
+from hookgw.store.records import AuditQuery, micros
 
 _ADD = """INSERT INTO audit (at, instance, instance_id, action, entry)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])"""
@@ -34,7 +33,7 @@ _ENTRIES = """SELECT at, seq, instance, instance_id, action, entry FROM audit
 _stored_of = msgspec.json.Decoder(StoredEntry).decode
 
 
-class PostgresqlAudit:
+class PostgresqlAudit(SteppedAudit[Transaction]):
     """The audit; see :class:`hookgw.store.protocol.Audit`.
 
     Args:
@@ -44,48 +43,27 @@ class PostgresqlAudit:
     """
 
     def __init__(self, commits: GroupCommit[Transaction], lists: Reader, background: Reader) -> None:
-        self._commits = commits
+        super().__init__(commits)
         self._lists = lists
         self._background = background
 
-    async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
-        await self._commits.call(partial(write_audit, entries=entries))
+    def _write(self, transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
+        write_audit(transaction, entries)
 
-    async def list_audit(self, query: AuditQuery) -> AuditPage:
-        async def search(before: tuple[int, int] | None) -> AuditPart:
-            find = partial(search_audit, query=query, before=before, rows=audit_entries.ROWS)
-            return await self._lists.run(find)
+    async def _search(self, query: AuditQuery, before: tuple[int, int] | None) -> AuditPart:
+        find = partial(search_audit, query=query, before=before, rows=audit_entries.ROWS)
+        return await self._lists.run(find)
 
-        return await audit_entries.list_audit(query, search)
-
-    async def prune_audit(self, *, before: float, most: int) -> int:
-        removed = 0
-        while count := await self._remove(_REMOVE_OLD, micros(before), audit_entries.STEP):
-            removed += count
-        too_many = await self._background.run(
+    async def _count_too_many(self, most: int) -> list[tuple[str, int]]:
+        return await self._background.run(
             lambda connection: connection.execute(_TOO_MANY, {"most": most}).fetchall()
         )
-        for instance, extra in too_many:
-            left = extra
-            while left > 0 and (
-                count := await self._remove(_REMOVE_OLDEST_OF, instance, min(left, audit_entries.STEP))
-            ):
-                left -= count
-                removed += count
-        return removed
 
-    async def _remove(self, statement: str, *given: Any) -> int:
-        """Remove some entries in a commit, and rest; return how many there were."""
+    def _remove_old(self, transaction: Transaction, before: int, count: int) -> int:
+        return transaction.connection.execute(_REMOVE_OLD, (before, count)).rowcount
 
-        def step(transaction: Transaction) -> int:
-            count = transaction.connection.execute(statement, given).rowcount
-            transaction.count_rows(count)
-            return count
-
-        count = await self._commits.call(step)
-        if count:
-            await trio.sleep(audit_entries.REST)
-        return count
+    def _remove_oldest_of(self, transaction: Transaction, instance: str, count: int) -> int:
+        return transaction.connection.execute(_REMOVE_OLDEST_OF, (instance, count)).rowcount
 
 
 def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from hookgw.models.audit import AuditEntry
 from hookgw.models.clock import Clock
@@ -20,18 +20,10 @@ from hookgw.store.postgresql.erase import erase, find_concerned
 from hookgw.store.postgresql.moments import Moment, read_moment, read_place, take_moment
 from hookgw.store.postgresql.repartition import LanePlace, Moved, repartition
 from hookgw.store.postgresql.requeue import find_finished, requeue, resend
+from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.protocol import NO_LIMIT
-from hookgw.store.records import (
-    CancelQuery,
-    CancelStep,
-    Concerned,
-    Erased,
-    ParkStep,
-    PendingChange,
-    ReplayQuery,
-    ReplayStep,
-)
+from hookgw.store.records import CancelQuery, Concerned, Erased, ParkStep, PendingChange, ReplayQuery
+from hookgw.store.steps import SteppedChanges, Walk, count_dead
 
 Key = TypeVar("Key")
 At = TypeVar("At")
@@ -50,14 +42,7 @@ SEARCH_ROWS = 20_000
 MOST_WALKS = 1_000
 
 
-class Jobs(Protocol):
-    """The part of the records that is written with the steps of jobs."""
-
-    def write_job(self, transaction: Transaction, job: Job | None) -> None:
-        """Store a job, if there is one, with whatever else the transaction changes."""
-
-
-class PostgresqlPendingChanges:
+class PostgresqlPendingChanges(SteppedChanges[Transaction, Moment, Mapping[int, LaneRule]]):
     """Bulk changes of what is pending; see :class:`hookgw.store.protocol.PendingChanges`.
 
     Args:
@@ -68,12 +53,14 @@ class PostgresqlPendingChanges:
     """
 
     def __init__(
-        self, commits: GroupCommit[Transaction], reader: Reader, clock: Clock, records: Jobs
+        self,
+        commits: GroupCommit[Transaction],
+        reader: Reader,
+        clock: Clock,
+        records: PostgresqlRecords,
     ) -> None:
-        self._commits = commits
+        super().__init__(commits, clock, records)
         self._reader = reader
-        self._clock = clock
-        self._records = records
         # Where the next step begins, only to save time. The newest last.
         self._parked: dict[tuple[str, str], Place] = {}
         self._moved: dict[LaneRule, LanePlace] = {}
@@ -104,7 +91,7 @@ class PostgresqlPendingChanges:
                 limit=STEP,
                 spared=spared,
             )
-            count = _count_dead(transaction, parked.gone)
+            count = count_dead(transaction, parked.gone)
             self._records.write_job(transaction, job and job.advanced(count, cursor))
             return count, parked
 
@@ -112,111 +99,6 @@ class PostgresqlPendingChanges:
         if parked.place is not None:
             _remember(self._parked, (registration, cursor), parked.place)
         return ParkStep(count, more=parked.place is not None)
-
-    async def drop_oldest(
-        self,
-        rule: LaneRule,
-        instance: str,
-        reason: str,
-        *,
-        count: int,
-        size: int,
-        spared: Collection[int] = (),
-    ) -> int:
-        at = self._clock.steady()
-
-        def drop(transaction: Transaction) -> int:
-            gone = dead_letters.drop_oldest(
-                transaction.connection,
-                rule,
-                instance,
-                reason,
-                at,
-                count=count,
-                size=size,
-                limit=STEP,
-                spared=spared,
-            )
-            return _count_dead(transaction, gone)
-
-        return await self._commits.call(drop)
-
-    async def cancel_cursor(self) -> str:
-        return f"0-{await self._now()}"
-
-    async def cancel_step(
-        self,
-        query: CancelQuery,
-        reason: str,
-        cursor: str,
-        *,
-        spared: Collection[int] = (),
-        job: Job | None = None,
-        audit: Sequence[AuditEntry] = (),
-    ) -> CancelStep:
-        after, moment = read_place(cursor)
-        # Beside the commits, as in a replay: it may walk through a long backlog.
-        find = partial(
-            find_pending,
-            query=query,
-            after=after,
-            moment=moment,
-            limit=STEP,
-            rows=SEARCH_ROWS,
-            spared=spared,
-        )
-        found, last = await self._reader.run(find)
-        next_cursor = None if last is None else f"{last}-{moment}"
-        if job is not None and next_cursor is None and not job.done:
-            job = None  # one step needs no record
-        if not found and job is None and not audit:
-            return CancelStep({}, next_cursor)
-        at = self._clock.steady()
-
-        def step(transaction: Transaction) -> dict[str, int]:
-            counts = cancel(transaction, found, reason, at, moment)
-            write_audit(transaction, audit)
-            self._records.write_job(transaction, job and job.advanced(sum(counts.values()), job.cursor))
-            return counts
-
-        return CancelStep(await self._commits.call(step), next_cursor)
-
-    async def count_cancellable(self, query: CancelQuery, most: int) -> int:
-        moment = await self._now()
-        after: int | None = 0
-        total = 0
-        while after is not None and total < most:
-            find = partial(
-                find_pending, query=query, after=after, moment=moment, limit=most - total, rows=SEARCH_ROWS
-            )
-            found, after = await self._reader.run(find)
-            total += len(found)
-        return total
-
-    async def find_concerned(
-        self, instance: str, value: str, cursor: str, *, pending: bool = False
-    ) -> Concerned:
-        after, moment = read_place(cursor)
-        find = partial(
-            find_concerned, instance=instance, value=value, after=after, moment=moment, pending=pending
-        )
-        return await self._reader.run(find)
-
-    async def erase(
-        self,
-        events: Collection[int],
-        value: str,
-        *,
-        spared: Collection[int] = (),
-        job: Job | None = None,
-    ) -> Erased:
-        def step(transaction: Transaction) -> Erased:
-            erased = erase(transaction, events, value, spared)
-            advanced = job and job.advanced(erased.deliveries, job.cursor, events=erased.events)
-            self._records.write_job(transaction, advanced)
-            return erased
-
-        return await self._commits.call(step)
 
     async def resend(
         self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()
@@ -230,51 +112,6 @@ class PostgresqlPendingChanges:
             return lane
 
         return await self._commits.call(make_pending)
-
-    async def replay_step(
-        self,
-        query: ReplayQuery,
-        rules: Mapping[str, LaneRule],
-        cursor: str | None,
-        *,
-        count: int = NO_LIMIT,
-        size: int = NO_LIMIT,
-        job: Job | None = None,
-        audit: Sequence[AuditEntry] = (),
-    ) -> ReplayStep:
-        if cursor is None:
-            # In a commit: when it is on disk, the reader sees all settlements that were requested before.
-            after, moment = 0, await self._now()
-        else:
-            after, moment = read_place(cursor)
-        # Beside the commits: a search with filters may walk through the whole history, in many steps.
-        find = partial(
-            find_finished,
-            query=query,
-            rules=rules,
-            after=after,
-            moment=moment,
-            limit=min(count, REPLAY_STEP),
-            size=size,
-            rows=SEARCH_ROWS,
-        )
-        found, last = await self._reader.run(find)
-        next_cursor = None if last is None else f"{last}-{moment}"
-        if cursor is None and next_cursor is None:
-            job = None  # one step needs no record
-        if not found and (job is None or (cursor is not None and next_cursor is not None)):
-            return ReplayStep(0, next_cursor)  # nothing to write: a search that is cut off begins here again
-        at = self._clock.steady()
-
-        def replay(transaction: Transaction) -> int:
-            count = len(requeue(transaction, found, at))
-            write_audit(transaction, audit)
-            if job is not None:
-                advanced = job.advanced(count, next_cursor)
-                self._records.write_job(transaction, advanced if next_cursor else advanced.ended(at))
-            return count
-
-        return ReplayStep(await self._commits.call(replay), next_cursor)
 
     async def repartition_step(self, rule: LaneRule) -> bool:
         place = self._moved.pop(rule, None)
@@ -290,19 +127,96 @@ class PostgresqlPendingChanges:
         return moved.place is not None
 
     async def _now(self) -> Moment:
-        """Return the moment of this call among the writes of this process."""
         return await self._commits.call(take_moment)
+
+    def _read_place(self, cursor: str) -> tuple[int, Moment]:
+        return read_place(cursor)
+
+    def _drop(
+        self,
+        transaction: Transaction,
+        rule: LaneRule,
+        instance: str,
+        reason: str,
+        at: float,
+        *,
+        count: int,
+        size: int,
+        spared: Collection[int],
+    ) -> PendingChange:
+        return dead_letters.drop_oldest(
+            transaction.connection,
+            rule,
+            instance,
+            reason,
+            at,
+            count=count,
+            size=size,
+            limit=STEP,
+            spared=spared,
+        )
+
+    async def _find_pending(
+        self, query: CancelQuery, after: int, now: Moment, limit: int | None, spared: Collection[int]
+    ) -> Walk[list[int]]:
+        find = partial(
+            find_pending,
+            query=query,
+            after=after,
+            moment=now,
+            limit=STEP if limit is None else limit,
+            rows=SEARCH_ROWS,
+            spared=spared,
+        )
+        return Walk(*await self._reader.run(find))
+
+    def _cancel(
+        self, transaction: Transaction, found: Collection[int], reason: str, at: float, now: Moment
+    ) -> dict[str, int]:
+        return cancel(transaction, found, reason, at, now)
+
+    async def _find_concerned(
+        self, instance: str, value: str, after: int, now: Moment, pending: bool
+    ) -> Concerned:
+        find = partial(
+            find_concerned, instance=instance, value=value, after=after, moment=now, pending=pending
+        )
+        return await self._reader.run(find)
+
+    def _erase(
+        self, transaction: Transaction, events: Collection[int], value: str, spared: Collection[int]
+    ) -> Erased:
+        return erase(transaction, events, value, spared)
+
+    async def _find_finished(
+        self,
+        query: ReplayQuery,
+        rules: Mapping[str, LaneRule],
+        after: int,
+        now: Moment,
+        count: int,
+        size: int,
+    ) -> Walk[Mapping[int, LaneRule]]:
+        find = partial(
+            find_finished,
+            query=query,
+            rules=rules,
+            after=after,
+            moment=now,
+            limit=min(count, REPLAY_STEP),
+            size=size,
+            rows=SEARCH_ROWS,
+        )
+        return Walk(*await self._reader.run(find))
+
+    def _requeuing(self, found: Mapping[int, LaneRule], at: float) -> Callable[[Transaction], int]:
+        return lambda transaction: len(requeue(transaction, found, at))
+
+    def _write_audit(self, transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
+        write_audit(transaction, entries)
 
 
 def _remember(places: dict[Key, At], key: Key, place: At) -> None:
     places[key] = place
     if len(places) > MOST_WALKS:
         del places[next(iter(places))]
-
-
-def _count_dead(transaction: Transaction, gone: PendingChange) -> int:
-    """Count dead letters; return how many there were."""
-    count = sum(count for count, _ in gone.values())
-    transaction.count_finished(gone)
-    transaction.count_rows(count)
-    return count

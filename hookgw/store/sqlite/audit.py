@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import trio
 
 from hookgw.models.audit import AuditEntry
 from hookgw.store import audit_entries
-from hookgw.store.audit_entries import AuditPart, AuditRow
+from hookgw.store.audit_entries import AuditPart, AuditRow, SteppedAudit
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.records import AuditPage, AuditQuery, micros
+from hookgw.store.records import AuditQuery, micros
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -31,7 +30,7 @@ _REMOVE = "DELETE FROM audit WHERE seq IN (SELECT value FROM json_each(?))"
 _rows_of = msgspec.json.Decoder(list[AuditRow]).decode
 
 
-class SqliteAudit:
+class SqliteAudit(SteppedAudit[Transaction]):
     """The audit; see :class:`hookgw.store.protocol.Audit`.
 
     Args:
@@ -41,40 +40,27 @@ class SqliteAudit:
     """
 
     def __init__(self, commits: GroupCommit[Transaction], lists: Reader, background: Reader) -> None:
-        self._commits = commits
+        super().__init__(commits)
         self._lists = lists
         self._background = background
 
-    async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
-        await self._commits.call(partial(write_audit, entries=entries))
+    def _write(self, transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
+        write_audit(transaction, entries)
 
-    async def list_audit(self, query: AuditQuery) -> AuditPage:
-        async def search(before: tuple[int, int] | None) -> AuditPart:
-            find = partial(search_audit, query=query, before=before, rows=audit_entries.ROWS)
-            return await self._lists.run(find)
+    async def _search(self, query: AuditQuery, before: tuple[int, int] | None) -> AuditPart:
+        find = partial(search_audit, query=query, before=before, rows=audit_entries.ROWS)
+        return await self._lists.run(find)
 
-        return await audit_entries.list_audit(query, search)
-
-    async def prune_audit(self, *, before: float, most: int) -> int:
-        removed = 0
-        while count := await self._commits.call(
-            partial(_prune, statement=_OLD, given=(micros(before), audit_entries.STEP))
-        ):
-            removed += count
-            await trio.sleep(audit_entries.REST)
-        too_many = await self._background.run(
+    async def _count_too_many(self, most: int) -> list[tuple[str, int]]:
+        return await self._background.run(
             lambda connection: connection.execute(_TOO_MANY, (most, most)).fetchall()
         )
-        for instance, extra in too_many:
-            while extra > 0 and (
-                count := await self._commits.call(
-                    partial(_prune, statement=_OLDEST_OF, given=(instance, min(extra, audit_entries.STEP)))
-                )
-            ):
-                extra -= count
-                removed += count
-                await trio.sleep(audit_entries.REST)
-        return removed
+
+    def _remove_old(self, transaction: Transaction, before: int, count: int) -> int:
+        return _remove(transaction, _OLD, (before, count))
+
+    def _remove_oldest_of(self, transaction: Transaction, instance: str, count: int) -> int:
+        return _remove(transaction, _OLDEST_OF, (instance, count))
 
 
 def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
@@ -133,8 +119,6 @@ def search_audit(
     return AuditPart(_rows_of(lines), count, (at, seq))
 
 
-def _prune(transaction: Transaction, statement: str, given: tuple[Any, ...]) -> int:
+def _remove(transaction: Transaction, statement: str, given: tuple[Any, ...]) -> int:
     found = transaction.connection.execute(statement, given).fetchone()[0]
-    removed = transaction.connection.execute(_REMOVE, (found,)).rowcount
-    transaction.count_rows(removed)
-    return removed
+    return transaction.connection.execute(_REMOVE, (found,)).rowcount

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from hookgw.models.audit import AuditEntry
@@ -11,17 +11,7 @@ from hookgw.models.errors import Invalid
 from hookgw.models.jobs import Job
 from hookgw.models.lanes import LaneRule
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.protocol import NO_LIMIT
-from hookgw.store.records import (
-    CancelQuery,
-    CancelStep,
-    Concerned,
-    Erased,
-    ParkStep,
-    PendingChange,
-    ReplayQuery,
-    ReplayStep,
-)
+from hookgw.store.records import CancelQuery, Concerned, Erased, ParkStep, PendingChange, ReplayQuery
 from hookgw.store.sqlite import dead_letters
 from hookgw.store.sqlite.audit import write_audit
 from hookgw.store.sqlite.cancel import cancel, find_pending
@@ -32,6 +22,7 @@ from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, requeue, resend
 from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.steps import SteppedChanges, Walk, count_dead
 
 # How many deliveries are parked, dropped or moved in one commit: some milliseconds, in which all other writes
 # wait. Steps of five times as many are as fast in all, but others wait for five times as long.
@@ -48,7 +39,7 @@ SEARCH_ROWS = 20_000
 MOST_RULES = 1_000
 
 
-class SqlitePendingChanges:
+class SqlitePendingChanges(SteppedChanges[Transaction, int, dict[int, str]]):
     """Bulk changes of what is pending; see :class:`hookgw.store.protocol.PendingChanges`.
 
     Args:
@@ -67,10 +58,8 @@ class SqlitePendingChanges:
         numbers: SequenceNumbers,
         records: SqliteRecords,
     ) -> None:
-        self._records = records
-        self._commits = commits
+        super().__init__(commits, clock, records)
         self._reader = reader
-        self._clock = clock
         self._numbers = numbers
         # The newest last.
         self._repartitioned: dict[str, LaneRule] = {}
@@ -93,116 +82,12 @@ class SqlitePendingChanges:
             gone = dead_letters.park(
                 transaction.connection, registration, reason, at, newest=newest, limit=STEP, spared=spared
             )
-            count = _count_dead(transaction, gone)
+            count = count_dead(transaction, gone)
             self._records.write_job(transaction, job and job.advanced(count, cursor))
             return count
 
         count = await self._commits.call(park)
         return ParkStep(count, more=count == STEP)
-
-    async def drop_oldest(
-        self,
-        rule: LaneRule,
-        instance: str,
-        reason: str,
-        *,
-        count: int,
-        size: int,
-        spared: Collection[int] = (),
-    ) -> int:
-        at = self._clock.steady()
-
-        def drop(transaction: Transaction) -> int:
-            gone = dead_letters.drop_oldest(
-                transaction.connection,
-                rule,
-                instance,
-                reason,
-                at,
-                count=count,
-                size=size,
-                limit=STEP,
-                spared=spared,
-            )
-            return _count_dead(transaction, gone)
-
-        return await self._commits.call(drop)
-
-    async def cancel_cursor(self) -> str:
-        return f"0-{self._numbers.newest}"
-
-    async def cancel_step(
-        self,
-        query: CancelQuery,
-        reason: str,
-        cursor: str,
-        *,
-        spared: Collection[int] = (),
-        job: Job | None = None,
-        audit: Sequence[AuditEntry] = (),
-    ) -> CancelStep:
-        after, newest = _read_cursor(cursor)
-        # Beside the commits, as in a replay: it may walk through a long backlog.
-        find = partial(
-            find_pending,
-            query=query,
-            after=after,
-            newest=newest,
-            limit=STEP,
-            rows=SEARCH_ROWS,
-            spared=spared,
-        )
-        found, last = await self._reader.run(find)
-        next_cursor = None if last is None else f"{last}-{newest}"
-        if job is not None and next_cursor is None and not job.done:
-            job = None  # one step needs no record
-        if not found and job is None and not audit:
-            return CancelStep({}, next_cursor)
-        at = self._clock.steady()
-
-        def step(transaction: Transaction) -> dict[str, int]:
-            counts = cancel(transaction, found, reason, at, newest)
-            write_audit(transaction, audit)
-            self._records.write_job(transaction, job and job.advanced(sum(counts.values()), job.cursor))
-            return counts
-
-        return CancelStep(await self._commits.call(step), next_cursor)
-
-    async def count_cancellable(self, query: CancelQuery, most: int) -> int:
-        after: int | None = 0
-        newest, total = self._numbers.newest, 0
-        while after is not None and total < most:
-            find = partial(
-                find_pending, query=query, after=after, newest=newest, limit=most - total, rows=SEARCH_ROWS
-            )
-            found, after = await self._reader.run(find)
-            total += len(found)
-        return total
-
-    async def find_concerned(
-        self, instance: str, value: str, cursor: str, *, pending: bool = False
-    ) -> Concerned:
-        after, newest = _read_cursor(cursor)
-        find = partial(
-            find_concerned, instance=instance, value=value, after=after, newest=newest, pending=pending
-        )
-        return await self._reader.run(find)
-
-    async def erase(
-        self,
-        events: Collection[int],
-        value: str,
-        *,
-        spared: Collection[int] = (),
-        job: Job | None = None,
-    ) -> Erased:
-        def step(transaction: Transaction) -> Erased:
-            erased = erase(transaction, events, value, spared)
-            advanced = job and job.advanced(erased.deliveries, job.cursor, events=erased.events)
-            self._records.write_job(transaction, advanced)
-            return erased
-
-        return await self._commits.call(step)
 
     async def resend(
         self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()
@@ -218,58 +103,6 @@ class SqlitePendingChanges:
 
         return await self._commits.call(make_pending)
 
-    async def replay_step(
-        self,
-        query: ReplayQuery,
-        rules: Mapping[str, LaneRule],
-        cursor: str | None,
-        *,
-        count: int = NO_LIMIT,
-        size: int = NO_LIMIT,
-        job: Job | None = None,
-        audit: Sequence[AuditEntry] = (),
-    ) -> ReplayStep:
-        if cursor is None:
-            after, newest = 0, self._numbers.newest
-            # An empty job: when it is on disk, the reader sees all settlements that were requested before.
-            await self._commits.call(lambda _: None)
-        else:
-            after, newest = _read_cursor(cursor)
-        while True:
-            # Beside the commits: a search with filters may walk through the whole history, in many steps.
-            now = self._newest(rules)
-            find = partial(
-                find_finished,
-                query=query,
-                rules=now,
-                after=after,
-                newest=newest,
-                limit=min(count, REPLAY_STEP),
-                size=size,
-                rows=SEARCH_ROWS,
-            )
-            found, last = await self._reader.run(find)
-            # The search runs beside the commits. If a re-partition began meanwhile, its last step may be
-            # done before these deliveries are written, and would miss those in lanes of the former rule.
-            if self._newest(rules) == now:
-                break
-        next_cursor = None if last is None else f"{last}-{newest}"
-        if cursor is None and next_cursor is None:
-            job = None  # one step needs no record
-        if not found and (job is None or (cursor is not None and next_cursor is not None)):
-            return ReplayStep(0, next_cursor)  # nothing to write: a search that is cut off begins here again
-        position, at = self._numbers.next_positions(len(found)), self._clock.steady()
-
-        def replay(transaction: Transaction) -> int:
-            count = requeue(transaction, found, position, at)
-            write_audit(transaction, audit)
-            if job is not None:
-                advanced = job.advanced(count, next_cursor)
-                self._records.write_job(transaction, advanced if next_cursor else advanced.ended(at))
-            return count
-
-        return ReplayStep(await self._commits.call(replay), next_cursor)
-
     def _newest(self, rules: Mapping[str, LaneRule]) -> dict[str, LaneRule]:
         """Return the rules, or those of the newest re-partition if they have a later generation."""
         return {
@@ -278,7 +111,7 @@ class SqlitePendingChanges:
         }
 
     async def repartition_step(self, rule: LaneRule) -> bool:
-        # Before the first step is queued; see replay_step.
+        # Before the first step is queued; see _find_finished.
         self._repartitioned.pop(rule.registration, None)
         self._repartitioned[rule.registration] = rule
         if len(self._repartitioned) > MOST_RULES:
@@ -291,18 +124,108 @@ class SqlitePendingChanges:
 
         return await self._commits.call(step)
 
+    async def _now(self) -> int:
+        return self._numbers.newest
 
-def _count_dead(transaction: Transaction, gone: PendingChange) -> int:
-    """Count dead letters; return how many there were."""
-    count = sum(count for count, _ in gone.values())
-    transaction.count_finished(gone)
-    transaction.count_rows(count)
-    return count
+    async def _begin_replay(self) -> int:
+        newest = self._numbers.newest
+        # An empty job: when it is on disk, the reader sees all settlements that were requested before.
+        await self._commits.call(lambda _: None)
+        return newest
 
+    def _read_place(self, cursor: str) -> tuple[int, int]:
+        after, _, newest = cursor.partition("-")
+        return _read_number(after), _read_number(newest)
 
-def _read_cursor(cursor: str) -> tuple[int, int]:
-    after, _, newest = cursor.partition("-")
-    return _read_number(after), _read_number(newest)
+    def _drop(
+        self,
+        transaction: Transaction,
+        rule: LaneRule,
+        instance: str,
+        reason: str,
+        at: float,
+        *,
+        count: int,
+        size: int,
+        spared: Collection[int],
+    ) -> PendingChange:
+        return dead_letters.drop_oldest(
+            transaction.connection,
+            rule,
+            instance,
+            reason,
+            at,
+            count=count,
+            size=size,
+            limit=STEP,
+            spared=spared,
+        )
+
+    async def _find_pending(
+        self, query: CancelQuery, after: int, now: int, limit: int | None, spared: Collection[int]
+    ) -> Walk[list[int]]:
+        find = partial(
+            find_pending,
+            query=query,
+            after=after,
+            newest=now,
+            limit=STEP if limit is None else limit,
+            rows=SEARCH_ROWS,
+            spared=spared,
+        )
+        return Walk(*await self._reader.run(find))
+
+    def _cancel(
+        self, transaction: Transaction, found: Collection[int], reason: str, at: float, now: int
+    ) -> dict[str, int]:
+        return cancel(transaction, found, reason, at, now)
+
+    async def _find_concerned(
+        self, instance: str, value: str, after: int, now: int, pending: bool
+    ) -> Concerned:
+        find = partial(
+            find_concerned, instance=instance, value=value, after=after, newest=now, pending=pending
+        )
+        return await self._reader.run(find)
+
+    def _erase(
+        self, transaction: Transaction, events: Collection[int], value: str, spared: Collection[int]
+    ) -> Erased:
+        return erase(transaction, events, value, spared)
+
+    async def _find_finished(
+        self,
+        query: ReplayQuery,
+        rules: Mapping[str, LaneRule],
+        after: int,
+        now: int,
+        count: int,
+        size: int,
+    ) -> Walk[dict[int, str]]:
+        while True:
+            present = self._newest(rules)
+            find = partial(
+                find_finished,
+                query=query,
+                rules=present,
+                after=after,
+                newest=now,
+                limit=min(count, REPLAY_STEP),
+                size=size,
+                rows=SEARCH_ROWS,
+            )
+            found = Walk(*await self._reader.run(find))
+            # The search runs beside the commits. If a re-partition began meanwhile, its last step may be
+            # done before these deliveries are written, and would miss those in lanes of the former rule.
+            if self._newest(rules) == present:
+                return found
+
+    def _requeuing(self, found: dict[int, str], at: float) -> Callable[[Transaction], int]:
+        position = self._numbers.next_positions(len(found))
+        return lambda transaction: requeue(transaction, found, position, at)
+
+    def _write_audit(self, transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
+        write_audit(transaction, entries)
 
 
 def _read_number(text: str) -> int:
