@@ -2,7 +2,8 @@
 
 The rest of the path of an event, from here::
 
-    EventIntake.accept ─> LimitedOutbox.append ─> Store.append                commits
+    EventIntake.accept ─> AppendTurns.begin
+                     └──> LimitedOutbox.append ─> Store.append                commits
                                                     └> listener.appended      in open.py
                                                          └> Dispatcher.dispatch ─> Lane ─> DeliverySender.send
                                                                                     └> Store.settle_nowait
