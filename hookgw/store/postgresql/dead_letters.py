@@ -50,7 +50,9 @@ _OLDEST = """
     ORDER BY found.xid, found.position LIMIT %(limit)s"""
 # In the order of their numbers, as in all statements that lock several deliveries: two nodes that lock the
 # same ones in different orders would wait for each other.
-_LOCK = """SELECT seq FROM deliveries WHERE seq = ANY(%s) AND state = 'pending' ORDER BY seq FOR UPDATE"""
+_LOCK = (
+    """SELECT seq FROM deliveries WHERE seq = ANY(%s) AND state || '' = 'pending' ORDER BY seq FOR UPDATE"""
+)
 _BURY = """
     WITH buried AS (
         UPDATE deliveries SET state = 'dead', reason = %(reason)s, finished_at = %(at)s

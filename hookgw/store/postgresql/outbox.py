@@ -25,6 +25,11 @@ from hookgw.store.records import Append, ConnectorState, LaneBacklog, PendingCha
 # must not fill the memory.
 PAGE_BYTES = 4 * 2**20
 
+# With the whole key of the index compared and sorted by, no other index serves. With equality, the server
+# might take the index of the feed, which is in the wanted order, too, and walk through all other lanes.
+_IN_LANE = """(registration, lane, xid, position)
+        > (%(registration)s, %(lane)s, %(xid)s::bigint, %(position)s::bigint)
+    AND (registration, lane) <= (%(registration)s, %(lane)s)"""
 # Nothing can appear before what is read here; see schema.py. The page is cut to size before a payload is
 # read. It looks at one delivery more than wanted, to know whether the lane has more.
 _PAGE = f"""WITH ahead AS MATERIALIZED (
@@ -32,9 +37,8 @@ _PAGE = f"""WITH ahead AS MATERIALIZED (
         (sum(first.size + coalesce(octet_length(b.body), 0)) OVER places)::bigint AS bytes
     FROM (
         SELECT seq, xid, position, size FROM deliveries
-        WHERE state = 'pending' AND registration = %(registration)s AND lane = %(lane)s
-            AND (xid, position) > (%(xid)s::bigint, %(position)s::bigint) AND xid < {SETTLED}
-        ORDER BY xid, position LIMIT %(limit)s + 1
+        WHERE state = 'pending' AND {_IN_LANE} AND xid < {SETTLED}
+        ORDER BY registration, lane, xid, position LIMIT %(limit)s + 1
     ) first
     LEFT JOIN bodies b ON b.seq = first.seq
     WINDOW places AS (ORDER BY first.xid, first.position ROWS UNBOUNDED PRECEDING)
@@ -52,9 +56,8 @@ ORDER BY ahead.place"""  # noqa: S608 - numbers of ours
 # Of a lane whose first delivery does not fit.
 _FIRST_SIZE = f"""SELECT d.size + coalesce(octet_length(b.body), 0)
     FROM deliveries d LEFT JOIN bodies b ON b.seq = d.seq
-    WHERE d.state = 'pending' AND d.registration = %(registration)s AND d.lane = %(lane)s
-        AND (d.xid, d.position) > (%(xid)s::bigint, %(position)s::bigint) AND d.xid < {SETTLED}
-    ORDER BY d.xid, d.position LIMIT 1"""  # noqa: S608 - constants
+    WHERE d.state = 'pending' AND {_IN_LANE} AND d.xid < {SETTLED}
+    ORDER BY d.registration, d.lane, d.xid, d.position LIMIT 1"""  # noqa: S608 - constants
 # What the feed has not reported yet is not counted: lanes hear of it.
 _IS_PENDING = f"state = 'pending' AND xid < {SETTLED}"
 _BACKLOGS = f"""SELECT lane, count(*), (array_agg(queued_at ORDER BY xid, position))[1]

@@ -25,7 +25,7 @@ _IN_LANE = """SELECT seq, size, xid, position FROM deliveries
     ORDER BY registration, lane, xid, position LIMIT %(limit)s"""
 # In the order of their numbers: see dead_letters.py.
 _LOCK = """SELECT seq FROM deliveries
-    WHERE seq = ANY(%(seqs)s) AND state = 'pending' AND lane = ANY(%(lanes)s) ORDER BY seq FOR UPDATE"""
+    WHERE seq = ANY(%(seqs)s) AND state || '' = 'pending' AND lane = ANY(%(lanes)s) ORDER BY seq FOR UPDATE"""
 _MOVE = """UPDATE deliveries SET lane = moved.lane
     FROM unnest(%s::bigint[], %s::text[]) AS moved (seq, lane) WHERE deliveries.seq = moved.seq"""
 _NAMES = """SELECT d.seq, e.id, i.name FROM deliveries d JOIN events e ON e.seq = d.event

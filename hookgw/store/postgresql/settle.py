@@ -11,10 +11,12 @@ from hookgw.models.deliveries import DeliveryState, Settlement
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.records import PendingChange, micros, storable
 
-# Locked in one order: two commits that settle the same deliveries would otherwise wait for each other.
+# Locked in one order: two commits that settle the same deliveries would otherwise wait for each other. The
+# state is in a form that no index has: with old statistics, the server would take a partial index of what is
+# pending for short, and walk through all of a backlog.
 _STILL_PENDING = """SELECT d.seq, d.event, d.registration, i.name, d.size
     FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
-    WHERE d.seq = ANY(%b::bigint[]) AND d.state = 'pending' ORDER BY d.seq FOR UPDATE OF d"""
+    WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.seq FOR UPDATE OF d"""
 # Without an attempt (parked, expired) the count of attempts stays.
 _SETTLE = """UPDATE deliveries SET state = given.state,
     attempts = coalesce(given.attempts, deliveries.attempts), failures = given.failures,

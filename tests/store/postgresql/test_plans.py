@@ -1,0 +1,60 @@
+"""Statements on the path of every delivery stay on their index, also before the server has statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from hookgw.store.postgresql import feed, outbox, settle
+
+LANE = "reg_3"
+
+
+@pytest.fixture(params=[False, True], ids=["new", "analyzed"])
+def backlog(connection: psycopg.Connection, request: pytest.FixtureRequest) -> psycopg.Connection:
+    """A connection to tables with a long backlog in a few lanes."""
+    connection.execute("INSERT INTO instance_numbers (name) SELECT 'i' || g FROM generate_series(0, 9) g")
+    connection.execute(
+        """INSERT INTO events SELECT g, g % 10 + 1, g, 'CALL', g, g, '', NULL, NULL, 1
+        FROM generate_series(1, 20000) g"""
+    )
+    connection.execute(
+        """INSERT INTO deliveries SELECT g, g, g % 10 + 1, 'CALL', 'reg_' || g % 10, 'reg_' || g % 10 || ':0',
+            'pending', g, 2, 3, g, g, 0, 0, 0, NULL, NULL FROM generate_series(1, 20000) g"""
+    )
+    if request.param:
+        connection.execute("ANALYZE")
+    # So few rows would be read from end to end. What counts is which index serves.
+    connection.execute("SET enable_seqscan = off")
+    return connection
+
+
+def plan(connection: psycopg.Connection, statement: str, given: Any) -> str:
+    rows = connection.execute(f"EXPLAIN (COSTS OFF) {statement.replace('%b', '%s')}".encode(), given)
+    return "\n".join(line for (line,) in rows)
+
+
+def test_a_page_of_a_lane(backlog: psycopg.Connection) -> None:
+    given = {"registration": "reg_3", "lane": "reg_3:0", "xid": 3, "position": 9, "limit": 100, "size": None}
+    found = plan(backlog, outbox._PAGE, given)
+    assert "outbox" in found
+    assert not {"feed", "waiting"} & set(found.split())
+    assert "deliveries_pkey" in found
+
+
+def test_what_is_settled(backlog: psycopg.Connection) -> None:
+    found = plan(backlog, settle._STILL_PENDING, (list(range(1, 500)),))
+    assert "deliveries_pkey" in found
+    assert not {"feed", "outbox"} & set(found.split())
+    rows = ([1], ["delivered"], [1], [0], [0], [5], [None])
+    assert "using deliveries_pkey" in plan(backlog, settle._SETTLE, rows)
+
+
+def test_the_feed(backlog: psycopg.Connection) -> None:
+    found = plan(backlog, feed._NEXT, (5, 0, [7], 1000))
+    assert "feed" in found
+    found = plan(backlog, feed._READ, ([1, 2, 3],))
+    assert "deliveries_pkey" in found
+    assert not {"feed", "outbox"} & set(found.split())
