@@ -34,7 +34,8 @@ _SOURCES = {
     False: """(instance, seq) > (%(instance)s, %(after)s) AND (instance, seq) <= (%(instance)s, %(newest)s)
         ORDER BY instance, seq""",
 }
-# A payload without the text, and without an escape that may be in its spelling, is not read.
+# A payload without the text, and without an escape that may be in its spelling, is not read. Each event is
+# looked up by itself: a plan that goes through all events would read all payloads.
 _FIND = """
     WITH looked_at AS MATERIALIZED (
         SELECT seq, event, size FROM deliveries WHERE {source} LIMIT %(rows)s
@@ -42,8 +43,9 @@ _FIND = """
     summed AS (SELECT seq, event, sum(size) OVER (ORDER BY seq) - size AS before_it FROM looked_at),
     chosen AS MATERIALIZED (SELECT seq, event FROM summed WHERE before_it < %(bytes)s)
     SELECT (SELECT count(*) FROM looked_at), count(*), max(seq), ARRAY(
-        SELECT e.seq FROM events e WHERE e.seq IN (SELECT event FROM chosen)
-            AND (position(%(part)s::bytea IN e.data) > 0 OR position(%(escape)s::bytea IN e.data) > 0))
+        SELECT e.seq FROM (SELECT DISTINCT event FROM chosen) one
+        CROSS JOIN LATERAL (SELECT seq, data FROM events WHERE events.seq = one.event OFFSET 0) e
+        WHERE position(%(part)s::bytea IN e.data) > 0 OR position(%(escape)s::bytea IN e.data) > 0)
     FROM chosen"""
 _PAYLOADS = "SELECT seq, data FROM events WHERE seq = ANY(%s)"
 _DELIVERIES = """SELECT d.event, d.seq, d.state, d.registration, i.name, d.size

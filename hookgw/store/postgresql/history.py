@@ -87,7 +87,8 @@ _OLD_UNHEARD = """SELECT seq FROM events
 # What finished deliveries take beside their attempts and bodies: their own row, that of their event, and the
 # entries of both in the indexes.
 ROW_BYTES = 600
-_FINISHED = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM deliveries WHERE finished_at IS NOT NULL"
+_FINISHED = """SELECT count(*), coalesce(sum(size), 0)::bigint, max(finished_at) FROM (
+    SELECT finished_at, size FROM deliveries WHERE finished_at > %s ORDER BY finished_at LIMIT %s) part"""
 # Attempts and bodies have no index by which they could be summed. The newest ones tell what is usual.
 _USUAL = """SELECT coalesce(avg(
         coalesce((SELECT sum(octet_length(a.answer) + coalesce(octet_length(a.error), 0) + 150)
@@ -110,6 +111,8 @@ PRUNE_REST = 0.01
 # An id is one narrow row: so many take half the time of those deliveries.
 FORGET_STEP = 500
 
+# So many finished deliveries are measured at a time: others read in between.
+MEASURED_ROWS = 200_000
 # The history is measured for at most this part of the time: it means to go through an index of all of it.
 MEASURED_PART = 0.01
 
@@ -196,10 +199,15 @@ class PostgresqlHistory:
         started = trio.current_time()
         if started < self._measure_at:
             return 0
-        size = await self._background.run(_history_bytes)
+        count, size, rows, last = 0, 0, MEASURED_ROWS, -1
+        while rows == MEASURED_ROWS:
+            part = partial(one_row, statement=_FINISHED, given=(last, MEASURED_ROWS))
+            rows, bytes_of, last = await self._background.run(part)
+            count, size = count + rows, size + bytes_of
+        (usual,) = await self._background.run(partial(one_row, statement=_USUAL))
         now = trio.current_time()
         self._measure_at = now + (now - started) / MEASURED_PART
-        return size
+        return float(size + count * (ROW_BYTES + usual))
 
     async def _forget(self, before: float, at_least: float = math.inf) -> None:
         """Remove the oldest ids of before a time until so many bytes are free."""
@@ -378,9 +386,3 @@ def _prune(transaction: Transaction, before: float, after: int) -> _Pruned:
 
 def _forget_instances(transaction: Transaction) -> None:
     transaction.count_rows(transaction.connection.execute(_FORGET_INSTANCES).rowcount)
-
-
-def _history_bytes(connection: Connection) -> float:
-    count, size = one_row(connection, _FINISHED, {})
-    (usual,) = one_row(connection, _USUAL, {})
-    return float(size + count * (ROW_BYTES + usual))

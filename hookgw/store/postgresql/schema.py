@@ -68,8 +68,8 @@ SCHEMA: tuple[str, ...] = (
         heard integer NOT NULL,
         UNIQUE (id, instance)
     )""",
-    "CREATE INDEX unheard ON events (accepted_at) WHERE heard = 0",
-    "CREATE INDEX remembered ON events (accepted_at, heard) WHERE heard < 0",
+    "CREATE INDEX unheard ON events (accepted_at, seq) WHERE heard = 0",
+    "CREATE INDEX remembered ON events (accepted_at, heard, seq) WHERE heard < 0",
     """CREATE TABLE deliveries (
         seq bigint PRIMARY KEY,
         event bigint NOT NULL,
@@ -98,7 +98,8 @@ SCHEMA: tuple[str, ...] = (
     "CREATE INDEX history ON deliveries (instance, seq) INCLUDE (kind, accepted_at)",
     """CREATE INDEX undelivered ON deliveries (instance, state, seq) INCLUDE (kind, accepted_at)
         WHERE state <> 'delivered'""",
-    "CREATE INDEX finished ON deliveries (finished_at) WHERE finished_at IS NOT NULL",
+    # With the size, so that the history is measured without its rows.
+    "CREATE INDEX finished ON deliveries (finished_at, seq) INCLUDE (size) WHERE finished_at IS NOT NULL",
     "CREATE TABLE bodies (seq bigint PRIMARY KEY, body bytea NOT NULL)",
     """CREATE TABLE attempts (
         delivery bigint NOT NULL,

@@ -1,0 +1,143 @@
+"""Every walk goes through the index that is made for it, whatever the server believes of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from psycopg import Connection
+
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.lanes import LaneRule
+from hookgw.models.registrations import Ordering
+from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches
+from hookgw.store.postgresql import dead_letters, event_ids, history
+from hookgw.store.postgresql.audit import search_audit
+from hookgw.store.postgresql.cancel import find_pending
+from hookgw.store.postgresql.dead_letters import BEGIN
+from hookgw.store.postgresql.erase import find_concerned
+from hookgw.store.postgresql.moments import Moment
+from hookgw.store.postgresql.repartition import LanePlace, repartition
+from hookgw.store.postgresql.requeue import find_finished
+from hookgw.store.postgresql.tally import newest, tally
+from hookgw.store.postgresql.transaction import Transaction
+
+ROWS = 3_000
+NOW = Moment(ROWS, 0, 2, 2, ())
+RULE = LaneRule("reg_1", 0, Ordering.URL, 1)
+START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
+
+
+class Explaining:
+    """A connection that keeps the plan of every statement."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.plans: list[str] = []
+
+    def execute(self, statement: str, given: Any = ()) -> Any:
+        lines = self._connection.execute(f"EXPLAIN {statement}", given).fetchall()
+        self.plans.append("\n".join(line for (line,) in lines))
+        return self._connection.execute(statement, given)
+
+
+@pytest.fixture
+def explaining(connection: Connection) -> Explaining:
+    """Half of all deliveries are of one instance, and nearly all of those are old."""
+    connection.execute("INSERT INTO instance_numbers (name) VALUES ('shop'), ('other'), ('third')")
+    connection.execute(
+        f"""INSERT INTO events SELECT n, CASE WHEN n < {ROWS // 2} THEN 1 ELSE 2 + n % 2 END,
+            'e' || n, 'CALL', n, n, '{{}}', NULL, NULL, CASE WHEN n > {ROWS} THEN -100 ELSE 1 END
+        FROM generate_series(1, {2 * ROWS}) n"""
+    )
+    connection.execute(
+        f"""INSERT INTO deliveries SELECT seq, seq, instance, kind, 'reg_' || instance, 'reg_1:' || seq % 3,
+            CASE seq % 3 WHEN 0 THEN 'pending' WHEN 1 THEN 'delivered' ELSE 'dead' END, accepted_at, 10, 1,
+            seq, accepted_at, 0, 0, 0, CASE WHEN seq % 3 > 0 THEN seq END, NULL
+        FROM events WHERE seq <= {ROWS}"""
+    )
+    connection.execute(
+        f"""INSERT INTO audit (at, instance, action, entry)
+        SELECT n, CASE WHEN n % 3 > 0 THEN 'shop' END, 'key.create', '{{"actor":{{"kind":"hookgw"}}}}'
+        FROM generate_series(1, {ROWS}) n"""
+    )
+    connection.execute("ANALYZE")
+    return Explaining(connection)
+
+
+def listing(**query: Any) -> Callable[[Any], object]:
+    asked = DeliveryQuery(**{"instance": "shop"} | query)
+    return lambda c: history.search_deliveries(c, asked, None, 20, 9, now=float(ROWS))
+
+
+WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "list": ("history", listing()),
+    "list with filters": ("history", listing(kind="CALL", registration="reg_1", since=0.0, text="x")),
+    "list of those delivered": ("history", listing(state=DeliveryState.DELIVERED)),
+    "list of dead letters": ("undelivered", listing(state=DeliveryState.DEAD)),
+    "list of all instances": ("deliveries_pkey", listing(instance=None)),
+    "events": ("history", lambda c: history.list_events(c, "shop", ["CALL"], 2**63 - 1)),
+    "tally": ("history", lambda c: tally(c, "shop", since=0, without_global=True, former=START)),
+    "newest": ("history", lambda c: newest(c, ["shop", "other"])),
+    "cancellation": (
+        "undelivered",
+        lambda c: find_pending(
+            c, CancelQuery(instance="shop", registrations=("reg_1",)), after=9, moment=NOW, limit=9, rows=20
+        ),
+    ),
+    "replay": (
+        "undelivered",
+        lambda c: find_finished(
+            c, ReplayQuery(instance="shop"), {"reg_1": RULE}, after=9, moment=NOW, limit=9, size=99, rows=20
+        ),
+    ),
+    "replay of all": (
+        "history",
+        lambda c: find_finished(
+            c,
+            ReplayQuery(instance="shop", state="all"),
+            {"reg_1": RULE},
+            after=9,
+            moment=NOW,
+            limit=9,
+            size=99,
+            rows=20,
+        ),
+    ),
+    "erasure": (
+        "history",
+        lambda c: find_concerned(c, "shop", "a@b.c", after=9, moment=NOW, pending=False),
+    ),
+    "erasure of what is pending": (
+        "undelivered",
+        lambda c: find_concerned(c, "shop", "a@b.c", after=9, moment=NOW, pending=True),
+    ),
+    "audit": ("audited", lambda c: search_audit(c, AuditQuery(limit=5), (50, 50), 20)),
+    "audit of an instance": (
+        "audited_instances",
+        lambda c: search_audit(c, AuditQuery(instance="shop", limit=5), None, 20),
+    ),
+    "parking": (
+        "outbox",
+        lambda c: dead_letters.park(c, "reg_1", "off", 1.0, moment=NOW, after=BEGIN, limit=9, spared=()),
+    ),
+    "dropping": (
+        "outbox",
+        lambda c: dead_letters.drop_oldest(c, RULE, "shop", "full", 1.0, count=3, size=0, limit=9, spared=()),
+    ),
+    "re-partition": ("outbox", lambda c: repartition(c, RULE, LanePlace(("reg_1:0",), 0, 5), 9)),
+    "pruning": ("finished", lambda c: history._prune(Transaction(c, 9), 0.000_1, 0)),
+    "forgetting": ("remembered", lambda c: event_ids.forget_ids(Transaction(c, 9), 0.005, 0, 9)),
+}
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_walk_goes_through_its_index(explaining: Explaining, walk: str) -> None:
+    index, function = WALKS[walk]
+    function(explaining)
+    # The others look up single rows: of tables as small as these, the server may as well read all.
+    plans = "\n\n".join(plan for plan in explaining.plans if "Limit" in plan)
+    assert f" using {index} on " in plans or f"Index Scan on {index} " in plans, plans
+    for table in ("deliveries", "events", "audit"):
+        assert f"Seq Scan on {table}" not in plans, plans
