@@ -248,7 +248,8 @@ def compact_file(path: Path) -> Compacted:
                     raise
             with spare.open("rb") as file:
                 os.fsync(file.fileno())
-            # The log is empty and gone, so nothing of the former file can end up in the new one.
+            # The log is empty and gone, also after a power cut, so nothing of it can end up in the new file.
+            sync_folder(path.parent)
             spare.replace(path)
             sync_folder(path.parent)
             return Compacted(before=before, after=path.stat().st_size)
@@ -297,6 +298,8 @@ def restore_file(
             try:
                 _copy_checked(backup, spare, on_progress)
                 aside = _move_aside(path)
+                # Or a power cut could leave the former log beside the backup, or nothing of the former file.
+                sync_folder(path.parent)
                 spare.rename(path)
             finally:
                 spare.unlink(missing_ok=True)
@@ -366,16 +369,20 @@ def _move_aside(path: Path) -> Path | None:
     aside, number = path.with_name(f"{path.name}.before-restore"), 1
     while os.path.lexists(aside) or os.path.lexists(_log_of(aside)):
         aside, number = path.with_name(f"{path.name}.before-restore.{number}"), number + 1
-    # Into one file. A damaged one, which may be the reason for the restore, keeps its log: SQLite deletes the
-    # log of a file that it does not recognize.
+    # Into one file, which moves at once. A damaged one, which may be the reason for the restore, keeps its
+    # log: SQLite may delete the log of a file that it cannot read, so it gets its second name before.
+    kept = _log_of(aside)
+    with suppress(FileNotFoundError):
+        kept.hardlink_to(log)
     with suppress(sqlite3.Error, StorageUnavailable, StartError):
-        with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection:
+        # With its log: a file in the middle of a checkpoint cannot be read without.
+        with closing(open_existing(path)) as connection:
             read_schema(connection, path)
         _fold(path)
+        kept.unlink(missing_ok=True)
     # The log first: a process that is killed in between must not leave it beside the backup, whose pages it
     # would overwrite.
-    with suppress(FileNotFoundError):
-        log.rename(_log_of(aside))
+    log.unlink(missing_ok=True)
     path.with_name(path.name + "-shm").unlink(missing_ok=True)
     with suppress(FileNotFoundError):
         path.rename(aside)

@@ -44,13 +44,21 @@ class Rules(NamedTuple):
     Attributes:
         names: see the text above.
         sector: the bytes that are written as one, 512 or 4096.
+        fills: whether zeros are where a file grew and its bytes are not on disk; if not, anything is there,
+            such as parts of deleted files.
     """
 
     names: Names = "posix"
     sector: int = 512
+    fills: bool = True
 
 
-EVERY_RULES = tuple(Rules(names, sector) for names in ("journal", "posix") for sector in (512, 4096))
+EVERY_RULES = tuple(
+    Rules(names, sector, fills)
+    for names in ("journal", "posix")
+    for sector in (512, 4096)
+    for fills in (True, False)
+)
 
 # What is lost of the changes that were not synchronized: everything; nothing; all after a moment; all changes
 # of some files; some changes; one change; all but one; each sector has a version of its own.
@@ -230,6 +238,12 @@ class Disk:
                     first = max(start, sector * rules.sector)
                     last = min(start + len(data), (sector + 1) * rules.sector)
                     content[first:last] = data[first - start : last - start]
+        if not rules.fills:
+            for sector, version in versions.items():
+                start = sector * rules.sector
+                if not version and start >= len(file.content):
+                    end = min(start + rules.sector, len(content))
+                    content[start:end] = chance.randbytes(end - start)
         return bytes(content[: chance.choice((sizes[-1], max(sizes), chance.choice(sizes)))])
 
     def _name(self, *changes: tuple[int, str, int | None]) -> None:

@@ -97,5 +97,6 @@ PLANTED_IN = {
     "a backup that has its name at once": "work",
     "a copy before a migration without a sync of its file": "migration",
     "records that are encrypted, in a log that is not synchronized": "encryption",
+    "a restore without a sync of what moved aside": "restore",
 }
 """The planted faults, and the kind of run that shows each."""

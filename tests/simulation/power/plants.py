@@ -12,10 +12,11 @@ from typing import Any
 
 import trio
 
+from hookgw.config.folders import sync_folder
 from hookgw.models.jobs import Job
 from hookgw.store.commits.jobs import AppendJob
 from hookgw.store.records import ParkStep
-from hookgw.store.sqlite import backup, checkpoints, database, new_file, reencrypt, schema
+from hookgw.store.sqlite import backup, checkpoints, database, maintenance, new_file, reencrypt, schema
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
 
 _TO_PARK = """SELECT seq FROM deliveries WHERE state = 'pending'
@@ -67,6 +68,18 @@ def _log_unsynced() -> None:
 def _reencrypted_log_unsynced() -> None:
     """Leave the records that were in the clear in a log that is cut off without a sync."""
     _replace(reencrypt, "sync_log", lambda connection: None)
+
+
+def _restored_beside_the_log() -> None:
+    """Give a backup the name of the data file without a sync of what was moved aside before."""
+    done = [0]
+
+    def last_alone(folder: Path) -> None:
+        done[0] += 1
+        if done[0] > 1:
+            sync_folder(folder)
+
+    _replace(maintenance, "sync_folder", last_alone)
 
 
 class _WithoutFileSync:
@@ -149,4 +162,5 @@ PLANTS: dict[str, Callable[[], None]] = {
     "a backup that has its name at once": _backup_in_place,
     "a copy before a migration without a sync of its file": _replace_os(schema, _WithoutFileSync()),
     "records that are encrypted, in a log that is not synchronized": _reencrypted_log_unsynced,
+    "a restore without a sync of what moved aside": _restored_beside_the_log,
 }

@@ -58,6 +58,7 @@ class Recording(NamedTuple):
         promised: what it must hold from then on.
         forbidden: what is in no data file from then on.
         version: of the schema, if the file is migrated.
+        former: what is aside once the promised file is there; ``None`` if nothing moves aside.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Recording(NamedTuple):
     promised: View | None = None
     forbidden: bytes | None = None
     version: int | None = None
+    former: View | None = None
 
 
 class Failure(NamedTuple):
@@ -149,7 +151,8 @@ def record_maintenance(action: Action, files: Files, *, plant: str = "nothing") 
     with _folder() as folder:
         _write(folder, files)
         disk, operations = _record(folder, action, folder / "hookgw.db", plant=plant)
-    return Recording(action.value, disk, operations, NO_KEYS, views, promised)
+    aside = former if action is Action.RESTORE else None
+    return Recording(action.value, disk, operations, NO_KEYS, views, promised, former=aside)
 
 
 @lru_cache(maxsize=2)
@@ -436,9 +439,22 @@ class Ledger:
         allowed = (recording.promised,) if has_answered else (*(recording.views or ()), recording.promised)
         if found not in allowed:
             said += differences(recording.promised or {}, found)
+        if recording.former not in (None, recording.promised) and found == recording.promised:
+            said += await self._check_aside(folder)
         if recording.version is not None and not copies and not _copies(folder):
             said.append("The file was migrated, and there is no copy of the former one.")
         return said
+
+    async def _check_aside(self, folder: Path) -> list[str]:
+        """The former file is not lost."""
+        for name in ("hookgw.db.before-restore", "hookgw.db.before-restore-wal"):
+            if (folder / name).exists():
+                (folder / name).rename(folder / name.replace("hookgw.db.before-restore", "former.db"))
+        try:
+            found = await _look(folder / "former.db", NO_KEYS)
+        except _TROUBLE as error:
+            return [f"The former file does not open: {_leaf(error)}"]
+        return [f"The former file: {line}" for line in differences(self._recording.former or {}, found)]
 
     async def _check_copy(self, copy: Path) -> list[str]:
         """A copy of the former file is whole from the moment on in which it has its name."""

@@ -279,6 +279,35 @@ async def test_the_log_of_a_damaged_file_goes_aside_too(path: Path, tmp_path: Pa
     assert len(await pending_in(path)) == 19
 
 
+async def test_a_file_in_the_middle_of_a_checkpoint_is_whole_before_it_moves(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, copy = path.with_name("hookgw.db-wal"), tmp_path / "copy.db"
+    async with opened(path) as store:
+        await store.append(to("in-the-log"))
+        content, logged = path.read_bytes(), log.read_bytes()
+    copy.write_bytes(path.read_bytes())
+    # A power cut has left the first page in the log alone.
+    path.write_bytes(bytes(4096) + content[4096:])
+    log.write_bytes(logged)
+    rename = Path.rename
+
+    def refuse(file: Path, target: Path) -> Path:
+        if target.name == "hookgw.db.before-restore":
+            raise OSError(28, "No space left on device", str(target))
+        return rename(file, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(StartError, match="No space left"):
+        restore_file(copy, path, force=True)
+    assert await pending_in(path) == ["in-the-log"]
+    monkeypatch.undo()
+    aside = restore_file(copy, path, force=True)
+    assert aside is not None
+    assert await pending_in(aside) == ["in-the-log"]
+    assert not aside.with_name(f"{aside.name}-wal").exists()
+
+
 async def test_a_copy_of_a_file_in_use_is_restored_with_its_log(path: Path, tmp_path: Path) -> None:
     """Not a backup of hookgw's, but what an operator may have."""
     async with opened(path) as store:
