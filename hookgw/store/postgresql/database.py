@@ -34,13 +34,13 @@ CONNECT_TIMEOUT = 2
 ACKNOWLEDGE_TIMEOUT = 4
 # Beyond this a call is broken off from our side: a frozen server acknowledges, and never answers.
 WRITE_PATIENCE = 6.0
-READ_PATIENCE = 30.0
+READ_PATIENCE = 10.0
 # A process that is frozen inside a transaction: the server ends that after so many seconds. A writer
 # holds up what all nodes deliver, and keeps others from taking over from it, which is due after 3 s.
 FROZEN_WRITER = 2.0
 FROZEN_READER = 60.0
 # Counting a backlog of millions takes its time.
-COUNT_PATIENCE = 300.0
+COUNT_PATIENCE = 60.0
 
 # SQLSTATE classes of mistakes in what we sent; to report a bug of ours as a lost server would hide it. All
 # others (connection, resources, operator, system, corruption, read-only) are the server's.

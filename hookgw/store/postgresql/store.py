@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
+import structlog
 import trio
 
 from hookgw.config.master_keys import MasterKeys
@@ -25,6 +26,7 @@ from hookgw.store.postgresql.database import (
     Connections,
     Reader,
     Server,
+    Session,
     check_server,
     make_connections,
     start_errors,
@@ -45,12 +47,20 @@ from hookgw.store.postgresql.writer import Writer, touch
 from hookgw.store.protocol import Audit, History, Outbox, PendingChanges, Records
 from hookgw.store.records import SilentObserver, StoreObserver
 
+logger = structlog.get_logger("hookgw.store")
+
 # How often, in seconds, the feed is read although nobody has said that there is something new.
 POLL = 1.0
 # How soon it is read again, in seconds, while an older transaction holds it up; doubled up to POLL.
 FIRST_POLL = 0.002
+# After so many seconds in which an older transaction holds the feed up, the log says so.
+BEHIND_WARNING = 10.0
 # The wait, in seconds, before the connection that listens is opened again.
 LISTEN_RETRY = 1.0
+
+
+_OLDEST = """SELECT pid, datname, usename, xact_start FROM pg_stat_activity
+    WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY age(backend_xid) DESC LIMIT 1"""
 
 
 class PostgresqlStore(ComposedStore[Transaction]):
@@ -182,17 +192,17 @@ async def open_store(
         opened = await threads.run(partial(_open, server, connections, keys))
         feed = opened.feed
         writer = Writer(connections.writer, feed, keep_history=keep_history)
-        wake = _Wake()
         commits: GroupCommit[Transaction] = GroupCommit(
             writer,
             observer or SilentObserver(),
-            on_committed=lambda: wake.set() if feed.is_behind else None,
+            on_committed=lambda: feed_task.committed(),
             pending=opened.pending,
             threads=threads,
         )
         reader = partial(Reader, threads=threads)
         lanes, lists = reader(connections.lanes), reader(*connections.lists)
         background = reader(connections.background)
+        feed_task = _FeedTask(commits, feed, background)
         nodes = Nodes(server, opened.cipher, threads)
         sessions.append(nodes.session)
         records = PostgresqlRecords(commits, background, opened.cipher)
@@ -208,51 +218,88 @@ async def open_store(
             feed,
             nodes,
         )
-        async with trio.open_nursery() as nursery:
-            is_closing = False
-            nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
-            nursery.start_soon(_follow, commits, feed, wake)
-            nursery.start_soon(watch, sessions)
-            nursery.start_soon(store.run_listener, wake.set, threads)
+        # To the end: a call that never returns would keep the store from closing.
+        watching = trio.CancelScope(shield=True)
+        async with trio.open_nursery() as watchers:
+            watchers.start_soon(_watch, sessions, watching)
             try:
-                yield store
+                async with trio.open_nursery() as nursery:
+                    is_closing = False
+                    nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
+                    nursery.start_soon(feed_task.run)
+                    nursery.start_soon(store.run_listener, feed_task.wake, threads)
+                    try:
+                        yield store
+                    finally:
+                        is_closing = True
+                        await commits.close()  # noqa: ASYNC102 -- it shields and bounds itself
+                        nursery.cancel_scope.cancel()
             finally:
-                is_closing = True
-                await commits.close()  # noqa: ASYNC102 -- it shields and bounds itself
-                nursery.cancel_scope.cancel()
+                watching.cancel()
     finally:
         for session in sessions:
             session.close()
 
 
-class _Wake:
-    """An event that can be set again and again."""
-
-    def __init__(self) -> None:
-        self._event = trio.Event()
-
-    def set(self) -> None:
-        self._event.set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-        self._event = trio.Event()
+async def _watch(sessions: Sequence[Session], scope: trio.CancelScope) -> None:
+    with scope:
+        await watch(sessions)
 
 
-async def _follow(commits: GroupCommit[Transaction], feed: Feed, wake: _Wake) -> None:
-    """Read the feed between the commits: often while it is behind, else when woken and every second."""
-    wait = POLL
-    # The store is closed: the feed ends with it.
-    with suppress(StorageUnavailable):
-        while True:
-            with trio.move_on_after(wait):
-                await wake.wait()
-            if wait == POLL and feed.is_behind:
-                wait = FIRST_POLL
-                await trio.sleep(wait)
-            # In its turn among the commits, by an empty one.
-            await commits.flush()
-            wait = min(2 * wait, POLL) if feed.is_behind else POLL
+class _FeedTask:
+    """Reads the feed between the commits: every second, when told to, and soon again while it is behind.
+
+    Args:
+        commits: the feed is read in its turn among them, by an empty one.
+        feed: what is read.
+        background: looks for what holds the feed up.
+    """
+
+    def __init__(self, commits: GroupCommit[Transaction], feed: Feed, background: Reader) -> None:
+        self._commits = commits
+        self._feed = feed
+        self._background = background
+        self._woken = trio.Event()
+        self._behind_since: float | None = None
+
+    def wake(self) -> None:
+        """Read at once: another node has appended, or ended a transaction."""
+        self._woken.set()
+
+    def committed(self) -> None:
+        """Note a commit, after which the feed was read."""
+        # Not while it waits already: a commit would cut each wait short.
+        if self._feed.is_behind and self._behind_since is None:
+            self._woken.set()
+
+    async def run(self) -> None:
+        """Read until the store is closed."""
+        wait, is_told = POLL, False
+        with suppress(StorageUnavailable):  # the store is closed
+            while True:
+                with trio.move_on_after(wait):
+                    await self._woken.wait()
+                self._woken = trio.Event()
+                await self._commits.flush()
+                if not self._feed.is_behind:
+                    if is_told:
+                        logger.info("deliveries wait no more for an older transaction")
+                    self._behind_since, wait, is_told = None, POLL, False
+                    continue
+                now = trio.current_time()
+                if self._behind_since is None:
+                    self._behind_since, wait = now, FIRST_POLL
+                wait = min(2 * wait, POLL)
+                if not is_told and now - self._behind_since > BEHIND_WARNING:
+                    is_told = True
+                    with suppress(StorageUnavailable):
+                        found = await self._background.run(_oldest_transaction)
+                        logger.warning("deliveries wait for an older transaction in the database", **found)
+
+
+def _oldest_transaction(connection: psycopg.Connection) -> dict[str, str]:
+    row = connection.execute(_OLDEST).fetchone()
+    return {} if row is None else dict(zip(("pid", "database", "user", "since"), map(str, row), strict=True))
 
 
 class _Opened(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from hookgw.models.clock import Clock
 from hookgw.store.postgresql import feed
@@ -201,3 +202,45 @@ async def test_all_nodes_hear_the_same_order(database: Server) -> None:
         assert positions == sorted(positions)
         await settle(found[2].store, *(as_delivered(seq) for seq in await seqs_of(found[2].store)))
         assert await ids_of(found[0].store) == []
+
+
+async def test_what_holds_deliveries_up_is_in_the_log(
+    database: Server, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "BEHIND_WARNING", 0.0)
+    async with nodes(database, 1) as (one,):
+        connection.execute("BEGIN")
+        connection.execute("SELECT pg_current_xact_id()")
+        with capture_logs() as logs, trio.fail_after(30):
+            await one.store.append(to("e1"))
+            commits = one.store.statistics().commits
+            while not logs:  # noqa: ASYNC110 -- the log is no event
+                await trio.sleep(0.01)
+            connection.execute("COMMIT")
+            await one.wait_heard(1)
+        warning = logs[0]
+        assert warning["event"] == "deliveries wait for an older transaction in the database"
+        assert warning["pid"] == str(connection.info.backend_pid)
+        assert one.store.statistics().commits == commits  # to read is no commit
+
+
+async def test_a_feed_that_waits_is_not_read_all_the_time(
+    database: Server, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 0
+    usual = feed.Feed.read
+
+    def read(self: feed.Feed, reading: psycopg.Connection) -> feed.News:
+        nonlocal reads
+        reads += 1
+        return usual(self, reading)
+
+    monkeypatch.setattr(feed.Feed, "read", read)
+    async with nodes(database, 1) as (one,):
+        connection.execute("BEGIN")
+        connection.execute("SELECT pg_current_xact_id()")
+        await one.store.append(to("e1"))
+        await trio.sleep(0.3)
+        assert reads <= 12  # after 2, 4, 8, … ms
+        connection.execute("COMMIT")
+        await one.wait_heard(1)
