@@ -73,9 +73,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
             ``NTLM`` and ``Negotiate``, which may authenticate the connection in place of the request
             (RFC 4559, section 6).
         headers: the headers of every request, names in lower case.
-        heads: rendered heads with their targets and masked URLs, by kind for ``byEvents``, otherwise under
-            ``""``.
-        beginnings: the same by kind and instance, with their headers, up to the headers of the attempt.
+        beginnings: what the requests of a kind and an instance share: see :meth:`beginning`.
         envelope: encodes the envelopes; ``None`` until the first one.
         filter: the registration's filter; ``None`` without one.
         signing: the secrets with the keys made from them, the newest first.
@@ -91,7 +89,6 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     origin: Origin
     shares_connections: bool
     headers: dict[str, str]
-    heads: dict[str, tuple[Target, RequestHead, str]] = {}
     beginnings: dict[tuple[str, str], tuple[Target, str, str]] = {}
     envelope: Envelope | None = None
     filter: EventFilter | None = None
@@ -100,7 +97,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     hooks: tuple[int, frozenset[str]] = (-1, frozenset())
     sent_secrets: tuple[bytes, ...] | None = None
 
-    __repr__ = repr_without("headers", "heads", "beginnings", "signing", "lasting", "sent_secrets")
+    __repr__ = repr_without("headers", "beginnings", "signing", "lasting", "sent_secrets")
 
     def refusal(self, event: Event) -> str | None:
         """Return why the registration's filter drops an event, as a sentence; ``None`` if it lets it pass."""
@@ -116,19 +113,6 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
             return self.lasting
         return [key for secret, key in self.signing if secret.expires_at is None or secret.expires_at > now]
 
-    def head(self, kind: str) -> tuple[Target, RequestHead, str]:
-        """Return the target, the head, and the URL with user and password masked, for events of a kind."""
-        key = kind if self.registration.by_events else ""
-        found = self.heads.get(key)
-        if found is None:
-            target = self.target.for_kind(path_segment(kind)) if key else self.target
-            found = self.heads[key] = (
-                target,
-                RequestHead(target, self.headers),
-                with_masked_user(target.url),
-            )
-        return found
-
     def beginning(self, event: Event) -> tuple[Target, str, str]:
         """Return the target, the head up to the headers of the attempt, and the masked URL, for an event.
 
@@ -138,11 +122,15 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         kind = event.kind, event.instance
         found = self.beginnings.get(kind)
         if found is None:
-            target, head, url = self.head(event.kind)
+            target = self.target
+            if self.registration.by_events:
+                target = target.for_kind(path_segment(event.kind))
             if len(self.beginnings) >= MOST_KEPT:
                 self.beginnings.clear()
-            beginning = head.beginning(_event_headers(event), _OF_ATTEMPT)
-            found = self.beginnings[kind] = target, beginning, url
+            # Not kept, because it takes as much memory as the text, for each of thousands of lanes.
+            head = RequestHead(target, self.headers)
+            text = head.beginning(_event_headers(event), _OF_ATTEMPT)
+            found = self.beginnings[kind] = target, text, with_masked_user(target.url)
         return found
 
 
@@ -302,8 +290,8 @@ class DeliverySender:
         # replay.
         signature = sign(template.keys(timestamp), event.id, timestamp, body)
         try:
+            target, beginning, url = template.beginning(event)
             if headers is None:
-                target, beginning, url = template.beginning(event)
                 # An event's id has letters, digits, "_" and "-" alone.
                 head = (
                     f"{beginning}webhook-id: {event.id}\r\nwebhook-timestamp: {timestamp}\r\n"
@@ -311,7 +299,6 @@ class DeliverySender:
                     f"content-length: {len(body)}\r\n\r\n"
                 ).encode()
             else:
-                target, _, url = template.head(event.kind)
                 # A plugin may also remove headers, which the rendered head cannot do.
                 signed = (
                     ("webhook-id", event.id),

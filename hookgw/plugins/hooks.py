@@ -55,6 +55,7 @@ class Hooks(StartupHooks):
     ) -> None:
         super().__init__(loaded, on_failure=on_failure)
         self._hook_timeout = hook_timeout
+        self._needed: dict[frozenset[str], frozenset[str]] = {}
 
     async def notify(self, hook: str, **arguments: Any) -> None:
         """Call an observer hook of every plugin, one after another.
@@ -87,11 +88,13 @@ class Hooks(StartupHooks):
             with suppress(PluginFailed):  # it is logged and counted by now
                 if not self.boundary.call(implementation, registration, check=check_concerned):
                     indifferent.add(implementation.plugin)
-        return frozenset(
+        needed = frozenset(
             hook
             for hook in DELIVERY_HOOKS
             if any(found.plugin not in indifferent for found in self._implementations[hook])
         )
+        # The same object each time: thousands of lanes keep it, and there are few different ones.
+        return self._needed.setdefault(needed, needed)
 
     async def filter(self, event: Event, registration: Registration) -> bool:
         """Return whether the event goes to the registration: ``False`` if any plugin says ``False``.

@@ -91,7 +91,8 @@ async def _work(lanes: int, batch: int) -> None:
             turn = 0
             while line := await trio.to_thread.run_sync(sys.stdin.readline):
                 turn += 1
-                _, details = await deliver(opened, names, int(line), tag=f"e{turn}", batch=batch)
+                rows = [make_events(name, int(line) // lanes, f"e{turn}") for name in names]
+                _, details = await deliver(opened, rows, batch=batch)
                 print(details["cpu_us_per_event"], flush=True)
 
 

@@ -16,6 +16,7 @@ from tests.bench.results import Result, percentile
 
 BATCH = 8
 """Events that a source hands over at a time."""
+SOURCES = 64
 AHEAD = 8192
 """Sources wait while more deliveries than this are pending."""
 
@@ -115,37 +116,45 @@ async def end_to_end(opened: Gateway, urls: Sequence[str], count: int) -> tuple[
     names = await register(opened, urls)
     await opened.events.accept([event for name in names for event in make_events(name, 1, "warm")])
     await drained(opened)
-    return await deliver(opened, names, count)
+    return await deliver(opened, [make_events(name, count // len(names), "e") for name in names])
 
 
 async def deliver(
-    opened: Gateway, names: Sequence[str], count: int, *, tag: str = "e", batch: int = BATCH
+    opened: Gateway, rows: Sequence[Sequence[Event]], *, batch: int = BATCH, ahead: int = AHEAD
 ) -> tuple[float, dict[str, float]]:
-    """The same for instances that are registered: so many events, in batches of one instance each."""
-    each = count // len(names)
-    rows = [make_events(name, each, tag) for name in names]
-    sources = max(1, 64 // len(rows))
+    """The same for events of instances that are registered.
+
+    Args:
+        rows: the events of each instance, all of them with as many. They come from 64 sources.
+        batch: how many events of one instance a source hands over at a time.
+        ahead: sources wait while more deliveries than this are pending.
+    """
     began, cpu = time.perf_counter(), time.process_time()
-    gate = _Gate()
+    gate = _Gate(ahead)
     async with trio.open_nursery() as pacing:
         pacing.start_soon(gate.run, opened)
         async with trio.open_nursery() as nursery:
-            for row in rows:
-                batches = iter([row[start : start + batch] for start in range(0, len(row), batch)])
-                for _ in range(sources):
+            # Up to 64 instances have sources of their own; more are served in turn.
+            shared = [rows] if len(rows) > SOURCES else [[row] for row in rows]
+            for some in shared:
+                batches = iter(
+                    [row[start : start + batch] for start in range(0, len(some[0]), batch) for row in some]
+                )
+                for _ in range(max(1, SOURCES // len(shared))):
                     nursery.start_soon(_source, opened, batches, gate)
         await drained(opened)
         pacing.cancel_scope.cancel()
     elapsed, spent = time.perf_counter() - began, time.process_time() - cpu
-    total = each * len(names)
-    details = {"events": total + len(names), "seconds": elapsed, "cpu_us_per_event": spent / total * 1e6}
+    total = sum(map(len, rows))
+    details = {"events": total + len(rows), "seconds": elapsed, "cpu_us_per_event": spent / total * 1e6}
     return total / elapsed, details
 
 
 class _Gate:
     """Holds the sources back while too much is pending, as a real source's backlog limit would."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: int) -> None:
+        self._ahead = ahead
         self._open = trio.Event()
         self._open.set()
 
@@ -155,13 +164,13 @@ class _Gate:
     async def run(self, opened: Gateway) -> None:
         while True:
             await trio.sleep(0.01)
-            if opened.store.statistics().pending <= AHEAD:
+            if opened.store.statistics().pending <= self._ahead:
                 self._open.set()
             elif self._open.is_set():
                 self._open = trio.Event()
 
 
-async def _source(opened: Gateway, batches: Iterator[list[Event]], gate: _Gate) -> None:
+async def _source(opened: Gateway, batches: Iterator[Sequence[Event]], gate: _Gate) -> None:
     for batch in batches:
         await gate.wait()
         await opened.events.accept(batch)
