@@ -110,8 +110,7 @@ class Erasures:
         await retry_until_readable(partial(self._store.put_job, running.job), _log_refusal)
         if not await retry_until_readable(self._store.scrub, _log_refusal):
             logger.warning(
-                "erased bytes are in the log of the data file until it starts over, because reads are in the "
-                "way",
+                "erased bytes are in the storage until it cleans up by itself, because others are in the way",
                 instance=running.job.instance,
             )
 

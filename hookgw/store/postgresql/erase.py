@@ -2,19 +2,23 @@
 
 The server looks which payloads have the text, and this process whether it is a value in them.
 
-What is removed stays in the pages of the tables until the server has cleaned them up, and in its log of
-changes, and all that is made of that, until those are removed.
+The server keeps removed rows until it has cleaned up the tables, which :func:`remove_dead_rows` asks for.
+Their bytes may stay in unused parts of pages after that, and in the server's log of changes and all that is
+made of it, until they are overwritten: a client of the server cannot remove those.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from contextlib import closing
 from typing import Any
 
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable, QueryCanceled
 
 from hookgw.store.persons import Person, person
+from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.event_ids import forget_ids_with
 from hookgw.store.postgresql.lookups import instance_number, one_row
 from hookgw.store.postgresql.moments import Moment
@@ -25,6 +29,9 @@ from hookgw.store.records import Concerned, Erased
 # A step looks at so many deliveries, and so many bytes of payloads, or one payload.
 ROWS = 500
 SEARCH_BYTES = 8 * 2**20
+
+# Seconds for each table.
+SCRUB_PATIENCE = 20.0
 
 # By the whole key of an index; see history.py.
 _SOURCES = {
@@ -142,3 +149,21 @@ def _is_device(text: str, named: Person) -> bool:
         return False
     begin, end = named.device
     return len(text) >= len(begin) + len(end) and text.startswith(begin) and text.endswith(end)
+
+
+def remove_dead_rows(server: Server) -> bool:
+    """Have the server clean up the tables that had what was erased.
+
+    Returns:
+        Whether it did. It gives up after some seconds.
+
+    Raises:
+        StorageUnavailable: the server refuses.
+    """
+    with server.errors(), closing(server.connect(SCRUB_PATIENCE)) as connection:
+        try:
+            for table in ("events", "deliveries", "attempts", "bodies"):
+                connection.execute(f"VACUUM {table}")
+        except (LockNotAvailable, QueryCanceled):
+            return False
+        return True

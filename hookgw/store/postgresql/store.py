@@ -32,6 +32,7 @@ from hookgw.store.postgresql.database import (
     start_errors,
     watch,
 )
+from hookgw.store.postgresql.erase import remove_dead_rows
 from hookgw.store.postgresql.feed import Feed
 from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.history import PostgresqlHistory
@@ -78,6 +79,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         writer: Writer,
         feed: Feed,
         nodes: Nodes,
+        threads: Threads,
     ) -> None:
         super().__init__(commits, outbox, changes, history, records, audit, _NoBackups(server))
         self._feed = feed
@@ -86,6 +88,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         self.writer = writer
         self.members: Membership = nodes
         self._nodes = nodes
+        self._threads = threads
 
     @property
     def shared(self) -> PostgresqlStore:
@@ -111,8 +114,8 @@ class PostgresqlStore(ComposedStore[Transaction]):
         return None
 
     async def scrub(self) -> bool:
-        # What the server keeps of removed rows is its own: VACUUM and the write-ahead log.
-        return True
+        # Not one of the sessions: it may take long, and other reads would wait.
+        return await self._threads.run(partial(remove_dead_rows, self.server))
 
     async def run_listener(self, wake: Callable[[], None], threads: Threads) -> None:
         """Wake the feed whenever another node says that it has appended, until cancelled."""
@@ -217,6 +220,7 @@ async def open_store(
             writer,
             feed,
             nodes,
+            threads,
         )
         # To the end: a call that never returns would keep the store from closing.
         watching = trio.CancelScope(shield=True)

@@ -1,0 +1,53 @@
+"""What an erasure leaves in the tables of the server."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+from psycopg import Connection
+
+from hookgw.models.clock import Clock
+from hookgw.models.errors import StorageUnavailable
+from hookgw.store.postgresql import erase
+from hookgw.store.postgresql.database import Server
+from hookgw.store.postgresql.store import open_store
+from tests.store.support import to
+
+ANA = "5511988887777@s.whatsapp.net"
+
+
+async def test_erased_rows_are_cleaned_up(database: Server, connection: Connection) -> None:
+    async with open_store(database, clock=Clock()) as store:
+        await store.append(to(*(f"e{n}" for n in range(50)), data=json.dumps({"remoteJid": ANA})))
+        found = await store.find_concerned("shop", ANA, await store.cancel_cursor())
+        assert (await store.erase(found.events, ANA)).events == 50
+        assert await store.scrub()
+    # A page that is cleaned up, and has nothing but what everybody sees, is marked as such.
+    for table in ("deliveries", "events"):
+        row = connection.execute(
+            "SELECT relpages, relallvisible FROM pg_class WHERE oid = %s::regclass", (table,)
+        ).fetchone()
+        assert row is not None
+        assert row[0] == row[1]
+
+
+async def test_a_table_that_is_in_use_is_left(
+    database: Server, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erase, "SCRUB_PATIENCE", 0.1)
+    async with open_store(database, clock=Clock()) as store:
+        with connection.transaction():
+            connection.execute("LOCK TABLE events IN SHARE MODE")
+            assert not await store.scrub()
+        assert await store.scrub()
+
+
+def test_a_server_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Server, patience: float) -> Connection:
+        raise psycopg.OperationalError("gone")
+
+    monkeypatch.setattr(Server, "connect", refuse)
+    with pytest.raises(StorageUnavailable, match="gone"):
+        erase.remove_dead_rows(Server("postgresql:///x"))
