@@ -198,15 +198,19 @@ class Ownership:
             # Not before this node has stopped what it did as a former member.
             while self._is_lost:
                 await self._rejoined.wait()
-            self._is_suspended = False
-            work.unsuspend()
-            logger.info("the lease is renewed", node=self.node)
+            self._unsuspend(work)
 
     def _suspend(self, work: Work) -> None:
         if not self._is_suspended:
             self._is_suspended = True
             logger.error("the lease ended: nothing is sent", node=self.node, shards=len(self._held))
             work.suspend()
+
+    def _unsuspend(self, work: Work) -> None:
+        if self._is_suspended:
+            self._is_suspended = False
+            work.unsuspend()
+            logger.info("the lease is renewed", node=self.node)
 
     async def _keep_share(self, work: Work, nursery: trio.Nursery) -> None:
         while True:
@@ -226,16 +230,21 @@ class Ownership:
         logger.error("other nodes took over", node=self.node, shards=len(self._held))
         await work.release(self._held | self._giving)
         self._held.clear()
+        self._given.set()  # a node that leaves waits for this
         while self._giving:
             self._given = trio.Event()
             await self._given.wait()
-        while True:
+        while not self._is_leaving:
             try:
                 await self.join()
                 break
             except StorageUnavailable:
                 await trio.sleep(HEARTBEAT)
+        else:
+            return  # nothing is left to hand over, and the others know
         self._is_lost = False
+        # Here, too: if the former lease had not ended by then, nobody waits for the new one.
+        self._unsuspend(work)
         self._rejoined.set()
 
     async def _balance(self, work: Work, nursery: trio.Nursery) -> None:

@@ -265,6 +265,38 @@ async def test_a_node_that_was_cut_off_stops_before_others_begin(autojump_clock:
         assert not a.is_suspended
 
 
+async def test_a_node_that_was_removed_works_again_as_a_new_member(autojump_clock: MockClock) -> None:
+    database = Database()
+    a = Node(database, "a")
+    async with running(a):
+        await trio.sleep(1)
+        former = a.ownership.generation
+        # By the database alone: its lease had not ended.
+        database.nodes.clear()
+        database.owners = [None] * SHARDS
+        await trio.sleep(3 * HEARTBEAT)
+        assert a.ownership.generation > former
+        assert len(a.sends_for) == SHARDS
+
+
+async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over(
+    autojump_clock: MockClock,
+) -> None:
+    database = Database()
+    a = Node(database, "a")
+    async with running(a):
+        await trio.sleep(1)
+        a.in_flight, a.stopping_takes = set(a.works_on), 2.0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(a.ownership.hand_over)
+            await trio.sleep(0.1)
+            database.nodes.clear()
+            database.owners = [None] * SHARDS
+        assert not a.works_on
+        await trio.sleep(10)
+        assert not database.nodes
+
+
 async def test_what_no_other_node_took_goes_on(autojump_clock: MockClock) -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")

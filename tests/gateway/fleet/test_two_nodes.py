@@ -1,0 +1,228 @@
+"""Two nodes with their HTTP APIs on one real PostgreSQL, in one process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import trio
+
+from hookgw.api.app import create_app
+from hookgw.api.server.serve import serve
+from hookgw.config.settings import Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
+from hookgw.models.errors import StartError
+from hookgw.models.shards import shard_of
+from hookgw.testing import open_receiver
+from tests.fleet.nodes import free_port
+from tests.support.postgres import PostgresServer
+
+KEY = "the-global-key-of-the-tests"
+# The first node gives the upper half of its shards to the second.
+OF_A, OF_B = "shop", "lane0"
+
+
+def test_the_names_belong_to_different_nodes() -> None:
+    assert (shard_of(OF_A) < 128, shard_of(OF_B) < 128) == (False, True)
+
+
+@pytest.fixture
+def schema(postgres: PostgresServer) -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name
+
+
+@dataclass
+class Node:
+    """A node that runs in this process."""
+
+    gateway: Gateway
+    url: str
+    http: httpx.AsyncClient
+    scope: trio.CancelScope
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, key: str = KEY, status: int = 200
+    ) -> Any:
+        """Make a call; the status must be the one expected."""
+        answered = await self.http.request(method, self.url + path, json=body, headers={"apikey": key})
+        assert answered.status_code == status, answered.text
+        return json.loads(answered.content) if answered.content else None
+
+    async def until(self, node: str, shards: int) -> None:
+        """Wait until a node holds so many shards, as this one sees it."""
+        with trio.fail_after(15):
+            while True:
+                listed = await self.call("GET", "/node/list")
+                if {found["node"]: found["shards"] for found in listed}.get(node) == shards:
+                    return
+                await trio.sleep(0.05)
+
+
+def settings_of(postgres: PostgresServer, schema: str, name: str, port: int | None, **more: Any) -> Settings:
+    fleet: dict[str, Any] = {"node": name}
+    if port is not None:
+        fleet |= {"url": f"http://127.0.0.1:{port}", "secret": "a secret of the tests"}
+    return msgspec.convert(
+        {
+            "server": {"bind": [f"127.0.0.1:{port or free_port()}"]},
+            "auth": {"global_key": KEY},
+            "storage": {"engine": "postgresql", "url": postgres.url(), "schema": schema},
+            "delivery": {"allow_networks": ["127.0.0.0/8"]},
+            "plugins": {"folders": [], "block_warning": 0},
+            "fleet": fleet,
+            **more,
+        },
+        Settings,
+        dec_hook=lambda kind, value: kind(value),  # durations
+    )
+
+
+@asynccontextmanager
+async def node(postgres: PostgresServer, schema: str, name: str, folder: Path) -> AsyncIterator[Node]:
+    """Run a node for the length of a block; it stops as in production."""
+    settings = settings_of(postgres, schema, name, free_port())
+    async with (
+        open_gateway(settings, base=folder) as gateway,
+        httpx.AsyncClient(trust_env=False, timeout=10) as http,
+        trio.open_nursery() as nursery,
+    ):
+        [url] = await nursery.start(serve, create_app(gateway), settings.server, None, lambda _: None)
+        yield Node(gateway, url, http, nursery.cancel_scope)
+        nursery.cancel_scope.cancel()
+
+
+async def test_calls_on_any_node(postgres: PostgresServer, schema: str, tmp_path: Path) -> None:
+    async with (
+        open_receiver() as receiver,
+        node(postgres, schema, "a", tmp_path) as a,
+        node(postgres, schema, "b", tmp_path) as b,
+    ):
+        await a.until("b", 128)
+        await b.until("a", 128)
+        for other in (a, b):
+            assert other.gateway.fleet is not None
+            assert sum(other.gateway.fleet.holds(name) for name in (OF_A, OF_B)) == 1
+        made = {}
+        for name in (OF_A, OF_B):
+            # On the other node, whichever that is. The key that it makes opens both nodes.
+            for asked in (a, b):
+                created = await asked.call(
+                    "POST", "/instance/create", {"instanceName": name + asked.url[-1:]}, status=201
+                )
+                made[name + asked.url[-1:]] = created["hash"]
+        for name, key in made.items():
+            for asked in (a, b):
+                await asked.call("GET", f"/instance/connectionState/{name}", key=key)
+            await a.call("POST", f"/webhook/set/{name}", {"url": receiver.url}, key=key, status=201)
+            assert (await b.call("GET", f"/webhook/find/{name}", key=key))["url"] == receiver.url
+            for asked in (a, b):
+                await asked.call("POST", f"/event/emit/{name}", {"event": "CALL", "data": {}}, status=202)
+            with trio.fail_after(10):
+                await receiver.wait_for(len(receiver.requests))
+        with trio.fail_after(10):
+            await receiver.wait_for(2 * len(made))
+        # Refusals pass through, and what an owner says of a body.
+        name, key = next(iter(made.items()))
+        for asked in (a, b):
+            await asked.call("POST", f"/webhook/set/{name}", {"url": 1}, key=key, status=400)
+            await asked.call("GET", f"/webhook/find/{name}", key="wrong", status=401)
+            await asked.call("POST", "/instance/create", {"instanceName": name}, status=403)
+            await asked.call("POST", "/instance/create", {}, status=400)
+            assert len(await asked.call("GET", f"/delivery/list/{name}")) > 0
+        # A revoked global key is dead on the other node.
+        extra = (await a.call("POST", "/key/create", {"name": "extra"}, status=201))["key"]
+        await b.call("GET", "/node/list", key=extra)
+        await a.call("DELETE", "/key/delete/extra")
+        with trio.fail_after(2):
+            while True:
+                answered = await b.http.get(b.url + "/node/list", headers={"apikey": extra})
+                if answered.status_code == 401:
+                    break
+                await trio.sleep(0.05)
+        await b.call("DELETE", f"/instance/delete/{name}")
+        await a.call("POST", f"/event/emit/{name}", {"event": "CALL", "data": {}}, status=404)
+
+
+async def test_a_node_that_leaves_and_one_that_was_removed(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    async with open_receiver() as receiver, node(postgres, schema, "a", tmp_path) as a:
+        async with node(postgres, schema, "b", tmp_path) as b:
+            await a.until("b", 128)
+            for name in (OF_A, OF_B):
+                await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
+                await a.call("POST", f"/webhook/set/{name}", {"url": receiver.url}, status=201)
+            # As others would that found b dead.
+            postgres.execute(
+                f"""DELETE FROM {schema}.members USING {schema}.nodes
+                WHERE nodes.generation = members.generation AND name = 'b'"""
+            )
+            postgres.execute(f"DELETE FROM {schema}.nodes WHERE name = 'b'")
+            postgres.execute(
+                f"""UPDATE {schema}.shards SET generation = NULL
+                WHERE generation NOT IN (SELECT generation FROM {schema}.members)"""
+            )
+            # It was removed, and is a member again.
+            held = f"SELECT 1 FROM {schema}.shards JOIN {schema}.nodes USING (generation) WHERE name = 'b'"
+            with trio.fail_after(15):
+                while not postgres.execute(held):  # noqa: ASYNC110 -- the event is in the database
+                    await trio.sleep(0.05)
+            await a.until("b", 128)
+            for number, asked in enumerate((a, b)):
+                for name in (OF_A, OF_B):
+                    event = {"event": "CALL", "data": {"number": number}}
+                    await asked.call("POST", f"/event/emit/{name}", event, status=202)
+            with trio.fail_after(10):
+                await receiver.wait_for(4)
+        # At once: nobody waits for heartbeats.
+        await a.until("a", 256)
+        assert len(await a.call("GET", "/node/list")) == 1
+        for name in (OF_A, OF_B):
+            await a.call("POST", f"/event/emit/{name}", {"event": "CALL", "data": {}}, status=202)
+        with trio.fail_after(10):
+            await receiver.wait_for(6)
+
+
+async def test_a_call_for_an_instance_that_moves_gets_503(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    async with node(postgres, schema, "a", tmp_path) as a, node(postgres, schema, "b", tmp_path) as b:
+        await a.until("b", 128)
+        await b.until("a", 128)
+        # b cannot be reached: its API has stopped, and it still sends heartbeats.
+        b.scope.cancel()
+        await trio.sleep(0.1)
+        names = [f"n{number}" for number in range(20)]
+        assert b.gateway.fleet is not None
+        theirs = next(name for name in names if b.gateway.fleet.holds(name))
+        refused = await a.http.get(f"{a.url}/webhook/find/{theirs}", headers={"apikey": KEY})
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"] == "1"
+        assert "cannot be reached" in refused.text
+
+
+async def test_a_node_without_a_url_stays_alone(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    async with open_gateway(settings_of(postgres, schema, "a", None), base=tmp_path):
+        with pytest.raises(ExceptionGroup) as caught:
+            async with open_gateway(settings_of(postgres, schema, "b", free_port()), base=tmp_path):
+                pytest.fail("a second node started")
+        [error] = _leaves(caught.value)
+        assert isinstance(error, StartError)
+        assert "fleet.url" in str(error)
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+    return [error]
