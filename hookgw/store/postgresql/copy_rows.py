@@ -167,7 +167,7 @@ class DatabaseRows:
             self._connection.execute(_SET_NUMBERS, numbers)
             self._connection.execute(f"DROP TABLE {UNFINISHED}")
         # The plans of the first statements would be made for empty tables.
-        self._connection.execute("ANALYZE")
+        self._connection.execute("ANALYZE events, deliveries, attempts, bodies, shelves, audit")
 
     def _numbers_of(self, names: set[str]) -> dict[str, int]:
         missing = sorted(sought(name) for name in names if sought(name) not in self._instances)
