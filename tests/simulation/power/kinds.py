@@ -16,6 +16,7 @@ from tests.simulation.power.runs import (
     cut_state,
     record_maintenance,
     record_opening,
+    record_server,
     record_work,
 )
 from tests.store.sqlite.previous_version import Name, load_truth, unpack
@@ -60,12 +61,17 @@ def _work(seed: int, plant: str) -> Recording:
     return record_work(seed, plant=plant)
 
 
+def _server(seed: int, plant: str) -> Recording:
+    return record_server(seed, plant=plant)
+
+
 def _erasure(seed: int, plant: str) -> Recording:
     return record_work(seed, rounds=4, often="erase", plant=plant)
 
 
 KINDS: dict[str, Callable[[int, str], Recording]] = {
     "work": _work,
+    "server": _server,
     "erasure": _erasure,
     "migration": partial(_migration, "plain"),
     "migration, encrypted": partial(_migration, "encrypted"),
@@ -80,7 +86,7 @@ KINDS: dict[str, Callable[[int, str], Recording]] = {
 def any_kind(seed: int) -> str:
     """Return the kind of a run of the long mode: most are work."""
     chance = random.Random(seed)
-    return "work" if chance.random() < 0.6 else chance.choice(list(KINDS)[1:])
+    return "work" if chance.random() < 0.5 else chance.choice(list(KINDS)[1:])
 
 
 PLANTED_IN = {

@@ -28,6 +28,7 @@ from hookgw.store.sqlite.maintenance import check_file
 from tests.simulation.power.account import Model, Request, View, differences, look
 from tests.simulation.power.disk import EVERY_RULES, Disk, Files, Rules
 from tests.simulation.power.operations import Mark, Operation, Sync
+from tests.simulation.power.serving import configure
 from tests.simulation.power.tracing import record
 from tests.store.support import to
 
@@ -41,6 +42,7 @@ class Action(StrEnum):
     """What the recorded program does."""
 
     WORK = "work"
+    SERVE = "serve"
     OPEN = "open"
     COMPACT = "compact"
     RESTORE = "restore"
@@ -58,6 +60,7 @@ class Recording(NamedTuple):
         promised: what it must hold from then on.
         forbidden: what is in no data file from then on.
         version: of the schema, if the file is migrated.
+        is_server: whether clients say what was accepted.
         former: what is aside once the promised file is there; ``None`` if nothing moves aside.
     """
 
@@ -70,6 +73,7 @@ class Recording(NamedTuple):
     forbidden: bytes | None = None
     version: int | None = None
     former: View | None = None
+    is_server: bool = False
 
 
 class Failure(NamedTuple):
@@ -107,6 +111,14 @@ def record_work(seed: int, *, rounds: int = 12, often: str = "", plant: str = "n
             folder, Action.WORK, folder / DATA, seed=seed, rounds=rounds, often=often, plant=plant
         )
     return Recording(f"work {seed}", disk, operations)
+
+
+def record_server(seed: int, *, plant: str = "nothing") -> Recording:
+    """Record ``hookgw serve`` with a new data file, and clients that emit events over HTTP."""
+    with _folder() as folder:
+        configure(folder)
+        disk, operations = _record(folder, Action.SERVE, folder / DATA, seed=seed, plant=plant)
+    return Recording(f"a server {seed}", disk, operations, is_server=True)
 
 
 def record_opening(
@@ -250,7 +262,7 @@ async def _check_all(recording: Recording, states: int, seed: int, stop_at_first
     places = (
         range(len(operations) + 1),
         [i + more for i, one in enumerate(operations) if isinstance(one, Sync) for more in (0, 1)],
-        [i + 1 for i, one in enumerate(operations) if isinstance(one, Mark) and b"answered" in one.text],
+        [i + 1 for i, one in enumerate(operations) if isinstance(one, Mark) and _is_promise(one)],
     )
     cuts = sorted(chance.choice(chance.choice(places) or places[0]) for _ in range(states))
     disk, ledger, done = recording.disk.copy(), Ledger(recording), 0
@@ -271,6 +283,10 @@ async def _check_all(recording: Recording, states: int, seed: int, stop_at_first
                 if stop_at_first:
                     return failures
     return failures
+
+
+def _is_promise(mark: Mark) -> bool:
+    return mark.text.startswith((b'{"answered"', b'{"accepted"'))
 
 
 def _disturb_index(files: Files, chance: random.Random) -> None:
@@ -295,6 +311,7 @@ class Ledger:
         self._backups: dict[str, tuple[int, int | None]] = {}
         self._good_backups: set[bytes] = set()
         self._failed: set[int] = set()
+        self._accepted: dict[str, int] = {}
 
     def hear(self, mark: Request) -> None:
         """Note a mark of the program."""
@@ -302,6 +319,8 @@ class Ledger:
             if mark["do"] == "back_up":
                 self._backups[mark["file"]] = self._answered, None
             self._asked.append(mark)
+        elif "accepted" in mark:
+            self._accepted[mark["accepted"]] = mark["count"]
         elif "answered" in mark:
             number = mark["answered"]
             if self._asked:
@@ -316,9 +335,30 @@ class Ledger:
         """Return what is wrong with the files of a state; nothing if all is as promised."""
         with _emptied(folder):
             _write(folder, files)
+            if self._recording.is_server:
+                return await self._check_server(folder)
             if self._recording.views is None:
                 return await self._check_work(files, folder, disk)
             return await self._check_views(files, folder)
+
+    async def _check_server(self, folder: Path) -> list[str]:
+        """Everything that was accepted is there, in order, with nothing left out before what came later."""
+        try:
+            found = await _look(folder / DATA, NO_KEYS)
+            said = [f"check: {line}" for line in check_file(folder / DATA).problems]
+        except _TROUBLE as error:
+            return [f"The store does not open: {_leaf(error)}"]
+        events: dict[str, list[str]] = {}
+        for lane in found["pending"].values():
+            for _, name, instance, _ in lane:
+                events.setdefault(instance, []).append(name)
+        for instance, count in self._accepted.items():
+            there = events.get(instance, [])
+            if instance not in found["instances"]:
+                said.append(f"The instance {instance} is gone.")
+            if len(there) < count or there != [f"e{number}" for number in range(1, len(there) + 1)]:
+                said.append(f"{count} events of {instance} were accepted, and these are there: {there}")
+        return said
 
     async def _check_work(self, files: Files, folder: Path, disk: Disk) -> list[str]:
         while self._at < self._answered:

@@ -31,6 +31,7 @@ from hookgw.store.sqlite import checkpoints, database, history, maintenance, pen
 from tests.simulation.power.account import INSTANCES, STEP, VALUES, Model, Request
 from tests.simulation.power.plants import PLANTS
 from tests.simulation.power.runs import Action
+from tests.simulation.power.serving import serve
 from tests.simulation.power.tracing import be_recorded, mark
 
 AT = 1_700_000_000.0
@@ -316,6 +317,8 @@ def main() -> None:
             trio.run(work.run, Path(path), int(rounds))
         case Action.OPEN:
             trio.run(open_only, Path(path), msgspec.json.decode(keys, type=MasterKeys))
+        case Action.SERVE:
+            serve(Path(path).parents[1])
         case Action.COMPACT:
             maintenance.compact_file(Path(path))
         case Action.RESTORE:
