@@ -21,6 +21,7 @@ from hookgw.models.registrations import (
     RetryOptions,
 )
 from hookgw.parsing.deliveries import Cancellation, Replay
+from tests.simulation.connector import INSTANCE, SimulatedConnector
 from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued
 from tests.simulation.scenario import KINDS
 
@@ -63,6 +64,8 @@ class Clients:
     async def run(self) -> None:
         """Make the calls of one life."""
         self._calls_left = self._world.scenario.calls
+        if self._world.scenario.connector:
+            await self._connect()
         for instance in self._world.scenario.instances:
             if self._world.gateway.instances.find(instance) is None:
                 await self._attempt("create", partial(self._world.gateway.instances.create, instance))
@@ -77,6 +80,15 @@ class Clients:
             seconds = nights * 3600 * self._chance.random()
             with self._world.night(seconds, stride=max(60.0, seconds / 40)):
                 await trio.sleep_until(self._world.clock.until)
+
+    async def _connect(self) -> None:
+        """Create the connector's instance and connect it; later starts connect it again."""
+        instances = self._world.gateway.instances
+        if instances.find(INSTANCE) is None:
+            create = partial(instances.create, INSTANCE, integration=SimulatedConnector.name)
+            await self._attempt("create", create)
+        if instances.find(INSTANCE) is not None:
+            await self._attempt("connect", partial(instances.connect, INSTANCE))
 
     async def _client(self) -> None:
         chance = self._chance
@@ -147,7 +159,7 @@ class Clients:
             )
             for event, chat in zip(ids, chats, strict=True)
         ]
-        began, before = world.now, self._wanting(instance, kind)
+        began, before = world.now, self.wanting(instance, kind)
         stored: list[bool] = []
 
         async def call() -> None:
@@ -158,7 +170,7 @@ class Clients:
         self._emitted += [(event, instance) for event in ids]
         if not await self._attempt("emit", call):
             return
-        after = self._wanting(instance, kind)
+        after = self.wanting(instance, kind)
         same = {key for key, found in before.items() if after.get(key) == found}
         new = [number for number, is_new in enumerate(stored) if is_new]
         if new:
@@ -172,7 +184,7 @@ class Clients:
                 maybe=tuple(sorted((before.keys() | after.keys()) - same)),
             )
 
-    def _wanting(self, instance: str, kind: str) -> dict[str, object]:
+    def wanting(self, instance: str, kind: str) -> dict[str, object]:
         return {
             self._world.name_of(one): (one.updated_at, one.enabled)
             for one in self._world._of(instance)

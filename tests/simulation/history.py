@@ -184,6 +184,16 @@ class Cancelled(Record, frozen=True, kw_only=True):
     instance: str
 
 
+class Resumed(Record, frozen=True, kw_only=True):
+    """The connector runs, with the state that it stored last.
+
+    Attributes:
+        following: the number of its next event: those before it are stored.
+    """
+
+    following: int
+
+
 class Arrived(Record, frozen=True, kw_only=True):
     """A receiver got a complete request.
 

@@ -29,7 +29,7 @@ MOODS: dict[str, dict[str, float]] = {
     "flaky": {"answer": 0.5, "hang": 0.05, "close": 0.15, "garbage": 0.1, "drip": 0.1, "reset": 0.1},
     "busy": {"answer": 1},
     "failing": {"answer": 0.9, "close": 0.1},
-    "liar": {"too_long": 0.2, "too_short": 0.2, "surplus": 0.3, "chunks": 0.15, "answer": 0.15},
+    "liar": {"too_long": 0.4, "too_short": 0.15, "surplus": 0.2, "chunks": 0.1, "answer": 0.15},
     "picky": {"answer": 1},
     "gone": {"answer": 1},
     "hanging": {"hang": 0.7, "late": 0.3},

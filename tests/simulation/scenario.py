@@ -107,11 +107,13 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         ),
         plugins=PluginsSettings(block_warning=Duration(0), first_party=False, folders=()),
     )
+    has_connector = chance.random() < 0.2
+    instances = ("shop", "bank", "cafe")[: whole(1, 2, 3)]
     every = ("healthy", "slow", "flaky", "busy", "failing", "liar", "picky", "gone", "hanging", "down")
     return Scenario(
         settings=settings,
         hosts=tuple(f"h{number}.example" for number in range(1, whole(2, 3, 4))),
-        instances=("shop", "bank", "cafe")[: whole(1, 2, 3)],
+        instances=(*instances, "phone") if has_connector else instances,
         lives=whole(1, 1, 2, 2, 3, 4),
         clients=whole(1, 1, 2, 3),
         calls=whole(4, 8, 12),
@@ -122,5 +124,5 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         disk_faults=pick(0, 0, 0.5),
         jumps=chance.random() < 0.2,
         nights=pick(0, 1, 12, 48),
-        connector=chance.random() < 0.2,
+        connector=has_connector,
     )

@@ -29,6 +29,7 @@ from hookgw.plugins.loading import LoadedPlugins, PluginInfo
 from hookgw.store.commits.group_commit import CLOSE_GRACE
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock
+from tests.simulation.connector import SimulatedConnector
 from tests.simulation.disk import Disk
 from tests.simulation.history import (
     Answered,
@@ -104,7 +105,7 @@ class World:
         self._numbers += 1
         _, name, version = request.path.split("/")
         headers = request.headers
-        event = headers["webhook-id"]
+        event = self._alias(headers["webhook-id"])
         now = self.now
         # Looking up and connecting are a part of the attempt, and take up to five seconds.
         timeout = self.clients.shortest_timeout(name) - (0 if request.dialled is None else 5)
@@ -119,7 +120,7 @@ class World:
                 version=int(version),
                 event=event,
                 attempt=int(headers["x-attempt"]),
-                body=checksum(request.body),
+                body=checksum(request.body.replace(headers["webhook-id"].encode(), event.encode())),
                 dialled=request.dialled,
                 signed=self._is_signed(name, request),
                 limit=limit,
@@ -150,7 +151,8 @@ class World:
         )
 
     def _is_signed(self, name: str, request: Request) -> bool:
-        now = self.clock.wall()
+        # Not the present time: the machine's clock may have jumped since.
+        now = float(request.headers["webhook-timestamp"])
         for registration in self.keys.get(name, ()):
             keys = [verifying_key(secret.value) for secret in registration.secrets]
             try:
@@ -166,6 +168,12 @@ class World:
             if secret in text:
                 self.note(Printed(at=self.now, life=self.life, where=f"{where}: {text[:300]}", secret=name))
 
+    def _alias(self, event: str) -> str:
+        """Return an event's id, or another name if the gateway made it: then it differs with each process."""
+        if event.startswith("msg_"):
+            return self._aliases.setdefault(event, f"m{len(self._aliases) + 1}")
+        return event
+
     def without_paths(self, text: str) -> str:
         """Return a text without the folder of the run, which is another one each time."""
         return text.replace(str(self._folder), "")
@@ -173,6 +181,7 @@ class World:
     def _dead(self, event: str, registration: str, reason: str) -> None:
         if not self.disk.is_dead:
             name = self.names.get(registration, registration)
+            event = self._alias(event)
             self.note(Dead(at=self.now, life=self.life, event=event, registration=name, reason=reason))
 
     # The lives of the gateway.
@@ -232,6 +241,7 @@ class World:
         settings = scenario.settings
         settings = replace(settings, storage=replace(settings.storage, path=str(path)))
         stopped_at: float | None = None
+        self.is_over = False
         with killed:
             async with open_gateway(
                 settings,
@@ -242,7 +252,6 @@ class World:
                 threads=disk,
             ) as gateway:
                 self.gateway = gateway
-                self.is_over = disk.is_dead
                 self.note(Started(at=self.now, life=life, offset=self.clock.offset))
                 self.clients.learn()
                 if is_last:
@@ -275,7 +284,12 @@ class World:
             plugin = SimulatedPlugin(self.chance(f"plugin {self.life}"), failing, self._dead)
         manager = new_manager()
         manager.register(plugin, name="simulated")
-        return Hooks(LoadedPlugins(manager=manager, plugins=(PluginInfo(name="simulated", source="here"),)))
+        infos = [PluginInfo(name="simulated", source="here")]
+        if self.scenario.connector:
+            connector = SimulatedConnector(self, self.chance(f"connector {self.life}"), calm=calm)
+            manager.register(connector, name="connector")
+            infos.append(PluginInfo(name="connector", source="here"))
+        return Hooks(LoadedPlugins(manager=manager, plugins=tuple(infos)))
 
     async def _disturb(self, disk: Disk) -> None:
         """Change the moods of receivers, names, the disk and the clock, until cancelled."""
@@ -391,7 +405,7 @@ class World:
             ).fetchall()
         for seq, event, registration, state, position, attempts, reason in found:
             name = self.names.get(registration, registration)
-            yield Row(seq, event, name, state, position, attempts, reason or "")
+            yield Row(seq, self._alias(event), name, state, position, attempts, reason or "")
 
 
 def simulate(seed: int, folder: Path, history: History) -> None:

@@ -115,8 +115,12 @@ class Connectors:
         """
         async with trio.open_nursery() as nursery:
             self._running = _Running(nursery, accept, load_state, logged_out)
-            task_status.started()
-            await trio.sleep_forever()
+            try:
+                task_status.started()
+                await trio.sleep_forever()
+            finally:
+                # Before the nursery closes: a request may start an instance just then.
+                self._running = None
 
     def names(self) -> list[str]:
         """Return the names of all connectors."""

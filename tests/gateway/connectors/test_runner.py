@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import httpx
@@ -802,3 +802,23 @@ async def test_a_restart_begins_a_session_with_the_changed_record(autojump_clock
         assert world.intake.states[2] == ("close", 515)
         assert world.logged_out == []
         world.connectors.stop_all()
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_while_it_is_cancelled_an_instance_starts_or_is_refused(
+    turns: int, autojump_clock: MockClock
+) -> None:
+    """A request may ask for it at any moment of that."""
+    world = World(FakeConnector())
+
+    async def connect_later() -> None:
+        with trio.CancelScope(shield=True):
+            for _ in range(turns):
+                await trio.lowlevel.checkpoint()
+        with suppress(Unavailable):
+            world.connectors.start(SHOP)
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(world.run)
+        nursery.cancel_scope.cancel()
+        nursery.start_soon(connect_later)

@@ -13,11 +13,12 @@ from tests.simulation.invariants import (
     repeats,
     secrets,
     silence,
+    state,
     waits,
 )
 from tests.simulation.invariants.index import Index
 
-CHECKS = (kept, order, repeats, accounting, waits, silence, limits, secrets, records, ending)
+CHECKS = (kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending)
 
 
 def broken_promises(history: History) -> list[Violation]:
