@@ -7,14 +7,17 @@ from typing import Any
 
 import psycopg
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from hookgw.models.clock import Clock
-from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.models.errors import Conflict, Invalid, StorageUnavailable
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.feed import Feed
 from hookgw.store.postgresql.store import PostgresqlStore, open_store
 from hookgw.store.postgresql.transaction import Transaction
-from tests.store.support import Listener, ids_of, to
+from tests.store.support import Listener, ids_of, seqs_of, to
+from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer
 
 
@@ -109,3 +112,36 @@ async def test_the_feed_fails_after_a_commit(store: PostgresqlStore, monkeypatch
 async def test_a_database_is_not_backed_up_by_hookgw(store: PostgresqlStore, tmp_path: Any) -> None:
     with pytest.raises(Conflict, match="pg_dump"):
         await store.back_up(tmp_path / "copy", lambda *_: None)
+
+
+@pytest.mark.parametrize("bad", [False, True], ids=["good", "one bad value"])
+async def test_what_was_asked_in_turns_is_written_in_turns(store: PostgresqlStore, bad: bool) -> None:
+    """Several groups in one commit: appends and settlements, functions, and what was asked after them."""
+    await store.append(to("e0"))
+    [first] = await seqs_of(store)
+    failures: list[Exception] = []
+
+    async def append(name: str) -> None:
+        try:
+            await store.append(to(name))
+        except Invalid as error:
+            failures.append(error)
+
+    async def put(key: str) -> None:
+        await store.put_value(key, key)
+
+    turn = commits(store)._in_use
+    async with trio.open_nursery() as nursery:
+        await turn.acquire()
+        nursery.start_soon(store.check)  # the commit that waits for its turn; the others gather behind it
+        await wait_all_tasks_blocked()
+        store.settle_nowait(as_delivered(first))
+        for step, name in ((append, "e1"), (put, "a"), (append, "nul \0" if bad else "e2"), (put, "b")):
+            nursery.start_soon(step, name)
+            await wait_all_tasks_blocked()
+        nursery.start_soon(append, "e3")
+        await wait_all_tasks_blocked()
+        turn.release()
+    assert await ids_of(store) == (["e1", "e3"] if bad else ["e1", "e2", "e3"])
+    assert len(failures) == bad
+    assert await store.get_value("b") == "b"

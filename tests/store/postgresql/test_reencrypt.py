@@ -1,0 +1,64 @@
+"""Records of a database are brought to the present master key at start."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from hookgw.config.master_keys import MasterKeys
+from hookgw.models.clock import Clock
+from hookgw.models.errors import StartError
+from hookgw.store.postgresql import reencrypt
+from hookgw.store.postgresql.database import Server
+from hookgw.store.postgresql.store import open_store
+
+A, B = bytes([1] * 32), bytes([2] * 32)
+
+
+async def put(database: Server, keys: MasterKeys, *names: str) -> None:
+    async with open_store(database, clock=Clock(), keys=keys) as store:
+        for name in names:
+            await store.put_value(name, {"secret": "hush"})
+
+
+async def check(database: Server, keys: MasterKeys, *names: str) -> None:
+    async with open_store(database, clock=Clock(), keys=keys) as store:
+        for name in names:
+            assert await store.get_value(name) == {"secret": "hush"}
+
+
+def clear_rows(connection: psycopg.Connection) -> int:
+    row = connection.execute("SELECT count(*) FROM shelves WHERE position('hush' IN value) > 0").fetchone()
+    assert row is not None
+    count: int = row[0]
+    return count
+
+
+async def test_from_clear_to_a_key_to_another_and_back(
+    database: Server, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reencrypt, "PAGE", 2)
+    names = ("a", "b", "c", "d", "e")
+    await put(database, MasterKeys(), *names)
+    assert clear_rows(connection) == 5
+    await check(database, MasterKeys(A), *names)
+    assert clear_rows(connection) == 0
+    await check(database, MasterKeys(B, (A,)), *names)
+    await check(database, MasterKeys(B), *names)
+    await check(database, MasterKeys(None, (B,), unseal=True), *names)
+    assert clear_rows(connection) == 5
+
+
+async def test_a_key_that_is_missing_stops_the_start(database: Server) -> None:
+    await put(database, MasterKeys(A), "a")
+    with pytest.raises(StartError, match=r"The database .* is encrypted with the master key"):
+        await check(database, MasterKeys(B))
+    with pytest.raises(StartError, match="no master key is configured"):
+        await check(database, MasterKeys())
+
+
+async def test_a_planted_record_stops_the_start(database: Server, connection: psycopg.Connection) -> None:
+    await put(database, MasterKeys(A), "a")
+    connection.execute("INSERT INTO shelves VALUES ('values', 'planted', '{}')")
+    with pytest.raises(StartError, match="in the clear among encrypted ones"):
+        await check(database, MasterKeys(A))
