@@ -139,5 +139,6 @@ def test_a_walk_goes_through_its_index(explaining: Explaining, walk: str) -> Non
     # The others look up single rows: of tables as small as these, the server may as well read all.
     plans = "\n\n".join(plan for plan in explaining.plans if "Limit" in plan)
     assert f" using {index} on " in plans or f"Index Scan on {index} " in plans, plans
+    assert "events_id_instance_key" not in "".join(explaining.plans), explaining.plans
     for table in ("deliveries", "events", "audit"):
         assert f"Seq Scan on {table}" not in plans, plans
