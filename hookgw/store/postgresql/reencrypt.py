@@ -10,6 +10,7 @@ from psycopg import Connection
 from hookgw.config.master_keys import MasterKeys
 from hookgw.store import reencrypt as keys_of_records
 from hookgw.store.encryption import PREFIX, RecordCipher
+from hookgw.store.postgresql.record_changes import lock_records
 from hookgw.store.reencrypt import CHECK_KEY, Convert
 
 # How many records are in memory at once.
@@ -24,7 +25,7 @@ _KEYS_FOUND = f"""SELECT DISTINCT CASE
     END FROM shelves"""  # noqa: S608 - constants
 _ADD_CHECK = "INSERT INTO shelves VALUES ('values', %s, %s) ON CONFLICT DO NOTHING"
 _NEXT_PAGE = """SELECT shelf, key, value FROM shelves WHERE (shelf, key) > (%s, %s)
-    ORDER BY shelf, key LIMIT %s"""
+    ORDER BY shelf, key LIMIT %s FOR UPDATE"""
 
 
 def reencrypt(connection: Connection, schema: str, keys: MasterKeys, place: str) -> RecordCipher | None:
@@ -54,6 +55,8 @@ def reencrypt(connection: Connection, schema: str, keys: MasterKeys, place: str)
 
 
 def _rewrite(connection: Connection, convert: Convert) -> None:
+    # Other nodes may run: what they change must not be overwritten with what was read before.
+    lock_records(connection, changes=True)
     connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
     for shelf, key, value in _records(connection):
         connection.execute(

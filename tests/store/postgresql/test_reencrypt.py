@@ -62,3 +62,18 @@ async def test_a_planted_record_stops_the_start(database: Server, connection: ps
     connection.execute("INSERT INTO shelves VALUES ('values', 'planted', '{}')")
     with pytest.raises(StartError, match="in the clear among encrypted ones"):
         await check(database, MasterKeys(A))
+
+
+async def test_nodes_with_both_keys_change_them_one_after_the_other(database: Server) -> None:
+    before, after = MasterKeys(A, (B,)), MasterKeys(B, (A,))
+    async with open_store(database, clock=Clock(), keys=before) as running:
+        await running.put_value("a", 1)
+        async with open_store(database, clock=Clock(), keys=after) as restarted:
+            assert await restarted.get_value("a") == 1
+            assert await running.get_value("a") == 1
+            await running.put_value("b", 2)
+            assert await restarted.get_value("b") == 2
+    async with open_store(database, clock=Clock(), keys=MasterKeys(B, (A,))) as last:
+        assert await last.get_value("b") == 2
+    async with open_store(database, clock=Clock(), keys=MasterKeys(B)) as last:
+        assert await last.get_value("b") == 2
