@@ -123,6 +123,7 @@ class Metrics:
         # Until the gateway is composed, there is nothing to watch.
         self._backlog_bytes: Callable[[], int] = int
         self._disk_space: Callable[[], DiskSpace | None] = lambda: None
+        self._node: tuple[str, Callable[[], int]] | None = None
         self._pools: Callable[[int], PoolStatistics] | None = None
         self._memory: Callable[[], int] = int
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
@@ -249,6 +250,10 @@ class Metrics:
         """Read the newest measurement of the disk space whenever the metrics are rendered."""
         self._disk_space = found
 
+    def watch_node(self, node: str, shards: Callable[[], int]) -> None:
+        """Read how many shards this node of a fleet holds whenever the metrics are rendered."""
+        self._node = node, shards
+
     def watch_backlog(
         self, size: Callable[[], int], instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]]
     ) -> None:
@@ -332,6 +337,13 @@ class Metrics:
             "1 while the disk refuses writes, else 0.",
             value=self.disk_failure is not None,
         )
+        if self._node is not None:
+            node, shards = self._node
+            held = GaugeMetricFamily(
+                "hookgw_node_shards", "Shards that this node of a fleet holds.", labels=["node"]
+            )
+            held.add_metric([node], shards())
+            yield held
         if (space := self._disk_space()) is not None:
             yield GaugeMetricFamily(
                 "hookgw_disk_free_bytes", "Free bytes of the file system of the data file.", value=space.free

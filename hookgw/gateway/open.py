@@ -41,7 +41,7 @@ from hookgw.gateway.connectors.inbound_media import InboundMedia, load_media_key
 from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.runner import Connectors
-from hookgw.gateway.connectors.session import EventRules
+from hookgw.gateway.connectors.session import Accept, EventRules
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
@@ -76,6 +76,7 @@ from hookgw.models.audit import Actor, ActorKind
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import PluginFailed, StorageUnavailable
+from hookgw.models.events import Event
 from hookgw.models.jobs import JobKind
 from hookgw.models.lanes import registration_of
 from hookgw.models.operational_kinds import OPERATIONS_ID
@@ -84,7 +85,7 @@ from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.plugins.supervise import restart_on_failure
-from hookgw.store import PendingChange, open_storage
+from hookgw.store import ConnectorState, PendingChange, open_storage
 from hookgw.store.fleet import Membership
 
 LEAVE_WITHIN = 3.0
@@ -112,6 +113,15 @@ def _is_wanted(lane_shards: LaneShards, shards: HeldShards, lane: str) -> bool:
     """Whether this node must hear of what others append to a lane. Called in another thread."""
     shard = lane_shards.find(lane)
     return shard == UNKNOWN or shards.is_of_interest(shard)
+
+
+async def _accept_with_lease(
+    lease: Lease, accept: Accept, events: Sequence[Event], *, state: ConnectorState | None = None
+) -> object:
+    """Take events of connectors as long as this node may run them; a state is fenced in its commit, too."""
+    if not lease.is_valid():
+        raise StorageUnavailable("This node cannot reach the database. Retry.", retry_after=1.0)
+    return await accept(events, state=state)
 
 
 @asynccontextmanager
@@ -310,6 +320,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 httpx.AsyncClient(timeout=PEER_TIMEOUT, trust_env=False, limits=PEER_LIMITS)
             )
             fleet = Fleet(ownership, secret, owner, refresh, lease, peers)
+            metrics.watch_node(ownership.node, lambda: len(owner.shards))
             work = ShardWork(
                 owner,
                 lane_shards,
@@ -423,7 +434,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 "The task of connectors",
                 connectors.is_stopping,
                 connectors.run,
-                events.accept,
+                events.accept if shared is None else partial(_accept_with_lease, lease, events.accept),
                 store.load_state,
                 instances.logged_out,
             )

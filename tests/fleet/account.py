@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.crash.account import Arrival
+from tests.crash.account import SETTLE_WINDOW, Arrival
 
 AFTERMATH = 8.0
 """Seconds after a fault in which it explains what comes again: others take over, and a frozen node wakes."""
@@ -53,15 +53,21 @@ def judge(arrivals: Sequence[Arrival], faults: Sequence[Fault], events: int, *, 
     assert not missing, f"{len(missing)} accepted events never arrived: {missing[:10]}"
     overtaken = [(want, got) for want, got in enumerate(firsts) if want != got]
     assert not overtaken, f"first arrivals out of order: wanted and got {overtaken[:5]}"
-    delivered: set[int] = set()
+    delivered: dict[int, float] = {}
     repeats: Counter[Fault] = Counter()
     for arrival in arrivals:
-        if arrival.number in delivered:
-            reasons = [fault for fault in faults if fault.began <= arrival.at <= fault.ended + AFTERMATH]
+        if (before := delivered.get(arrival.number)) is not None:
+            reasons = [
+                fault
+                for fault in faults
+                # Not settled when it began, or delivered by others while the node was frozen.
+                if fault.began - SETTLE_WINDOW <= before <= fault.ended
+                and fault.began <= arrival.at <= fault.ended + AFTERMATH
+            ]
             assert reasons, f"event {arrival.number} came again for no reason, at {arrival.at:.3f}"
-            repeats[reasons[-1]] += 1
+            repeats[reasons[0]] += 1
         if arrival.delivered:
-            delivered.add(arrival.number)
+            delivered[arrival.number] = arrival.at
     takeovers: dict[Fault, float] = {}
     for fault in faults:
         after = next((a.at for a in arrivals if a.at > fault.began), None)

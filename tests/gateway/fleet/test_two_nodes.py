@@ -130,6 +130,8 @@ async def test_calls_on_any_node(postgres: PostgresServer, schema: str, tmp_path
                 await receiver.wait_for(len(receiver.requests))
         with trio.fail_after(10):
             await receiver.wait_for(2 * len(made))
+        metrics = await a.http.get(a.url + "/metrics", headers={"apikey": KEY})
+        assert 'hookgw_node_shards{node="a"} 128.0' in metrics.text
         # Refusals pass through, and what an owner says of a body.
         name, key = next(iter(made.items()))
         for asked in (a, b):

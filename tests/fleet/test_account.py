@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.account import Arrival
+from tests.fleet.account import Fault, judge
+
+KILL = Fault("kill", "a", 10.0, 14.0)
+
+
+def arrivals(*found: tuple[int, float]) -> list[Arrival]:
+    return [Arrival(number, at, delivered=True) for number, at in found]
+
+
+def test_repeats_and_takeovers_are_counted_by_fault() -> None:
+    lane = judge(arrivals((0, 9.0), (1, 9.9), (1, 13.5), (2, 13.6)), [KILL], 3)
+    assert lane.repeats == {KILL: 1}
+    assert lane.takeovers == {KILL: 3.5}
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([(0, 1.0), (2, 2.0)], "never arrived"),
+        ([(0, 1.0), (2, 2.0), (1, 3.0)], "out of order"),
+        ([(0, 1.0), (1, 2.0), (2, 3.0), (2, 4.0)], "for no reason"),
+        ([(0, 1.0), (1, 7.0), (2, 7.5), (2, 13.0)], "for no reason"),  # settled long before the kill
+    ],
+)
+def test_broken_promises_are_found(found: list[tuple[int, float]], message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        judge(arrivals(*found), [KILL], 3)
