@@ -75,6 +75,8 @@ class Clients:
         async with trio.open_nursery() as nursery:
             for _ in range(self._world.scenario.clients):
                 nursery.start_soon(self._client)
+        if not self._world.scenario.connector:
+            await self._world.rest()
         nights = self._world.scenario.nights
         if nights and self._chance.random() < 0.5:
             seconds = nights * 3600 * self._chance.random()

@@ -311,6 +311,7 @@ class Measured(Record, frozen=True, kw_only=True):
     Attributes:
         pending: deliveries by registration in the data file.
         limit: of each registration; 0 for none.
+        counted: what the gateway counts as pending, while nobody emits; ``None`` at other times.
         total, total_limit: the same for all.
         memory, memory_limit: bytes that lanes hold, and may hold.
         lent, lent_limit: connections of the busiest host.
@@ -318,6 +319,7 @@ class Measured(Record, frozen=True, kw_only=True):
 
     pending: tuple[tuple[str, int], ...] = ()
     limit: int = 0
+    counted: tuple[tuple[str, int], ...] | None = None
     total: int = 0
     total_limit: int = 0
     memory: int = 0

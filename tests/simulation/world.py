@@ -337,15 +337,15 @@ class World:
                 rows=tuple(rows),
                 complete=limits.storage.retention > 0,
                 registrations=tuple(self.name_of(one) for one in registrations if one.enabled),
-                backlog=tuple(
-                    (self.names.get(key, key), count)
-                    for key, count in gateway.backlog.registrations()
-                    if count
-                ),
+                backlog=self._counted(),
                 memory=gateway.metrics._memory(),
                 lent=gateway.outbound.pools.statistics(1).lent,
             )
         )
+
+    def _counted(self) -> tuple[tuple[str, int], ...]:
+        counted = ((self.names.get(key, key), n) for key, n in self.gateway.backlog.registrations() if n)
+        return tuple(sorted(counted))
 
     def _of(self, instance: str) -> list[Registration]:
         if self.gateway.instances.find(instance) is None:
@@ -372,7 +372,12 @@ class World:
         finally:
             self.clock.stride = 0.0
 
-    def measure(self) -> None:
+    async def rest(self) -> None:
+        """Note the figures while nobody emits: then the gateway's are those of the data file."""
+        await self.gateway.store.flush()
+        self.measure(is_at_rest=True)
+
+    def measure(self, *, is_at_rest: bool = False) -> None:
         """Note the figures of the gateway, those of the data file among them."""
         settings, gateway = self.scenario.settings, self.gateway
         with closing(sqlite3.connect(gateway.settings.storage.path)) as connection:
@@ -388,6 +393,7 @@ class World:
                 life=self.life,
                 pending=tuple(sorted(pending.items())),
                 limit=settings.limits.registration_deliveries,
+                counted=self._counted() if is_at_rest else None,
                 total=pending.total(),
                 total_limit=settings.limits.deliveries,
                 memory=gateway.metrics._memory(),

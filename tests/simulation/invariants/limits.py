@@ -21,6 +21,10 @@ def check(index: Index) -> Iterator[Violation]:
                     f"{registration} has {count} pending deliveries, not {found.limit}",
                     frozenset({registration}),
                 )
+        if found.counted is not None and dict(found.counted) != dict(found.pending):
+            yield Violation(
+                "limits", f"{dict(found.counted)} count as pending, and {dict(found.pending)} are"
+            )
         if found.total_limit and found.total > found.total_limit:
             yield Violation("limits", f"{found.total} deliveries are pending, not {found.total_limit}")
         if found.memory_limit and found.memory > found.memory_limit + LARGEST:

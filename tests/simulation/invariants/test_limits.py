@@ -23,6 +23,13 @@ def test_a_figure_above_its_limit_is_found(over: dict[str, int], trouble: str) -
     assert troubles(limits.check, rules(), Measured(at=1, life=1, **at)) == []  # type: ignore[arg-type]
 
 
+def test_what_counts_is_what_is_pending() -> None:
+    wrong = Measured(at=1, life=1, pending=((HOOK, 1),), counted=((HOOK, 2),))
+    assert troubles(limits.check, rules(), wrong) == [
+        "{'shop-default-1': 2} count as pending, and {'shop-default-1': 1} are"
+    ]
+
+
 def test_nothing_is_held_at_the_end() -> None:
     assert troubles(limits.check, rules(), final(memory=10, lent=1)) == [
         "at the end, 1 connections are lent, though nothing is sent",
