@@ -83,6 +83,8 @@ async def active_lanes(full: bool) -> list[Result]:
             async with trio.open_nursery() as nursery:
                 peak = _Peak()
                 nursery.start_soon(peak.run)
+                await opened.events.accept([e for name in names for e in make_events(name, 1, "warm")])
+                await drained(opened)
                 rate, details = await deliver(opened, rows, ahead=wanted * each)
                 nursery.cancel_scope.cancel()
     return [
