@@ -40,6 +40,8 @@ class JobRoutes:
         A job can be found for a day after its end.
         """
         job = self._gateway.jobs.find(job_id)
+        if job is None and self._gateway.fleet is not None:
+            job = next((one for one in await self._gateway.jobs.stored() if one.id == job_id), None)
         # One answer for a job of another instance and for none: ids are random, and nobody learns of others.
         if job is None or not self._may_see(job):
             raise NotFound(f"There is no job {job_id[:64]!r}.")
@@ -48,7 +50,9 @@ class JobRoutes:
     @describes(_TAG, {200: list[responses.Job]})
     async def list_jobs(self) -> Response:
         """List the jobs that the key may see, the newest first."""
-        return json_response([present_job(job) for job in self._gateway.jobs.all() if self._may_see(job)])
+        jobs = self._gateway.jobs
+        found = jobs.all() if self._gateway.fleet is None else await jobs.stored()
+        return json_response([present_job(job) for job in found if self._may_see(job)])
 
     def _may_see(self, job: Job) -> bool:
         principal = current_principal()

@@ -20,6 +20,7 @@ from hookgw.config.settings import Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.errors import StartError
+from hookgw.models.jobs import JobKind, JobState
 from hookgw.models.shards import shard_of
 from hookgw.testing import open_receiver
 from tests.fleet.nodes import free_port
@@ -100,7 +101,9 @@ async def node(postgres: PostgresServer, schema: str, name: str, folder: Path) -
         nursery.cancel_scope.cancel()
 
 
-async def test_calls_on_any_node(postgres: PostgresServer, schema: str, tmp_path: Path) -> None:
+async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
     async with (
         open_receiver() as receiver,
         node(postgres, schema, "a", tmp_path) as a,
@@ -132,6 +135,14 @@ async def test_calls_on_any_node(postgres: PostgresServer, schema: str, tmp_path
             await receiver.wait_for(2 * len(made))
         metrics = await a.http.get(a.url + "/metrics", headers={"apikey": KEY})
         assert 'hookgw_node_shards{node="a"} 128.0' in metrics.text
+        elsewhere = msgspec.structs.replace(
+            a.gateway.jobs.new(JobKind.REPLAY, "another"), state=JobState.DONE
+        )
+        await a.gateway.store.put_job(elsewhere)
+        for asked in (a, b):
+            assert elsewhere.id in [job["id"] for job in await asked.call("GET", "/job/list")]
+            assert (await asked.call("GET", f"/job/find/{elsewhere.id}"))["state"] == "done"
+            await asked.call("GET", "/job/find/job_unknown", status=404)
         # Refusals pass through, and what an owner says of a body.
         name, key = next(iter(made.items()))
         for asked in (a, b):
