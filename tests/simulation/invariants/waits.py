@@ -17,15 +17,17 @@ FREE = ("set", "resume", "pause", "maybe", "rotate")
 def check(index: Index) -> Iterator[Violation]:
     """Between the end of an attempt and the next one lies the wait that follows from its outcome."""
     for (event, registration), exchanges in index.exchanges.items():
-        failures = 0
+        failed: list[float] = []
         for before, after in pairwise(exchanges):
             answered = before.answered
             if answered is None:
                 continue
             least = 0.0
             if answered.outcome == "failed":
-                least = _shortest(index, registration, failures)
-                failures += 1
+                # A failure that a kill made hookgw forget does not count.
+                known = [one for one in failed if not index.was_lost(one, after.arrived.at)]
+                least = _shortest(index, registration, len(known))
+                failed.append(answered.at)
             elif answered.outcome == "unreachable":
                 least = index.rules.first_wait
             if answered.outcome in ("failed", "unreachable"):
