@@ -119,6 +119,12 @@ class Clients:
                 if registration.is_paused:
                     await self._resume(registration)
 
+    async def call_at_the_end(self) -> None:
+        """Emit and send again while everything works: no later start makes up for a lost wake-up."""
+        for call in (self._emit, self._resend, self._resend, self._replay, self._emit):
+            await call()
+            await trio.sleep(self._chance.choice((0.0, 1.0)))
+
     async def _attempt(
         self, what: str, call: Callable[[], Awaitable[object]], registration: str = ""
     ) -> bool:

@@ -321,6 +321,7 @@ class World:
             host.mood, host.lookup = "healthy", "found"
         self._fault("everything works")
         await self.clients.resume_all()
+        await self.clients.call_at_the_end()
         # The longest wait for a receiver is an hour. What follows a head goes out at the registration's rate.
         for seconds, stride in ((30.0, 0.0), (7200.0, 900.0), (30.0, 0.0), (CALM, 9000.0), (60.0, 0.0)):
             with self.night(seconds, stride=stride):
