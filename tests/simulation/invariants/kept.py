@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.simulation.history import Accepted, Cancelled, Dead, Violation
+from tests.simulation.history import Accepted, Answered, Cancelled, Dead, Violation
 from tests.simulation.invariants.index import Index
 
 
@@ -16,6 +16,8 @@ def check(index: Index) -> Iterator[Violation]:
     rows = {(row.event, row.registration) for row in final.rows}
     dead = {(record.event, record.registration) for record in index.history.of(Dead)}
     cancelled = {record.instance for record in index.history.of(Cancelled)}
+    # A 410 disables a registration, and parks what is pending.
+    gone = {one.registration for one in index.history.of(Answered) if one.outcome == "gone"}
     for accepted in index.history.of(Accepted):
         for registration in accepted.wanted:
             for event in accepted.events:
@@ -28,6 +30,7 @@ def check(index: Index) -> Iterator[Violation]:
                     or key in index.exchanges
                     or index.rules.alters
                     or index.rules.drops
+                    or registration in gone
                     or accepted.instance in cancelled
                     or any(
                         not change.enabled or change.call == "maybe" for change in index.changes[registration]
