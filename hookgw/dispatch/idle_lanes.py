@@ -65,8 +65,8 @@ class IdleLanes:
                 await trio.sleep_forever()
             now = trio.current_time()
             due = [lane for lane, until in self._until.items() if until <= now]
-            for lane in due:
-                self._park(lane)
+            while due:  # which keeps no lane until the next round: it may be of a registration that is gone
+                self._park(due.pop())
 
     def _park(self, lane: Parkable) -> None:
         del self._until[lane]
