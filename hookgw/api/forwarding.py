@@ -15,7 +15,7 @@ import structlog
 import trio
 from quart import Response, request
 
-from hookgw.api.request_body import MAX_VALUES, read_body
+from hookgw.api.request_body import MAX_VALUES, WHOLE_BODY, in_one_part, read_body
 from hookgw.api.server.exchange import EXCHANGE, RequestResponse
 from hookgw.auth.fleet_secret import HEADER
 from hookgw.gateway.fleet.fleet import Fleet
@@ -87,8 +87,7 @@ class Forwarder:
         body: bytes | None = None
         instance: object = None
         if rule.rule == CREATE_RULE:
-            # Kept by Quart, so that the route can read it, too.
-            body = bytes(await request.body)
+            body = scope[WHOLE_BODY] = bytes(await request.body)
             instance = await _name_in(body, scope[EXCHANGE])
         elif "instance" in rule.arguments and not rule.rule.startswith(_ANYWHERE):
             instance = (request.view_args or {})["instance"]
@@ -146,12 +145,9 @@ class Forwarder:
 
 async def _name_in(body: bytes, exchange: RequestResponse) -> object:
     """Return the name of the instance that a request is to create; ``None`` if the request is no good."""
-
-    async def chunks() -> AsyncIterator[bytes]:
-        yield body
-
     try:
-        value = decode_strict(await read_body(request.headers, chunks(), MOST_NAMED, exchange), MAX_VALUES)
+        whole = await read_body(request.headers, in_one_part(body), MOST_NAMED, exchange)
+        value = decode_strict(whole, MAX_VALUES)
     except (HookgwError, ValueError):
         return None  # the route says what is wrong with it
     return value.get("instanceName") if isinstance(value, dict) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Generator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -20,6 +20,8 @@ from hookgw.parsing.json_text import decode_strict
 
 T = TypeVar("T")
 
+WHOLE_BODY = "hookgw.body"
+"""The key in a request's scope of a body that was read before the route. Quart gives a body once."""
 NDJSON = "application/x-ndjson"
 # No request but an emit needs more. Reading the fields of a registration takes longer than decoding them.
 MAX_VALUES = 20_000
@@ -114,6 +116,11 @@ async def read_body(
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+async def in_one_part(body: bytes) -> AsyncIterator[bytes]:
+    """Yield a body that was read already, for :func:`read_body`."""
+    yield body
+
+
 def _too_large(limit: int) -> TooLarge:
     return TooLarge(f"The body may have at most {Size(limit)}.")
 
@@ -138,7 +145,8 @@ async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
     """
     content_type(request.headers, JSON)
     scope: Any = request.scope
-    body = await read_body(request.headers, request.body, limit, scope[EXCHANGE])
+    chunks = in_one_part(scope[WHOLE_BODY]) if WHOLE_BODY in scope else request.body
+    body = await read_body(request.headers, chunks, limit, scope[EXCHANGE])
 
     def steps() -> Generator[None, None, T]:
         yield
