@@ -649,10 +649,8 @@ class Lane:
     ) -> None:
         attempt, now = result.attempt, self._services.clock.steady()
         delivered = attempt.outcome is Outcome.DELIVERED
-        if delivered:
-            decision = Decision(DeliveryState.DELIVERED, failures=delivery.failures)
-            self._memory.streak = 0
-        elif (current := self._registration()) is not None and not current.has_target_of(plan.registration):
+        current = None if delivered else self._registration()
+        if current is not None and not current.has_target_of(plan.registration):
             # The registration has another target by now. This failure, or 410, is the former receiver's:
             # it neither counts nor delays the first attempt at the new one.
             decision = Decision(DeliveryState.PENDING, failures=delivery.failures)
