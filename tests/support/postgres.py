@@ -135,7 +135,7 @@ def run_postgres(*, fsync: bool = False, listen: int | None = None) -> Iterator[
     assert binaries is not None, "There is no PostgreSQL: apt-get install postgresql."
     # Not below pytest's folder, which only root may enter; the server refuses to run as root. Short, because
     # the path of a Unix socket may have 107 bytes.
-    folder = Path(tempfile.mkdtemp(prefix="hookgw-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="hookgw-pg-", dir="/tmp"))
     server = PostgresServer(binaries, folder, listen or 5432, fsync=fsync, listen=listen is not None)
     try:
         if user := _server_user():
