@@ -289,10 +289,12 @@ class _Recorder:
 
     def _end(self, thread: int) -> None:
         """Record a call that has ended, unless it failed."""
-        call = self._calls.pop(thread, None)
+        call = self._calls.get(thread)
         info = self._look(thread)
+        # A thread that was killed meanwhile says nothing more: its call stays as one in whose middle it was.
         if call is None or not info:
             return
+        del self._calls[thread]
         result: int = struct.unpack_from("=q", info, 24)[0]
         if result < 0:
             return
