@@ -117,11 +117,10 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
         made = {}
         for name in (OF_A, OF_B):
             # On the other node, whichever that is. The key that it makes opens both nodes.
-            for asked in (a, b):
-                created = await asked.call(
-                    "POST", "/instance/create", {"instanceName": name + asked.url[-1:]}, status=201
-                )
-                made[name + asked.url[-1:]] = created["hash"]
+            for number, asked in enumerate((a, b)):
+                one = f"{name}{number}"
+                created = await asked.call("POST", "/instance/create", {"instanceName": one}, status=201)
+                made[one] = created["hash"]
         for name, key in made.items():
             for asked in (a, b):
                 await asked.call("GET", f"/instance/connectionState/{name}", key=key)
