@@ -1,7 +1,7 @@
 """Appends in turns: whose rows go to the disk next, and how many.
 
 All appends that are requested while a commit runs share the next one. So an instance that floods hookgw would
-fill each commit, and everybody else would wait for two full ones: the one that runs, and their own.
+fill each commit, and everybody else would wait for two full commits: the running one, and their own.
 
 Therefore appends go in waves. A wave has as many rows as the disk takes in :data:`DELAY`. When it is on disk,
 the next one begins. Until then, further appends wait here, and instances take turns. An instance with few
@@ -63,7 +63,7 @@ class AppendTurns:
         self._rows = 0
         self._began: tuple[int, float] | None = None
         self._rows_of: dict[str, int] = {}
-        # The instance that has the next turn is the first one. Whoever waits, a wave is on its way.
+        # The instance that has the next turn is the first one. While anything waits, a wave is on its way.
         self._waiting: dict[str, deque[_Waiting]] = {}
 
     @property
@@ -101,7 +101,7 @@ class AppendTurns:
         return turn
 
     def end(self, turn: Turn) -> None:
-        """Let appends that wait take the place of one that is on disk, or was refused."""
+        """Let waiting appends take the place of an append that is on disk, or was refused."""
         instance = turn.instance
         left = self._rows_of.pop(instance, 0) - turn.rows
         if left > 0:

@@ -360,7 +360,7 @@ class Backlog:
         self.watch(changed)
 
     def recount(self, found: Mapping[tuple[str, str], Amount]) -> None:
-        """Take counts of the storage for those that are here: other nodes change what is pending, too."""
+        """Take counts of the storage in place of its own: other nodes change what is pending, too."""
         change: dict[tuple[str, str], Amount] = {}
         for (registration, stored), (count, size) in found.items():
             key = registration, name_before_retirement(stored)

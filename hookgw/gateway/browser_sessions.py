@@ -64,7 +64,7 @@ class BrowserSessions:
         self._sessions = {one.id: one for one in found.values() if one.id not in ended}
 
     def apply(self, sessions: Mapping[str, BrowserSession | None]) -> None:
-        """Take sessions as another node has stored them; ``None`` for those that are gone."""
+        """Take sessions as another node has stored them; ``None`` for a session that is gone."""
         for name, session in sessions.items():
             if session is None:
                 self._sessions.pop(name, None)

@@ -227,7 +227,7 @@ class Registry:
     def apply(
         self, instances: Mapping[str, Instance | None], registrations: Mapping[str, Registration | None]
     ) -> None:
-        """Take records as another node has stored them; ``None`` for those that are gone."""
+        """Take records as another node has stored them; ``None`` for a record that is gone."""
         for name, instance in instances.items():
             if instance is None:
                 self._instances.pop(name, None)
