@@ -27,7 +27,7 @@ async def receiver() -> AsyncIterator[Receiver]:
 async def loja1(gateway: Gateway, receiver: Receiver) -> str:
     """An instance whose first delivery is refused, and whose second one arrives."""
     await gateway.instances.create("loja1", token="key-of-loja1")
-    body = {"url": receiver.url.replace("//", "//ana:geheim@"), "headers": {"x-token": "abc"}}
+    body = {"url": receiver.url.replace("//", "//ana:geheim@"), "headers": {"x-token": "verborgen"}}
     change, _ = parse_registration(body, gateway.catalog)
     await gateway.registrations.set("loja1", "default", change)
     receiver.will(answer(422, body=b"<b>no</b>"), answer(200))
@@ -117,7 +117,7 @@ async def test_a_delivery_shows_what_happened(browser: Browser, loja1: str) -> N
     assert "&lt;b&gt;no&lt;/b&gt;" in page
     assert "Olá &lt;b&gt;mundo&lt;/b&gt;" in page
     assert "x-token: ********" in page
-    for secret in ("geheim", "abc"):
+    for secret in ("geheim", "verborgen"):
         assert secret not in page
     assert (await browser.get(f"{LIST}/loja1/dlv_99")).status_code == 404
     assert (await browser.get(f"{LIST}/loja1/evt_0")).status_code == 200
