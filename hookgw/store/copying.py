@@ -108,7 +108,7 @@ class Rows(Protocol):
         """Return the highest numbers given."""
 
     def finish(self, numbers: Numbers) -> None:
-        """Make the storage one that a gateway can use."""
+        """Let gateways use the storage."""
 
 
 class Copied(NamedTuple):

@@ -37,7 +37,7 @@ class RecordChanges(msgspec.Struct, frozen=True):
 
     Attributes:
         version: of the records with these changes.
-        instances, registrations, sessions: by name or id; ``None`` for one that is gone.
+        instances, registrations, sessions: by name or id; ``None`` if it is gone.
         global_keys: what is stored of them, if that has changed.
     """
 

@@ -260,7 +260,7 @@ class Ownership:
         if len(mine) > target:
             if not self._giving:
                 busy = work.busy()
-                # Those that can be given at once. In a task: an attempt in flight may take long.
+                # First the shards that can be given at once. In a task: an attempt in flight may take long.
                 giving = sorted(mine & self._held, key=lambda shard: (shard in busy, -shard))
                 giving = giving[: len(mine) - target]
                 for group in (set(giving) - set(busy), set(giving) & set(busy)):

@@ -1,6 +1,6 @@
 """The records that other nodes have changed: read, and taken over in memory.
 
-The node that holds an instance is the only one that changes it, and its memory is never behind. So it passes
+Only the node that holds an instance changes it, and its memory is never behind. So it passes
 over what it reads of its own instances: that could be a moment older than its memory.
 """
 

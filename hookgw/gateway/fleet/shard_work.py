@@ -133,7 +133,7 @@ class ShardWork:
             raise
 
     async def _backlog(self, shards: Collection[int]) -> Iterable[tuple[str, int]]:
-        # As the former holder has left them: from now on this node is the one that changes them.
+        # As the former holder has left them: from now on, this node changes them.
         await self._refresh.catch_up()
         self._owner.shards.update(shards)
         await self._jobs.take_up(partial(_concerns, shards))

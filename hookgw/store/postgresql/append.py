@@ -90,7 +90,7 @@ def send(
     unknown = sorted({new.event.instance for new in news if new.event.instance not in instances})
     if unknown:
         connection.execute(_ADD_INSTANCES, (unknown,))
-        # Another statement: it sees those that another node has added meanwhile.
+        # Another statement: it sees what another node has added meanwhile.
         instances.update(connection.execute(_INSTANCES, (unknown,)).fetchall())
     targets: list[tuple[int, int, str, str]] = []
     for new in news:

@@ -74,7 +74,7 @@ def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None
 def search_audit(
     connection: sqlite3.Connection, query: AuditQuery, before: tuple[int, int] | None, rows: int
 ) -> AuditPart:
-    """Search the newest entries for those that match a query, up to one more than its limit.
+    """Return the newest entries that match a query, up to one more than its limit.
 
     Args:
         connection: a reading one.
