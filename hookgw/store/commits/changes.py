@@ -36,7 +36,7 @@ class Committed(NamedTuple):
         seconds: how long it took.
         changes: what it changed.
         appended: the deliveries that the listener is to hear of now, of this commit, earlier ones, and those
-            of other processes; ``None`` if the jobs of this commit appended them all.
+            of other processes; ``None`` for what the jobs of this commit appended.
         is_empty: whether nothing was written: the commit only looked what others have appended.
     """
 

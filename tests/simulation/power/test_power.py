@@ -11,9 +11,8 @@ from tests.simulation.power.plants import PLANTS
 from tests.simulation.power.runs import check_recording, find_failure
 from tests.simulation.power.tracing import CannotTrace, try_tracing
 
-STATES = {"work": 50, "erasure": 20, "migration": 20, "encryption": 15, "restore": 15}
-"""How many states of a run are looked at, by its kind. ``python -m tests.simulation.power`` has more,
-and runs of ``hookgw serve``."""
+STATES = {"work": 50, "server": 20, "erasure": 20, "migration": 20, "encryption": 15, "restore": 15}
+"""How many states of a run are looked at, by its kind. ``python -m tests.simulation.power`` has more."""
 
 # Found in a few states; ``python -m tests.simulation.power --plants`` looks for all of them.
 QUICKLY_FOUND = (

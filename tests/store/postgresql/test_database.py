@@ -88,12 +88,15 @@ async def test_a_server_that_does_not_answer_is_given_up(postgres: PostgresServe
     session = Session(Server(postgres.url()), patience=0.2)
     with closing(session):
         session.call(lambda connection: connection.execute("SET statement_timeout = 0"))
+        server_process = session.call(lambda connection: connection.info.backend_pid)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch, [session], 0.05)
             with pytest.raises(StorageUnavailable, match=r"no answer within 0\.2 s"):
                 await Reader(session).run(lambda connection: connection.execute("SELECT pg_sleep(60)"))
             nursery.cancel_scope.cancel()
         assert session.call(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
+        # It would go on for a minute, and no other test could have a row removed for good.
+        session.call(lambda one: one.execute("SELECT pg_terminate_backend(%s, 10000)", (server_process,)))
 
 
 async def test_the_server_ends_a_statement_of_its_own_accord(postgres: PostgresServer) -> None:
