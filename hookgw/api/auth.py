@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quart import g, request
 from quart_trio import QuartTrio
 
+from hookgw.api.forwarding import FORWARDED
 from hookgw.api.server.exchange import QUOTA_LEASE
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
@@ -136,8 +137,11 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
     """
     key = shown_key(scope["headers"])
-    client = scope["client"]
-    holder = gateway.authenticator.authenticate(key, client[0] if client else None)
+    if scope.get(FORWARDED):  # the node that forwards it has counted it
+        holder = gateway.keys.holder_of(key)
+    else:
+        client = scope["client"]
+        holder = gateway.authenticator.authenticate(key, client[0] if client else None)
     if holder is None:  # one message for a missing and a wrong key: no hint which it was
         raise Unauthorized("Send a valid key in the apikey header.")
     instance, quota = holder.principal.instance, scope.get(REQUEST_QUOTA)

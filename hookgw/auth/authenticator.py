@@ -66,3 +66,9 @@ class Authenticator:
         if wait:
             self._on_limited("key_rate")
             raise TooManyRequests("This key makes too many requests. Retry later.", retry_after=wait)
+
+    def divide(self, nodes: int) -> None:
+        """Divide the limits among the nodes of a fleet, this one among them."""
+        self._keyring.rates.divide(nodes)
+        if self._failed_keys is not None:
+            self._failed_keys.divide(nodes)

@@ -45,11 +45,15 @@ class FailedKeyLimiter:
     """
 
     def __init__(self, limit: int, window: float, now: Callable[[], float]) -> None:
-        self._limit = limit
+        self._limit = self._whole = limit
         self._length = window
         self._now = now
         # All windows have the same length, so insertion order is the order in which they end.
         self._windows: dict[str, _Window] = {}
+
+    def divide(self, nodes: int) -> None:
+        """Divide the limit among the nodes of a fleet, to which an address may show keys in turn."""
+        self._limit = max(1, self._whole // nodes)
 
     def check(self, address: str, holder: KeyHolder | None) -> None:
         """Count an attempt.

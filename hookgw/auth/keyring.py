@@ -60,13 +60,16 @@ class Keyring:
         salt: random bytes of this installation, stored with its data.
         now: wall-clock time in seconds since the epoch, by which keys expire.
         rates: limits the requests of each key.
+
+    Attributes:
+        rates: as given.
     """
 
     def __init__(self, salt: bytes, now: Callable[[], float], rates: RateLimits) -> None:
         # The salt is hashed once; each lookup copies this state, which costs a quarter less than a new HMAC.
         self._salted = hmac.new(salt, digestmod=hashlib.sha256)
         self._now = now
-        self._rates = rates
+        self.rates = rates
         self._holders: dict[str, KeyHolder] = {}
         self._claimed: set[str] = set()
 
@@ -90,7 +93,7 @@ class Keyring:
 
     def _holder(self, principal: Principal, key: Key) -> KeyHolder:
         group = key.name if principal.is_global else key.origin or key.name
-        return KeyHolder(principal, key, self._rates.bucket(principal.instance, group))
+        return KeyHolder(principal, key, self.rates.bucket(principal.instance, group))
 
     def remove(self, instance: str | None, keys: Iterable[Key]) -> None:
         """Remove keys of an instance, or global keys (``None``); keys of other holders stay."""

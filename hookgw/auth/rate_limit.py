@@ -1,7 +1,11 @@
-"""Rate limits of keys: token buckets, in memory. No I/O."""
+"""Rate limits of keys: token buckets, in memory. No I/O.
+
+In a fleet, requests with a key come to any node, and each node admits its part of the rate.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from weakref import WeakValueDictionary
 
@@ -9,22 +13,55 @@ BURST = 2
 """Seconds' worth of requests that may come at once, after a pause."""
 
 
-class TokenBucket:
-    """A token bucket. It starts full; each request takes a token, and tokens come back at a steady rate.
+class Pace:
+    """How fast tokens come back, the same for many buckets.
 
     Args:
         rate: tokens per second, at least 1.
         now: a monotonic clock, in seconds.
+
+    Attributes:
+        now: as given.
+        rate: tokens per second that each bucket gets on this node.
+        capacity: the most tokens in a bucket, at least 1.
+        changes: how often these two have changed.
+        changed_at: when they did so last.
+        former_rate: the rate until then.
     """
 
-    __slots__ = ("__weakref__", "_capacity", "_now", "_rate", "_tokens", "_updated_at")
+    __slots__ = ("_whole", "capacity", "changed_at", "changes", "former_rate", "now", "rate")
 
     def __init__(self, rate: int, now: Callable[[], float]) -> None:
-        self._rate = rate
-        self._capacity = float(rate * BURST)
-        self._now = now
-        self._tokens = self._capacity
-        self._updated_at = now()
+        self._whole = rate
+        self.now = now
+        self.rate = self.former_rate = float(rate)
+        self.capacity = float(rate * BURST)
+        self.changes = 0
+        self.changed_at = -math.inf
+
+    def divide(self, nodes: int) -> None:
+        """Divide the rate among nodes, this one among them."""
+        self.changes += 1
+        self.former_rate, self.changed_at = self.rate, self.now()
+        self.rate = self._whole / nodes
+        # A bucket without room for a token would never give one.
+        self.capacity = max(1.0, self.rate * BURST)
+
+
+class TokenBucket:
+    """A token bucket. It starts full; each request takes a token, and tokens come back at a steady rate.
+
+    Args:
+        pace: how fast. If it changes, the tokens that are there stay, as far as there is room for them.
+    """
+
+    __slots__ = ("__weakref__", "_changes", "_most", "_pace", "_tokens", "_updated_at")
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._changes = pace.changes
+        self._tokens = self._most = pace.capacity
+        self._updated_at = pace.now()
 
     def take(self) -> float:
         """Take a token if there is one.
@@ -32,15 +69,21 @@ class TokenBucket:
         Returns:
             0, or the seconds until there will be a token; then none was taken.
         """
-        now = self._now()
-        tokens = self._tokens + (now - self._updated_at) * self._rate
-        if tokens > self._capacity:
-            tokens = self._capacity
+        pace = self._pace
+        now = pace.now()
+        if self._changes != pace.changes:
+            # What had come back until the change, at the former rate: a change gives no tokens.
+            tokens = self._tokens + (pace.changed_at - self._updated_at) * pace.former_rate
+            self._tokens, self._most = min(tokens, self._most), pace.capacity
+            self._updated_at, self._changes = pace.changed_at, pace.changes
+        tokens = self._tokens + (now - self._updated_at) * pace.rate
+        if tokens > self._most:
+            tokens = self._most
         self._updated_at = now
         if tokens < 1:
             # A refused request takes nothing, so a client that retries too fast does not wait longer.
             self._tokens = tokens
-            return (1 - tokens) / self._rate
+            return (1 - tokens) / pace.rate
         self._tokens = tokens - 1
         return 0.0
 
@@ -58,9 +101,8 @@ class RateLimits:
     """
 
     def __init__(self, instance_rate: int, global_rate: int, now: Callable[[], float]) -> None:
-        self._instance_rate = instance_rate
-        self._global_rate = global_rate
-        self._now = now
+        self._of_instances = Pace(instance_rate, now) if instance_rate else None
+        self._of_global_keys = Pace(global_rate, now) if global_rate else None
         # Weak: a bucket lives as long as a key that has it, and needs no removal when keys are revoked.
         self._buckets: WeakValueDictionary[tuple[str | None, str], TokenBucket] = WeakValueDictionary()
 
@@ -71,7 +113,11 @@ class RateLimits:
             instance: the keys' instance; ``None`` for global keys.
             group: the name of the key from which they descend.
         """
-        rate = self._global_rate if instance is None else self._instance_rate
-        if rate == 0:
-            return None
-        return self._buckets.setdefault((instance, group), TokenBucket(rate, self._now))
+        pace = self._of_global_keys if instance is None else self._of_instances
+        return None if pace is None else self._buckets.setdefault((instance, group), TokenBucket(pace))
+
+    def divide(self, nodes: int) -> None:
+        """Divide both rates among the nodes of a fleet; each of their buckets is changed when it is used."""
+        for pace in (self._of_instances, self._of_global_keys):
+            if pace is not None:
+                pace.divide(nodes)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 from hookgw.auth.media_links import MediaLinks
-from hookgw.auth.rate_limit import TokenBucket
+from hookgw.auth.rate_limit import Pace, TokenBucket
 from hookgw.gateway.connectors.media_download import MediaDownload
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
@@ -103,7 +103,8 @@ class MediaDownloads:
             )
         bucket = self._buckets.get(session)
         if bucket is None:
-            bucket = self._buckets[session] = TokenBucket(RATE, self._now)
+            # Not divided in a fleet: all requests for an instance's files go to the node that has it.
+            bucket = self._buckets[session] = TokenBucket(Pace(RATE, self._now))
         wait = bucket.take()
         if wait:
             self._on_limited("media")

@@ -47,6 +47,7 @@ from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.erasure import Erasures
+from hookgw.gateway.fleet.divided_limits import divide_limits
 from hookgw.gateway.fleet.fleet import PEER_LIMITS, PEER_TIMEOUT, Fleet, recount_backlog
 from hookgw.gateway.fleet.joining import join_fleet
 from hookgw.gateway.fleet.lease import Lease
@@ -443,6 +444,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             else:
                 await essential("The fleet", None, ownership.run, work)
                 nursery.start_soon(recount_backlog, store, backlog, fleet)
+                nursery.start_soon(divide_limits, ownership, authenticator, outbound.pools)
             nursery.start_soon(activity.run)
             nursery.start_soon(
                 prune_history,

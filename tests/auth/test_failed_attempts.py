@@ -149,3 +149,17 @@ def test_a_64_network_is_one_source(attempts: Attempts) -> None:
         attempts.fail(str(IPv6Address("2001:db8::") + number * 2**60))
     assert attempts.refuses(address="2001:db8::ffff") == WINDOW
     assert attempts.refuses(address="2001:db8:0:1::") is None
+
+
+def test_nodes_of_a_fleet_divide_the_limit(attempts: Attempts) -> None:
+    attempts.fail(times=2)
+    attempts.divide(2)
+    assert attempts.refuses()
+    attempts.fail(THERE)
+    assert attempts.refuses(address=THERE)
+    attempts.divide(1)
+    attempts.fail(times=LIMIT - 2)
+    assert attempts.refuses()
+    attempts.divide(100)
+    attempts.fail("192.0.2.3")
+    assert attempts.refuses(address="192.0.2.3")

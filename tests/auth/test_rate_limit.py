@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from hookgw.auth.rate_limit import RateLimits, TokenBucket
+from hookgw.auth.rate_limit import Pace, RateLimits, TokenBucket
 
 
 class Time:
@@ -32,7 +32,7 @@ def taken(bucket: TokenBucket) -> int:
 
 @pytest.mark.parametrize("rate", [1, 3, 1000])
 def test_a_burst_and_then_the_rate(rate: int, time: Time) -> None:
-    bucket = TokenBucket(rate, time)
+    bucket = TokenBucket(Pace(rate, time))
     assert taken(bucket) == 2 * rate
     time.now += 1
     assert taken(bucket) == rate
@@ -41,7 +41,7 @@ def test_a_burst_and_then_the_rate(rate: int, time: Time) -> None:
 
 
 def test_the_wait_for_a_token(time: Time) -> None:
-    bucket = TokenBucket(4, time)
+    bucket = TokenBucket(Pace(4, time))
     taken(bucket)
     assert bucket.take() == pytest.approx(0.25)
     time.now += 0.125
@@ -51,7 +51,7 @@ def test_the_wait_for_a_token(time: Time) -> None:
 
 
 def test_refused_requests_cost_nothing(time: Time) -> None:
-    bucket = TokenBucket(10, time)
+    bucket = TokenBucket(Pace(10, time))
     taken(bucket)
     for _ in range(1000):
         assert bucket.take() > 0
@@ -89,3 +89,40 @@ def test_a_bucket_lasts_as_long_as_a_key_that_has_it(time: Time) -> None:
     del bucket
     gc.collect()
     assert len(rates._buckets) == 0
+
+
+@pytest.mark.parametrize("rate", [1, 3, 300])
+def test_nodes_of_a_fleet_divide_a_rate(rate: int, time: Time) -> None:
+    rates = RateLimits(rate, 0, time)
+    rates.divide(3)
+    bucket = rates.bucket("shop", "default")
+    assert bucket is not None
+    assert taken(bucket) == max(1, 2 * rate // 3)
+    time.now += 30
+    admitted = 0
+    for _ in range(300):  # little by little, so that nothing is lost in a full bucket
+        time.now += 0.1
+        admitted += taken(bucket)
+    assert admitted <= 10 * rate + max(1, 2 * rate // 3)
+    assert admitted >= 10 * rate
+
+
+def test_a_change_of_the_nodes_gives_no_tokens(time: Time) -> None:
+    rates = RateLimits(30, 0, time)
+    used, unused = rates.bucket("shop", "used"), rates.bucket("shop", "unused")
+    assert used is not None
+    assert unused is not None
+    taken(used)
+    rates.divide(3)
+    assert taken(used) == 0
+    assert taken(unused) == 20  # of 60, which is more than this node's part of them
+    time.now += 60
+    rates.divide(1)
+    assert taken(used) == 20  # what was there before
+    time.now += 1
+    rates.divide(3)  # while the other one was not asked
+    rates.divide(1)
+    assert taken(used) == 10  # of the 30 of that second: rather too few
+    assert taken(unused) == 20
+    time.now += 60
+    assert taken(used) == taken(unused) == 60

@@ -244,9 +244,12 @@ class ConnectionPools:
 
     Args:
         make_transport: makes a connection that opens with its first exchange.
-        host_connections: how many each pool lends at a time.
+        host_connections: how many each pool lends at a time; see :meth:`divide`.
         descriptors: how many connections there may be in all.
         idle: seconds after which an idle connection is closed.
+
+    Attributes:
+        host_connections: how many each pool lends on this node.
     """
 
     def __init__(
@@ -258,7 +261,7 @@ class ConnectionPools:
         idle: float = 60.0,
     ) -> None:
         self._make_transport = make_transport
-        self._host_connections = host_connections
+        self.host_connections = self._whole_host = host_connections
         self._pools: dict[Origin, HostPool] = {}
         # Of all pools, the longest idle first.
         self._idle: OrderedDict[PooledTransport, None] = OrderedDict()
@@ -329,7 +332,7 @@ class ConnectionPools:
         """Take a connection back after its exchange. If it is open, it is fit for another."""
         pool, holder = transport.pool, transport.holder
         pool.lent.remove(transport)
-        if self._is_closed:
+        if self._is_closed or pool.used > pool.limit:  # more than the node's part: see divide()
             transport.close_nowait()
         elif transport.connected:
             transport.idle_since = trio.current_time()
@@ -355,7 +358,7 @@ class ConnectionPools:
     def _pool(self, origin: Origin, holder: str) -> HostPool:
         pool = self._pools.get(origin)
         if pool is None:
-            pool = self._pools[origin] = HostPool(origin, self._host_connections)
+            pool = self._pools[origin] = HostPool(origin, self.host_connections)
             pool.newest = holder
             self._wake()
         pool.used_at = self._looks
@@ -392,6 +395,23 @@ class ConnectionPools:
         del transport.pool.idle[transport]
         transport.idle_since = None
         transport.close_nowait()
+
+    def divide(self, nodes: int) -> None:
+        """Divide the connections to each host among the nodes of a fleet, this one among them.
+
+        A pool that has lent more than its part lends none until enough of them came back. It closes these,
+        and its idle ones that are too many; an exchange is never cut off.
+        """
+        self.host_connections = limit = max(1, self._whole_host // nodes)
+        for pool in list(self._pools.values()):
+            pool.limit = limit
+            if pool.suspect:
+                pool.total = min(pool.total, limit)
+            else:
+                pool.total = limit
+            while pool.idle and pool.used + len(pool.idle) > limit:
+                self._close(next(iter(pool.idle)))
+            pool.serve()
 
     # What connecting says about a host.
 

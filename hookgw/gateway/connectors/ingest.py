@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import structlog
 import trio
 
-from hookgw.auth.rate_limit import TokenBucket
+from hookgw.auth.rate_limit import Pace, TokenBucket
 from hookgw.gateway.connectors.ingest_url import takes_requests
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
@@ -65,7 +65,8 @@ class IngestService:
     ) -> None:
         self._registry = registry
         self._connectors = connectors
-        self._rate = rate
+        # Not divided in a fleet: all requests for an instance go to the node that has it.
+        self._pace = Pace(rate, now) if rate else None
         self._now = now
         self._on_limited = on_limited
         self._buckets: WeakKeyDictionary[ConnectorSession, TokenBucket] = WeakKeyDictionary()
@@ -97,10 +98,10 @@ class IngestService:
         session = self._connectors.ready_session(name)
         if session is None:
             raise _not_ready()
-        if self._rate:
+        if self._pace is not None:
             bucket = self._buckets.get(session)
             if bucket is None:
-                bucket = self._buckets[session] = TokenBucket(self._rate, self._now)
+                bucket = self._buckets[session] = TokenBucket(self._pace)
             if wait := bucket.take():
                 self._on_limited("key_rate")
                 raise TooManyRequests(

@@ -95,6 +95,10 @@ class Ownership:
         """The shards that this node works on."""
         return frozenset(self._held)
 
+    async def wait_viewed(self) -> None:
+        """Wait for the next answer to a heartbeat: ``view`` is that of the present then."""
+        await self._viewed.wait()
+
     def nudge(self) -> None:
         """Something has changed in the fleet: look at once instead of with the next heartbeat."""
         self._nudge.set()

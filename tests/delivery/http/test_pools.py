@@ -528,3 +528,56 @@ async def test_at_random_no_slot_leaks(seed: int) -> None:  # noqa: C901 -- all 
     statistics = pools.statistics(99)
     assert (statistics.lent, statistics.waiting, statistics.waiting_for_descriptors) == (0, 0, 0)
     assert all(pool.used == 0 and not pool.lent and pool.waiting == 0 for pool in pools._pools.values())
+
+
+# Nodes of a fleet.
+
+
+async def test_nodes_divide_the_connections_of_a_host() -> None:
+    pools = make_pools(host_connections=9)
+    pools.divide(3)
+    lent = borrow_all(pools, "shop")
+    assert len(lent) == 3
+    place = pools.line_up(HOST, "shop")
+    pools.divide(2)  # four each
+    lent.append(collect(pools, place))
+    lent[3].opened = True
+    waiting = [pools.line_up(HOST, "shop") for _ in range(2)]
+    pools.divide(100)  # never none
+    for transport in lent[:3]:
+        pools.give_back(transport)
+        assert not transport.opened  # more than this node's part
+        assert not any(place.event.is_set() for place in waiting)
+    pools.give_back(lent[3])
+    assert lent[3].opened
+    assert collect(pools, waiting[0]) is lent[3]
+    pools.divide(1)
+    collect(pools, waiting[1])
+    assert len(borrow_all(pools, "shop")) == 7
+
+
+async def test_idle_connections_that_are_too_many_are_closed() -> None:
+    pools = make_pools(host_connections=6)
+    lent = borrow_all(pools, "shop")
+    for transport in lent[:5]:
+        pools.give_back(transport)
+    pools.divide(3)
+    assert [transport.opened for transport in lent].count(True) == 2
+    assert lent[5].opened
+    assert pools.statistics().idle == 1
+
+
+async def test_a_suspect_host_stays_suspect_when_nodes_come_and_go() -> None:
+    pools = make_pools(host_connections=8)
+    probe = pools.borrow_nowait(HOST, "shop")
+    assert probe is not None
+    pools.connect_failed(probe, REFUSED)
+    pools.give_back(probe)
+    pools.divide(2)
+    pools.divide(1)
+    [again] = borrow_all(pools, "shop")
+    assert again.is_probe
+    for _ in range(3):
+        pools.connected(again.pool)
+    assert again.pool.total == 8
+    assert not again.pool.suspect

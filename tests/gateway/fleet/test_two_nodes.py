@@ -16,6 +16,7 @@ import trio
 
 from hookgw.api.app import create_app
 from hookgw.api.server.serve import serve
+from hookgw.auth.rate_limit import TokenBucket
 from hookgw.config.settings import Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
@@ -101,6 +102,14 @@ async def node(postgres: PostgresServer, schema: str, name: str, folder: Path) -
         nursery.cancel_scope.cancel()
 
 
+def bucket_of(node: Node, key: str) -> TokenBucket:
+    """Return the bucket of a key on a node."""
+    holder = node.gateway.keys.holder_of(key)
+    assert holder is not None
+    assert holder.bucket is not None
+    return holder.bucket
+
+
 async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
     postgres: PostgresServer, schema: str, tmp_path: Path
 ) -> None:
@@ -111,8 +120,10 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
     ):
         await a.until("b", 128)
         await b.until("a", 128)
+        assert a.gateway.fleet is not None
         for other in (a, b):
             assert other.gateway.fleet is not None
+            assert other.gateway.outbound.pools.host_connections == 32
             assert sum(other.gateway.fleet.holds(name) for name in (OF_A, OF_B)) == 1
         made = {}
         for name in (OF_A, OF_B):
@@ -124,6 +135,12 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
         for name, key in made.items():
             for asked in (a, b):
                 await asked.call("GET", f"/instance/connectionState/{name}", key=key)
+            # A forwarded call counts where it came in, and not again where it is answered.
+            owner, other = (a, b) if a.gateway.fleet.holds(name) else (b, a)
+            counted = [bucket_of(found, key)._updated_at for found in (owner, other)]
+            await other.call("GET", f"/instance/connectionState/{name}", key=key)
+            assert bucket_of(owner, key)._updated_at == counted[0]
+            assert bucket_of(other, key)._updated_at > counted[1]
             await a.call("POST", f"/webhook/set/{name}", {"url": receiver.url}, key=key, status=201)
             assert (await b.call("GET", f"/webhook/find/{name}", key=key))["url"] == receiver.url
             for asked in (a, b):
