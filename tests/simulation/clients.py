@@ -6,6 +6,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +24,7 @@ from hookgw.models.registrations import (
 from hookgw.parsing.deliveries import Cancellation, Replay
 from tests.simulation.connector import INSTANCE, SimulatedConnector
 from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued
+from tests.simulation.operators import Operators
 from tests.simulation.scenario import KINDS
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class Clients:
         self._calls_left = 0
         self._timeouts: dict[str, float] = {}
         self._locks: dict[str, trio.Lock] = {}
+        self._operators = Operators(world, self, chance)
+        self._is_configuration_known = False
 
     def shortest_timeout(self, name: str) -> float:
         """Return the shortest timeout that a registration has had."""
@@ -57,9 +61,27 @@ class Clients:
 
     def learn(self) -> None:
         """Look at the registrations after a start: an unanswered change may have been stored."""
-        found = [one for name in self._world.scenario.instances for one in self._world._of(name)]
-        known = [(self._world.name_of(one), int(one.url.split("/")[4])) for one in found]
+        world = self._world
+        configured = world.configured()
+        found = [*configured, *(one for name in world.scenario.instances for one in world._of(name))]
+        known = [(world.name_of(one), int(one.url.split("/")[4])) for one in found]
         self._note(Known, registrations=tuple(known))
+        if not self._is_configuration_known:
+            self._is_configuration_known = True
+            schedule = tuple(map(float, world.scenario.settings.delivery.schedule))
+            for one in configured:
+                self._note(
+                    Changed,
+                    began=world.now,
+                    registration=world.name_of(one),
+                    call="set",
+                    version=1,
+                    ordering=one.ordering.value,
+                    schedule=schedule,
+                )
+        folder = Path(world.gateway.settings.storage.backup_folder or "")
+        for backup in sorted(folder.glob("*.db")):
+            self._operators.look_at(backup)
 
     async def run(self) -> None:
         """Make the calls of one life."""
@@ -68,7 +90,7 @@ class Clients:
             await self._connect()
         for instance in self._world.scenario.instances:
             if self._world.gateway.instances.find(instance) is None:
-                await self._attempt("create", partial(self._world.gateway.instances.create, instance))
+                await self.create(instance)
         if not any(map(self._world._of, self._world.scenario.instances)):
             for _ in range(self._chance.choice((1, 2, 3))):
                 await self._set()
@@ -83,14 +105,18 @@ class Clients:
             with self._world.night(seconds, stride=max(60.0, seconds / 40)):
                 await trio.sleep_until(self._world.clock.until)
 
+    async def create(self, instance: str) -> None:
+        """Create an instance."""
+        await self.attempt("create", partial(self._world.gateway.instances.create, instance))
+
     async def _connect(self) -> None:
         """Create the connector's instance and connect it; later starts connect it again."""
         instances = self._world.gateway.instances
         if instances.find(INSTANCE) is None:
             create = partial(instances.create, INSTANCE, integration=SimulatedConnector.name)
-            await self._attempt("create", create)
+            await self.attempt("create", create)
         if instances.find(INSTANCE) is not None:
-            await self._attempt("connect", partial(instances.connect, INSTANCE))
+            await self.attempt("connect", partial(instances.connect, INSTANCE))
 
     async def _client(self) -> None:
         chance = self._chance
@@ -104,6 +130,9 @@ class Clients:
             self._replay: 0.3,
             self._cancel: 0.3,
             self._rotate: 0.2,
+            self._operators.delete_instance: self._world.scenario.deletions,
+            self._operators.erase: self._world.scenario.erasures,
+            self._operators.back_up: self._world.scenario.backups,
         }
         while self._calls_left > 0:
             self._calls_left -= 1
@@ -125,9 +154,7 @@ class Clients:
             await call()
             await trio.sleep(self._chance.choice((0.0, 1.0)))
 
-    async def _attempt(
-        self, what: str, call: Callable[[], Awaitable[object]], registration: str = ""
-    ) -> bool:
+    async def attempt(self, what: str, call: Callable[[], Awaitable[object]], registration: str = "") -> bool:
         """Make a call, and return whether it was answered. A refusal is noted; any other error is a bug."""
         try:
             await call()
@@ -176,7 +203,7 @@ class Clients:
 
         # An event that is refused, or not answered, may be stored: its id is not used for another one.
         self._emitted += [(event, instance) for event in ids]
-        if not await self._attempt("emit", call):
+        if not await self.attempt("emit", call):
             return
         after = self.wanting(instance, kind)
         same = {key for key, found in before.items() if after.get(key) == found}
@@ -193,11 +220,21 @@ class Clients:
             )
 
     def wanting(self, instance: str, kind: str) -> dict[str, object]:
+        """Return the registrations that an event goes to now, and what changes with each change of them."""
+        if self._world.gateway.instances.find(instance) is None:
+            return {}
         return {
             self._world.name_of(one): (one.updated_at, one.enabled)
-            for one in self._world._of(instance)
-            if one.wants(kind)
+            for one in self._world.gateway.events._registry.wanting(instance, kind)
         }
+
+    def forget(self, instance: str) -> None:
+        """Forget the events of an instance that was deleted: they are unknown to the next one of its name."""
+        self._emitted = [one for one in self._emitted if one[1] != instance]
+
+    def locks_of(self, instance: str) -> list[trio.Lock]:
+        """Return what keeps others from changing the registrations of an instance."""
+        return [self._locks.setdefault(f"{instance}-{label}", trio.Lock()) for label in LABELS]
 
     @asynccontextmanager
     async def _changing(self, instance: str, label: str) -> AsyncIterator[None]:
@@ -259,7 +296,7 @@ class Clients:
         world, began = self._world, self._world.now
         life, is_answered = world.life, False
         try:
-            is_answered = await self._attempt(call, make, name)
+            is_answered = await self.attempt(call, make, name)
         finally:
             instance, label, _ = name.split("-")
             found = None
@@ -339,13 +376,13 @@ class Clients:
         began = self._world.now
         # Before the call, too: what it makes pending may arrive before it is answered.
         self._note(Requeued, began=began, what=what, instance=instance, events=events)
-        await self._attempt(what, call)
+        await self.attempt(what, call)
 
     async def _cancel(self) -> None:
         instance = self._chance.choice(self._world.scenario.instances)
         deliveries = self._world.gateway.deliveries
         self._note(Cancelled, instance=instance)
-        await self._attempt("cancel", lambda: deliveries.cancel(instance, Cancellation()))
+        await self.attempt("cancel", lambda: deliveries.cancel(instance, Cancellation()))
 
 
 def _payload(event: str, chat: str, size: int) -> bytes:

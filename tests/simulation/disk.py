@@ -70,7 +70,10 @@ class Disk:
         return function()
 
     def sleep(self, seconds: float) -> None:
-        """Return at once: nothing else can run during a call."""
+        """Return at once: nothing else can run during a call. The process may be killed here, too."""
+        self.kill_in -= 1
+        if self.kill_in == 0:
+            self.kill("within a copy")
 
     def worker(self, name: str) -> Writer:
         """Return the writer."""

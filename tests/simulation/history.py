@@ -55,12 +55,14 @@ class Rules(Record, frozen=True, kw_only=True):
         retry_after_max: the longest ``Retry-After`` that counts, in seconds.
         alters: whether a plugin alters bodies.
         drops: whether a full backlog drops its oldest deliveries.
+        reports: whether operational events go to a URL.
     """
 
     first_wait: float = 0.05
     retry_after_max: float = 3600.0
     alters: bool = False
     drops: bool = False
+    reports: bool = False
 
 
 class Started(Record, frozen=True, kw_only=True):
@@ -176,6 +178,73 @@ class Requeued(Record, frozen=True, kw_only=True):
     what: str
     instance: str
     events: tuple[str, ...] = ()
+
+
+class Removed(Record, frozen=True, kw_only=True):
+    """An instance was deleted, or that was tried.
+
+    Attributes:
+        began: when the call began; ``at`` is when it was answered, or failed.
+        instance: its name, which a later one may have, too.
+    """
+
+    began: float
+    instance: str
+
+
+class Erased(Record, frozen=True, kw_only=True):
+    """What concerns a person was erased, or that was tried.
+
+    Attributes:
+        began: when the call began; ``at`` is when it was answered, or failed.
+        instance: of the events.
+        person: the chat.
+        answered: whether the call was answered: then it is done by the end of the run at the latest.
+        done: whether it was done when it was answered.
+    """
+
+    began: float
+    instance: str
+    person: str
+    answered: bool = True
+    done: bool = True
+
+
+class Listed(Record, frozen=True, kw_only=True):
+    """The gateway listed the deliveries of an instance's newest events.
+
+    Attributes:
+        began: when the call began.
+        instance: its name.
+        events: of the deliveries.
+    """
+
+    began: float
+    instance: str
+    events: tuple[str, ...]
+
+
+class BackedUp(Record, frozen=True, kw_only=True):
+    """A backup was found, by its name.
+
+    Attributes:
+        name: of the file.
+        began: when the call began that made it, if it was answered; ``at`` is when it was looked at.
+        events: those in the file.
+        troubles: what is wrong with the file.
+    """
+
+    name: str
+    began: float | None
+    events: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()
+
+
+class Raised(Record, frozen=True, kw_only=True):
+    """A plugin heard of an operational event."""
+
+    event: str
+    kind: str
 
 
 class Cancelled(Record, frozen=True, kw_only=True):

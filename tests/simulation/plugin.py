@@ -19,16 +19,22 @@ class SimulatedPlugin:
         chance: the seed's.
         failing: how many of the calls fail, from 0 to 1.
         on_dead: called with the event, the registration's id and the reason of each dead letter.
+        on_raised: called with each operational event.
 
     Attributes:
         drops: whether it filters out events.
     """
 
     def __init__(
-        self, chance: random.Random, failing: float, on_dead: Callable[[str, str, str], None]
+        self,
+        chance: random.Random,
+        failing: float,
+        on_dead: Callable[[str, str, str], None],
+        on_raised: Callable[[Event], None],
     ) -> None:
         self._chance = chance
         self._on_dead = on_dead
+        self._on_raised = on_raised
         self._calls = 0
         self.failing = failing
         self.drops = failing > 0
@@ -78,6 +84,7 @@ class SimulatedPlugin:
 
     @hookgw.hookimpl
     async def hookgw_operational_event(self, event: Event) -> None:
+        self._on_raised(event)
         await self._misbehave()
 
 
@@ -86,15 +93,20 @@ def _raise_cancelled() -> NoReturn:
 
 
 class QuietPlugin:
-    """Observes dead letters only: most runs have no other plugin, and no delivery needs one.
+    """Observes only: most runs have no other plugin, and no delivery needs one.
 
     Args:
-        on_dead: as of :class:`SimulatedPlugin`.
+        on_dead, on_raised: as of :class:`SimulatedPlugin`.
     """
 
-    def __init__(self, on_dead: Callable[[str, str, str], None]) -> None:
+    def __init__(self, on_dead: Callable[[str, str, str], None], on_raised: Callable[[Event], None]) -> None:
         self._on_dead = on_dead
+        self._on_raised = on_raised
 
     @hookgw.hookimpl
     def hookgw_dead_letter(self, delivery: Delivery, registration: Registration | None, reason: str) -> None:
         self._on_dead(delivery.event.id, delivery.registration, reason)
+
+    @hookgw.hookimpl
+    def hookgw_operational_event(self, event: Event) -> None:
+        self._on_raised(event)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -11,6 +13,7 @@ from hookgw.config.settings import (
     AuthSettings,
     DeliverySettings,
     LimitsSettings,
+    OperationsSettings,
     PluginsSettings,
     ServerSettings,
     Settings,
@@ -20,6 +23,7 @@ from hookgw.models.units import Duration, Size
 
 DAY = 86_400.0
 GLOBAL_KEY = "global-key-of-the-simulation-7f3a"
+MASTER_KEYS = tuple(base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
 KINDS = ("MESSAGES_UPSERT", "MESSAGES_UPDATE", "SEND_MESSAGE")
 
 
@@ -41,6 +45,8 @@ class Scenario(msgspec.Struct, kw_only=True):
         jumps: whether the machine's clock jumps.
         nights: how many hours pass between two busy phases, at most.
         connector: whether a connector emits events, too.
+        deletions, erasures, backups: how often clients make these calls; emits have 10.
+        master_keys: encrypt records: a life has one of them, and knows the others. Empty for none.
     """
 
     settings: Settings
@@ -57,6 +63,10 @@ class Scenario(msgspec.Struct, kw_only=True):
     jumps: bool
     nights: float
     connector: bool
+    deletions: float
+    erasures: float
+    backups: float
+    master_keys: tuple[str, ...]
 
 
 def scenario_of(seed: int, folder: Path) -> Scenario:
@@ -69,6 +79,8 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
     def whole(*values: int) -> int:
         return chance.choice(values)
 
+    more = random.Random(f"more of scenario {seed}")
+    hosts = tuple(f"h{number}.example" for number in range(1, more.choice((2, 3, 4))))
     limited = chance.random() < 0.25
     first_wait = pick(0.05, 0.05, 1)
     settings = Settings(
@@ -106,13 +118,15 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
             on_full=chance.choice(("refuse", "drop_oldest")),
         ),
         plugins=PluginsSettings(block_warning=Duration(0), first_party=False, folders=()),
+        operations=_operations(more, hosts) if more.random() < 0.3 else OperationsSettings(),
+        global_webhooks=_global_webhooks(more, hosts) if more.random() < 0.35 else (),
     )
     has_connector = chance.random() < 0.2
     instances = ("shop", "bank", "cafe")[: whole(1, 2, 3)]
     every = ("healthy", "slow", "flaky", "busy", "failing", "liar", "picky", "gone", "hanging", "down")
     return Scenario(
         settings=settings,
-        hosts=tuple(f"h{number}.example" for number in range(1, whole(2, 3, 4))),
+        hosts=hosts,
         instances=(*instances, "phone") if has_connector else instances,
         lives=whole(1, 1, 2, 2, 3, 4),
         clients=whole(1, 1, 2, 3),
@@ -125,4 +139,27 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         jumps=chance.random() < 0.2,
         nights=pick(0, 1, 12, 48),
         connector=has_connector,
+        deletions=more.choice((0, 0, 0.4, 1)),
+        erasures=more.choice((0, 0, 0.4, 1)),
+        backups=more.choice((0, 0, 0, 0.3)),
+        master_keys=more.choice(((), (), (), (), (), (), MASTER_KEYS[:1], MASTER_KEYS)),
     )
+
+
+def _operations(chance: random.Random, hosts: tuple[str, ...]) -> OperationsSettings:
+    return OperationsSettings(
+        url=f"http://{chance.choice(hosts)}/operations-operations-0/1",
+        backlog_threshold=chance.choice((5, 10_000)),
+    )
+
+
+def _global_webhooks(chance: random.Random, hosts: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+    """Return webhooks of the configuration: one, or two of which one has an ordering of its own."""
+    blocks: list[dict[str, Any]] = [
+        {"label": "every", "url": f"http://{chance.choice(hosts)}/global-every-0/1"}
+    ]
+    if chance.random() < 0.3:
+        url = f"http://{chance.choice(hosts)}/global-other-0/1"
+        ordering = chance.choice(("url", "chat", "none"))
+        blocks.append({"label": "other", "url": url, "ordering": ordering, "concurrency": 2})
+    return tuple(blocks)

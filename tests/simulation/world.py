@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.long_work import LONG_WORK, LongWork
 from hookgw.gateway.open import open_gateway
 from hookgw.models.clock import Clock
+from hookgw.models.events import Event
 from hookgw.models.randomness import random_source
 from hookgw.models.registrations import Registration
 from hookgw.models.signing_keys import verifying_key
@@ -42,6 +44,7 @@ from tests.simulation.history import (
     History,
     Measured,
     Printed,
+    Raised,
     Record,
     Row,
     Rules,
@@ -50,10 +53,12 @@ from tests.simulation.history import (
 )
 from tests.simulation.network import Host, Line, Network, Request, checksum
 from tests.simulation.plugin import QuietPlugin, SimulatedPlugin
-from tests.simulation.scenario import GLOBAL_KEY, Scenario, scenario_of
+from tests.simulation.scenario import DAY, GLOBAL_KEY, Scenario, scenario_of
 
 CALM = 1.5 * 86_400.0
 """Seconds at the end of the last life in which nothing more should happen."""
+BACKUPS = "backups"
+OPERATIONS = "operations-operations-0"
 
 
 class World:
@@ -98,6 +103,12 @@ class World:
         """The simulated time."""
         return self.clock.current_time()
 
+    def configured(self) -> list[Registration]:
+        """Return the registrations of the configuration."""
+        operations = self.gateway.operational.registration
+        everywhere = self.gateway.events._registry.hearing("")
+        return [*everywhere, operations] if operations else everywhere
+
     # What receivers report: see network.Observer.
 
     def arrived(self, request: Request) -> int:
@@ -105,7 +116,7 @@ class World:
         self._numbers += 1
         _, name, version = request.path.split("/")
         headers = request.headers
-        event = self._alias(headers["webhook-id"])
+        event = self.alias(headers["webhook-id"])
         now = self.now
         # Looking up and connecting are a part of the attempt, and take up to five seconds.
         timeout = self.clients.shortest_timeout(name) - (0 if request.dialled is None else 5)
@@ -168,7 +179,7 @@ class World:
             if secret in text:
                 self.note(Printed(at=self.now, life=self.life, where=f"{where}: {text[:300]}", secret=name))
 
-    def _alias(self, event: str) -> str:
+    def alias(self, event: str) -> str:
         """Return an event's id, or another name if the gateway made it: then it differs with each process."""
         if event.startswith("msg_"):
             return self._aliases.setdefault(event, f"m{len(self._aliases) + 1}")
@@ -178,10 +189,15 @@ class World:
         """Return a text without the folder of the run, which is another one each time."""
         return text.replace(str(self._folder), "")
 
+    def raised(self, event: Event) -> None:
+        """Note an operational event that plugins hear of."""
+        if not self.disk.is_dead:
+            self.note(Raised(at=self.now, life=self.life, event=self.alias(event.id), kind=event.kind))
+
     def _dead(self, event: str, registration: str, reason: str) -> None:
         if not self.disk.is_dead:
             name = self.names.get(registration, registration)
-            event = self._alias(event)
+            event = self.alias(event)
             self.note(Dead(at=self.now, life=self.life, event=event, registration=name, reason=reason))
 
     # The lives of the gateway.
@@ -196,6 +212,7 @@ class World:
                 first_wait=delivery.unreachable_first_wait,
                 retry_after_max=delivery.retry_after_max,
                 alters=self.scenario.plugin > 0,
+                reports=self.scenario.settings.operations.url is not None,
                 drops=self.scenario.settings.limits.on_full == "drop_oldest",
             )
         )
@@ -227,6 +244,8 @@ class World:
             self.is_over = True
             line.cut()
             killed.cancel()
+            if disk.copy is not None and (path.parent / BACKUPS).exists():
+                shutil.copytree(path.parent / BACKUPS, disk.copy.parent / BACKUPS)
             self.note(Ended(at=self.now, life=life, how="kill", moment=moment))
 
         disk = self.disk = Disk(path, self.chance(f"disk {life}"), on_commit, on_kill)
@@ -239,7 +258,15 @@ class World:
             self.clock.offset += chance.choice((-90_000.0, -3600.0, -1.0, 1.0, 3600.0, 90_000.0))
         replace = msgspec.structs.replace
         settings = scenario.settings
-        settings = replace(settings, storage=replace(settings.storage, path=str(path)))
+        keys = scenario.master_keys
+        storage = replace(
+            settings.storage,
+            path=str(path),
+            backup_folder=str(path.parent / BACKUPS),
+            master_key=keys[life % len(keys)] if keys else None,
+            old_master_keys=keys,
+        )
+        settings = replace(settings, storage=storage)
         stopped_at: float | None = None
         self.is_over = False
         with killed:
@@ -278,10 +305,10 @@ class World:
         return disk.copy or path
 
     def _hooks(self, *, calm: bool) -> Hooks:
-        plugin: object = QuietPlugin(self._dead)
+        plugin: object = QuietPlugin(self._dead, self.raised)
         if self.scenario.plugin:
             failing = 0.0 if calm else self.scenario.plugin
-            plugin = SimulatedPlugin(self.chance(f"plugin {self.life}"), failing, self._dead)
+            plugin = SimulatedPlugin(self.chance(f"plugin {self.life}"), failing, self._dead, self.raised)
         manager = new_manager()
         manager.register(plugin, name="simulated")
         infos = [PluginInfo(name="simulated", source="here")]
@@ -336,7 +363,7 @@ class World:
                 at=self.now,
                 life=self.life,
                 rows=tuple(rows),
-                complete=limits.storage.retention > 0,
+                complete=limits.storage.retention >= 30 * DAY,
                 registrations=tuple(self.name_of(one) for one in registrations if one.enabled),
                 backlog=self._counted(),
                 memory=gateway.metrics._memory(),
@@ -395,7 +422,7 @@ class World:
                 pending=tuple(sorted(pending.items())),
                 limit=settings.limits.registration_deliveries,
                 counted=self._counted() if is_at_rest else None,
-                total=pending.total(),
+                total=pending.total() - pending[OPERATIONS],  # those are stored beyond any limit
                 total_limit=settings.limits.deliveries,
                 memory=gateway.metrics._memory(),
                 memory_limit=settings.delivery.memory,
@@ -412,7 +439,7 @@ class World:
             ).fetchall()
         for seq, event, registration, state, position, attempts, reason in found:
             name = self.names.get(registration, registration)
-            yield Row(seq, self._alias(event), name, state, position, attempts, reason or "")
+            yield Row(seq, self.alias(event), name, state, position, attempts, reason or "")
 
 
 def simulate(seed: int, folder: Path, history: History) -> None:

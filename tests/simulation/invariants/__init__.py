@@ -5,9 +5,13 @@ from __future__ import annotations
 from tests.simulation.history import History, Violation
 from tests.simulation.invariants import (
     accounting,
+    backups,
+    blocking,
     ending,
+    erasing,
     kept,
     limits,
+    operational,
     order,
     records,
     repeats,
@@ -18,7 +22,10 @@ from tests.simulation.invariants import (
 )
 from tests.simulation.invariants.index import Index
 
-CHECKS = (kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending)
+CHECKS = (
+    *(kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending),
+    *(erasing, backups, operational, blocking),
+)
 
 
 def broken_promises(history: History) -> list[Violation]:

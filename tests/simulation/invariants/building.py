@@ -12,6 +12,7 @@ from tests.simulation.history import (
     Changed,
     Committed,
     Ended,
+    Erased,
     Final,
     History,
     Record,
@@ -60,6 +61,11 @@ def committed(began: float) -> Committed:
 
 def killed(at: float) -> Ended:
     return Ended(at=at, life=1, how="kill")
+
+
+def erased(at: float, **more: Any) -> Erased:
+    given = {"began": at, "instance": "shop", "person": "c1", "life": 1, **more}
+    return Erased(at=at, **given)
 
 
 def final(*rows: tuple[str, str], **more: Any) -> Final:

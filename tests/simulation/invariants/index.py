@@ -14,6 +14,7 @@ from tests.simulation.history import (
     Changed,
     Committed,
     Ended,
+    Erased,
     Final,
     History,
     Requeued,
@@ -21,6 +22,8 @@ from tests.simulation.history import (
     Started,
 )
 
+GLOBAL = "global"
+"""What the names of registrations of the configuration begin with."""
 LONGEST = 20.0
 """Seconds that an attempt may take."""
 
@@ -78,6 +81,22 @@ class Index:
         return found
 
     @cached_property
+    def erasures(self) -> dict[tuple[str, str], list[Erased]]:
+        """The erasures by instance and person, in order."""
+        found: dict[tuple[str, str], list[Erased]] = defaultdict(list)
+        for record in self.history.of(Erased):
+            found[record.instance, record.person].append(record)
+        return found
+
+    def may_be_erased(self, event: str) -> bool:
+        """Return whether an erasure may have found an event: it was accepted before the end of the call."""
+        accepted = self.accepted.get(event)
+        if accepted is None or not self.erasures:
+            return False
+        chat = accepted.chats[accepted.events.index(event)]
+        return any(accepted.began <= one.at for one in self.erasures.get((accepted.instance, chat), ()))
+
+    @cached_property
     def _commits(self) -> list[float]:
         return sorted(record.began for record in self.history.of(Committed))
 
@@ -111,17 +130,24 @@ class Index:
         """Return whether somebody may have made a delivery of an event pending again.
 
         Args:
-            event, instance: of the delivery.
+            event, instance: of the delivery; an empty instance may be any.
             until: the request came then.
             since: calls before this had no effect on it: it was pending.
         """
         return any(
             since <= one.began <= until
-            and one.instance == instance
+            and instance in ("", one.instance)
             and (not one.events or event in one.events)
             for one in self._requeues
         )
 
-    def instance_of(self, registration: str) -> str:
-        """Return the instance of a registration."""
-        return registration.split("-")[0]
+    def instance_of(self, registration: str, event: str) -> str:
+        """Return the instance of a delivery; empty if it is not known.
+
+        A registration of the configuration hears all instances.
+        """
+        instance = registration.split("-")[0]
+        if instance != GLOBAL:
+            return instance
+        accepted = self.accepted.get(event)
+        return accepted.instance if accepted else ""

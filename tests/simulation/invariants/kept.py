@@ -22,7 +22,7 @@ def check(index: Index) -> Iterator[Violation]:
         for registration in accepted.wanted:
             for event in accepted.events:
                 key = event, registration
-                if key in rows:
+                if key in rows or index.may_be_erased(event):
                     continue
                 # Without a history, a finished delivery leaves no row, and its end may have been silent.
                 if not final.complete and (

@@ -24,7 +24,7 @@ def check(index: Index) -> Iterator[Violation]:
 
 
 def _repeats(index: Index, event: str, registration: str, exchanges: list[Exchange]) -> Iterator[str]:
-    instance = index.instance_of(registration)
+    instance = index.instance_of(registration, event)
     for before, after in pairwise(exchanges):
         answered, at = before.answered, after.arrived.at
         if answered is None or answered.outcome not in FINAL or answered.at > at:

@@ -31,7 +31,7 @@ def check(index: Index) -> Iterator[Violation]:
     for number in range(1, last):
         event, wanted = f"n{number}", answered.get(f"n{number - 1}")
         following = next((found for n in range(number, last) if (found := answered.get(f"n{n}"))), None)
-        if event in answered or event in seen or not wanted or wanted != following:
+        if event in answered or event in seen or not wanted or wanted != following or index.erasures:
             continue
         if not any(index.changes[name][1:] for name in wanted):
             message = f"the state says that {event} is stored, and it is nowhere"

@@ -66,7 +66,9 @@ def _is_excused(index: Index, event: str, registration: str, before: Exchange, a
         and before.arrived.attempt == after.arrived.attempt
     ):
         return True
-    if index.was_lost(answered.at, at) or index.was_requeued(event, index.instance_of(registration), at):
+    if index.was_lost(answered.at, at) or index.was_requeued(
+        event, index.instance_of(registration, event), at
+    ):
         return True
     # After a start, there is only the machine's clock.
     first, second = answered.life, after.arrived.life

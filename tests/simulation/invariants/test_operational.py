@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tests.simulation.history import Arrived, Faulted, Raised
+from tests.simulation.invariants import operational
+from tests.simulation.invariants.building import answered, arrived, final, killed, rules, troubles
+
+RULES = rules(reports=True)
+
+
+def raised(at: float, event: str) -> Raised:
+    return Raised(at=at, life=1, event=event, kind="LANE_FAILING")
+
+
+def reported(at: float, number: int, event: str, **more: Any) -> Arrived:
+    return arrived(at, number, event, registration=operational.OPERATIONS, **more)
+
+
+TWO = (RULES, raised(1, "m1"), raised(2, "m2"))
+
+
+def test_an_operational_event_that_overtakes_is_found() -> None:
+    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), reported(4, 2, "m2")) == []
+    assert troubles(operational.check, *TWO, reported(3, 1, "m2"), reported(4, 2, "m1")) == [
+        "m2 came to operations.url before m1, which was raised before it"
+    ]
+
+
+def test_there_is_one_at_a_time() -> None:
+    end = answered(3.5, 1, "delivered", "m1", registration=operational.OPERATIONS)
+    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), end, reported(4, 2, "m2")) == []
+    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), reported(3.2, 2, "m2"), end) == [
+        "m2 came to operations.url during the attempt of m1"
+    ]
+
+
+def test_an_operational_event_that_is_nowhere_is_found() -> None:
+    missing = ["the operational event m2 was raised, and is nowhere"]
+    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), final()) == missing
+    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), killed(500), final()) == missing
+
+
+def test_a_kill_and_a_disk_that_refuses_excuse_it() -> None:
+    full = Faulted(at=1, life=1, what="the disk has 0 room")
+    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), killed(4), final()) == []
+    assert troubles(operational.check, full, *TWO, reported(3, 1, "m1"), final()) == []
