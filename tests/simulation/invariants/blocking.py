@@ -25,12 +25,13 @@ def check(index: Index) -> Iterator[Violation]:
         return
     spans = _quiet_spans(index)
     for accepted in index.history.of(Accepted):
-        for name, refused, until in (
-            (name, refused, until)
+        concerned = [
+            (name, *wait)
             for name in accepted.wanted
-            for refused, since, until in waits.get(name, ())
-            if refused != accepted.instance and since < accepted.at < until - SOON
-        ):
+            for wait in waits.get(name, ())
+            if wait[0] != accepted.instance and wait[1] < accepted.at < wait[2] - SOON
+        ]
+        for name, refused, _, until in concerned:
             first = accepted.events[0]
             found = index.exchanges.get((first, name))
             if (
