@@ -227,6 +227,14 @@ class Dispatcher:
         found = (one.in_flight() for one in self._running_lanes(registration, lane))
         return [one for one in found if one is not None]
 
+    def in_flight_of_deleted(self, exists: Callable[[str], bool]) -> list[tuple[int, trio.Event]]:
+        """Return the same for all registrations that do not exist any more: their last attempts may last.
+
+        Args:
+            exists: whether there is a registration of an id.
+        """
+        return [one for name in self._keys if not exists(name) for one in self.in_flight(name)]
+
     def lanes(self, registration: str | None = None) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that run or are parked: of one registration, or of all."""
         return list(self.each_lane(registration))

@@ -163,6 +163,10 @@ class Erasures:
             for registration_id, lane in self._lanes(instance, shared=True):
                 pauses.enter_context(self._dispatcher.paused(registration_id, lane))
                 flights += self._dispatcher.in_flight(registration_id, lane)
+            # Those start no attempt, and the last one of each may have an event of the person.
+            flights += self._dispatcher.in_flight_of_deleted(
+                lambda name: self._registry.registration(name) is not None
+            )
             yield flights
 
     def _lanes(self, instance: str, *, shared: bool) -> list[tuple[str, str | None]]:

@@ -96,6 +96,28 @@ async def test_an_attempt_in_flight_is_waited_for(
     assert hookgw_receiver.ids == ["ana-0", *bobs]
 
 
+async def test_an_attempt_for_a_deleted_registration_is_waited_for(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """Found by seed 453 of the simulator: the event was sent after the erasure was done."""
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.will(answer(503, wait=1))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit(KIND, {"remoteJid": ANA}, event_id="ana-0")
+    await hookgw_receiver.wait_for(1)
+    await gateway.registrations.delete("shop", "default")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.erasures.erase, "shop", ANA)
+        for _ in range(20):
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        [job] = gateway.jobs.all()
+        assert (job.is_running, job.done) == (True, 0)
+        while nursery.child_tasks:  # the receiver may begin its wait after a jump
+            hookgw_clock.jump(0.3)
+            await trio.testing.wait_all_tasks_blocked(0.001)
+    assert await states(hookgw_gateway) == {}
+
+
 @pytest.mark.parametrize("ordering", ["instance", "url"])
 async def test_deliveries_to_webhooks_of_the_configuration_go_too_and_others_stay(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, ordering: str
