@@ -31,6 +31,9 @@ registration is not the same afterwards. So the attempt begins with the connecti
 is in flight, its timeout runs, and no checkpoint lies between the last look at the registration and that
 moment.
 
+In a fleet, the next attempt also waits until the outcome of the last one is on disk. Another node that takes
+over then repeats one delivery at most.
+
 If the registration has a rate (:mod:`hookgw.dispatch.rate_limit`), the lane waits for it first, like for the
 time of a retry. It takes its token with the connection, and waits again if another lane was faster.
 """
@@ -133,6 +136,7 @@ class Lane:
         "_registration_id",
         "_reported_waiting",
         "_services",
+        "_settling",
         "_state",
         "_transport",
         "_waited",
@@ -174,6 +178,7 @@ class Lane:
         self._waited: _Deferred | None = None
         self._has_waited_for_rate = False
         self._rate_waited_for: RateLimit | None = None
+        self._settling = 0
         self._state = LaneState.IDLE
         self._reported_waiting = False
         self._waiting_until: float | None = None
@@ -443,6 +448,8 @@ class Lane:
                 else:
                     async with self._attempt_limit:
                         await self._try(delivery)
+                        # The limit is also one of the deliveries that another node may have to repeat.
+                        await self._wait_until_settled()
         finally:
             self._head = None
             self._queue.release(delivery)
@@ -496,6 +503,7 @@ class Lane:
     async def _try(self, delivery: Delivery) -> None:
         """Make an attempt, or settle the head without one, or return because something has changed."""
         await self._services.outbox.wait_settle_capacity()
+        await self._wait_until_settled()
         if self._must_refresh or self._must_stop:
             return
         registration = self._registration()
@@ -525,6 +533,16 @@ class Lane:
             await self._show(LaneState.DELIVERING)
         self._state = LaneState.DELIVERING
         await self._attempt(delivery, plan)
+
+    async def _wait_until_settled(self) -> None:
+        """In a fleet, wait until the last attempt is on disk, or a flag is set. Otherwise, no checkpoint."""
+        settling, self._settling = self._settling, 0
+        if not settling or self._must_refresh or self._must_stop:
+            return
+        with trio.CancelScope() as scope:
+            self._wake = scope.cancel
+            await self._services.outbox.wait_settled(settling)
+        self._wake = None
 
     def _wait_for_rate(self, delivery: Delivery, rate: RateLimit, opens_at: float) -> None:
         """Let the head wait as for the time of a retry, but in line for the rate."""
@@ -682,7 +700,9 @@ class Lane:
         )
         # Requested before the monitor hears of the attempt, because its observers can take long. A crash
         # before the commit repeats this attempt: at least once.
-        self._services.outbox.settle_nowait(settlement)
+        settling = self._services.outbox.settle_nowait(settlement)
+        if self._services.may_send is not None:
+            self._settling = settling
         if pending:
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body

@@ -33,6 +33,7 @@ class ComposedStore(Generic[Tx]):
         self.append = outbox.append
         self.read_lane = outbox.read_lane
         self.settle_nowait = outbox.settle_nowait
+        self.wait_settled = outbox.wait_settled
         self.wait_settle_capacity = outbox.wait_settle_capacity
         self.flush = outbox.flush
         self.pending_lanes = outbox.pending_lanes

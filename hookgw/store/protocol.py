@@ -121,10 +121,22 @@ class Outbox(Protocol):
             The deliveries, whether the lane has more, and the bytes of the first one, read or not.
         """
 
-    def settle_nowait(self, settlement: Settlement) -> None:
+    def settle_nowait(self, settlement: Settlement) -> int:
         """Write the outcome of a delivery with a later commit, retried for as long as the storage refuses.
 
         It applies to a delivery that is pending at that moment, and is ignored otherwise.
+
+        Returns:
+            A number for :meth:`wait_settled`.
+        """
+
+    async def wait_settled(self, number: int) -> None:
+        """Wait until a settlement is on disk, however long the storage refuses, or the store is closed.
+
+        It hurries the commit. No checkpoint if the settlement is on disk already.
+
+        Args:
+            number: from :meth:`settle_nowait`; 0 for none.
         """
 
     async def wait_settle_capacity(self) -> None:

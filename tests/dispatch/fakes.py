@@ -72,6 +72,7 @@ class FakeOutbox:
         self.refusals = 0
         self.writes_late = False
         self._unwritten: list[Settlement] = []
+        self._settling = trio.lowlevel.ParkingLot()
         self._listener: StoreListener | None = None
         self._numbers = 0
         self._positions = 0
@@ -158,11 +159,16 @@ class FakeOutbox:
         await self.may_read.wait()
         return page
 
-    def settle_nowait(self, settlement: Settlement) -> None:
+    def settle_nowait(self, settlement: Settlement) -> int:
         self.settlements.append(settlement)
         self._unwritten.append(settlement)
         if not self.writes_late:
             self._write()
+        return len(self.settlements)
+
+    async def wait_settled(self, number: int) -> None:
+        while number > len(self.settlements) - len(self._unwritten):
+            await self._settling.park()
 
     def _write(self) -> None:
         for settlement in self._unwritten:
@@ -177,6 +183,7 @@ class FakeOutbox:
             delivery.failures, delivery.next_at = settlement.failures, settlement.next_at
             delivery.body = settlement.body if delivery.body is None else delivery.body
         self._unwritten.clear()
+        self._settling.unpark_all()
 
     async def wait_settle_capacity(self) -> None:
         if not self.may_settle.is_set():  # no checkpoint while there is room

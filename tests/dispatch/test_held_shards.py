@@ -10,6 +10,7 @@ from hookgw.dispatch.dispatcher import PARK_AFTER
 from hookgw.dispatch.held_shards import HeldShards
 from hookgw.models.deliveries import LaneState
 from hookgw.models.lanes import registration_of
+from hookgw.models.registrations import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
 
 OURS, THEIRS = 1, 2
@@ -164,3 +165,53 @@ async def test_no_attempt_begins_without_a_lease(autojump_clock: MockClock) -> N
         leased[0] = True
         await trio.sleep(1)
     assert world.sender.order == ["e1"]
+
+
+@pytest.mark.parametrize("in_a_fleet", [True, False])
+async def test_in_a_fleet_an_attempt_waits_until_the_last_one_is_on_disk(
+    autojump_clock: MockClock, in_a_fleet: bool
+) -> None:
+    world = World()
+    world.may_send = (lambda: True) if in_a_fleet else None
+    async with world.dispatcher(shards=shards()) as dispatcher:
+        await dispatcher.acquire({OURS}, lambda: now(world))
+        dispatcher.dispatch(world.outbox.add(3))
+        world.outbox.writes_late = True
+        await trio.sleep(1)
+        assert world.sender.order == (["e1"] if in_a_fleet else ["e1", "e2", "e3"])
+        await world.outbox.flush()
+        await trio.sleep(1)
+        assert world.sender.order == (["e1", "e2"] if in_a_fleet else ["e1", "e2", "e3"])
+        await world.outbox.flush()
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e2", "e3"]
+
+
+async def test_in_a_fleet_unsettled_attempts_count_for_the_concurrency(autojump_clock: MockClock) -> None:
+    world = World(registration(ordering=Ordering.INSTANCE, concurrency=2))
+    world.may_send = lambda: True
+    world.outbox.writes_late = True
+    async with world.dispatcher(shards=shards()) as dispatcher:
+        await dispatcher.acquire({OURS}, lambda: now(world))
+        dispatcher.dispatch([*(world.outbox.add(1, lane=f"reg_1:{number}")[0] for number in range(5))])
+        for sent in (2, 4, 5):
+            await trio.sleep(1)
+            assert len(world.sender.order) == sent
+            await world.outbox.flush()
+
+
+async def test_a_lane_that_waits_for_the_disk_stops_at_once(autojump_clock: MockClock) -> None:
+    world = World()
+    world.may_send = lambda: True
+    async with world.dispatcher(shards=shards()) as dispatcher:
+        await dispatcher.acquire({OURS}, lambda: now(world))
+        dispatcher.dispatch(world.outbox.add(2))
+        world.outbox.writes_late = True
+        await trio.sleep(1)
+        with trio.fail_after(1):
+            await dispatcher.release({OURS})
+        # And goes on when it is here again.
+        await world.outbox.flush()
+        await dispatcher.acquire({OURS}, lambda: now(world))
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e2"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.crash.account import Arrival
-from tests.fleet.account import Fault, judge
+from tests.fleet.account import Fault, explain, judge
 
 KILL = Fault("kill", "a", 10.0, 14.0)
 
@@ -14,7 +14,7 @@ def arrivals(*found: tuple[int, float]) -> list[Arrival]:
 
 def test_repeats_and_takeovers_are_counted_by_fault() -> None:
     lane = judge(arrivals((0, 9.0), (1, 9.9), (1, 13.5), (2, 13.6)), [KILL], 3)
-    assert lane.repeats == {KILL: 1}
+    assert lane.repeats == [KILL]
     assert lane.takeovers == {KILL: 3.5}
 
 
@@ -25,8 +25,23 @@ def test_repeats_and_takeovers_are_counted_by_fault() -> None:
         ([(0, 1.0), (2, 2.0), (1, 3.0)], "out of order"),
         ([(0, 1.0), (1, 2.0), (2, 3.0), (2, 4.0)], "for no reason"),
         ([(0, 1.0), (1, 7.0), (2, 7.5), (2, 13.0)], "for no reason"),  # settled long before the kill
+        ([(0, 9.7), (1, 9.8), (2, 9.9), (1, 13.0), (2, 13.1)], "more than one by one fault"),
     ],
 )
 def test_broken_promises_are_found(found: list[tuple[int, float]], message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         judge(arrivals(*found), [KILL], 3)
+
+
+def test_a_repeat_that_is_refused_and_retried_is_one() -> None:
+    found = arrivals((0, 9.8), (1, 9.9))
+    found += [Arrival(1, 13.0, delivered=False), Arrival(1, 13.1, delivered=True), *arrivals((2, 13.2))]
+    assert judge(found, [KILL], 3).repeats == [KILL]
+
+
+def test_each_repeat_has_a_fault_of_its_own() -> None:
+    later = Fault("kill", "b", 11.0, 12.0)
+    found = arrivals((0, 9.0), (1, 9.9), (1, 11.5), (2, 11.6), (2, 13.0))
+    assert sorted(judge(found, [KILL, later], 3).repeats, key=lambda fault: fault.began) == [KILL, later]
+    assert set(explain([[KILL, later], [KILL]]) or ()) == {KILL, later}
+    assert explain([[KILL], [KILL]]) is None

@@ -122,7 +122,10 @@ class GroupCommit(Generic[Tx]):
         # Cancellation of the nursery must not cut off writes that were requested before; close() ends it.
         self._scope = trio.CancelScope(shield=True)
         self._closed: StorageUnavailable | None = None
+        # How many were ever requested, and how many of these are not on disk: they are written in order.
+        self._requested = 0
         self._settlements = 0
+        self._settling = trio.lowlevel.ParkingLot()
         self._pending = pending
         self._commits = 0
         self._rows = 0
@@ -166,6 +169,7 @@ class GroupCommit(Generic[Tx]):
             # However it ended, nobody may wait for a task that no longer runs.
             self._closed = _CLOSED
             self._room.set()
+            self._settling.unpark_all()
             for group in chain(self._taken, self._groups):
                 group.finish(lambda: _copy(_CLOSED))
             self._groups.clear()
@@ -231,19 +235,37 @@ class GroupCommit(Generic[Tx]):
         result: T = job.result
         return result
 
-    def settle_nowait(self, settlement: Settlement) -> None:
-        """Queue a settlement; ignored once the store is closed."""
+    def settle_nowait(self, settlement: Settlement) -> int:
+        """Queue a settlement; ignored once the store is closed.
+
+        Returns:
+            A number for :meth:`wait_settled`.
+        """
         # Not an error: a lane that ends with the gateway may still settle. Its delivery is repeated.
         if self._closed is not None:
-            return
+            return 0
         group = self._open_group()
         group.settlements.append(settlement)
         group.rows += 1
         self._settlements += 1
+        self._requested += 1
         if group.rows >= SETTLE_AT_ONCE and not self._urgent.is_set():
             self._urgent.set()
         if self._settlements > self._settle_limit and self._room.is_set():
             self._room = trio.Event()
+        return self._requested
+
+    async def wait_settled(self, number: int) -> None:
+        """Wait until a settlement is on disk, however long the disk refuses, or the store is closed.
+
+        It hurries the commit. No checkpoint if the settlement is on disk already.
+
+        Args:
+            number: from :meth:`settle_nowait`; 0 for none.
+        """
+        while number > self._requested - self._settlements and self._closed is None:
+            self._urgent.set()
+            await self._settling.park()
 
     async def wait_settle_capacity(self) -> None:
         """Wait while too many settlements are queued. No checkpoint while there is room."""
@@ -325,6 +347,7 @@ class GroupCommit(Generic[Tx]):
             self._pending += changes.pending
             self._last = committed
         self._settlements -= sum(len(group.settlements) for group in groups)
+        self._settling.unpark_all()
         if self._settlements <= self._settle_limit:
             self._room.set()
         # Requeued deliveries first: a lane that hears of an appended delivery first takes it for the next

@@ -101,6 +101,7 @@ class PostgresqlOutbox:
         self._clock = clock
         # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.
         self.settle_nowait = commits.settle_nowait
+        self.wait_settled = commits.wait_settled
         self.wait_settle_capacity = commits.wait_settle_capacity
         self.flush = commits.flush
         self.subscribe = commits.subscribe

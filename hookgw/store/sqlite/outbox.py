@@ -219,6 +219,7 @@ class SqliteOutbox:
         self._numbers = numbers
         # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.
         self.settle_nowait = commits.settle_nowait
+        self.wait_settled = commits.wait_settled
         self.wait_settle_capacity = commits.wait_settle_capacity
         self.flush = commits.flush
         self.subscribe = commits.subscribe

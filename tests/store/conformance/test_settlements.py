@@ -181,6 +181,23 @@ async def test_lanes_wait_while_too_many_settlements_are_queued(
         await store.wait_settle_capacity()
 
 
+async def test_a_settlement_is_on_disk_when_the_wait_for_it_ends(
+    engine: Engine, store: Store, seq: int
+) -> None:
+    async with trio.open_nursery() as nursery, engine.hold(store):
+        number = store.settle_nowait(delivered(seq))
+        nursery.start_soon(store.wait_settled, number)
+        await trio.testing.wait_all_tasks_blocked()
+        assert nursery.child_tasks
+    assert await seqs_of(store) == []
+    with trio.testing.assert_no_checkpoints():
+        await store.wait_settled(number)
+        await store.wait_settled(0)
+    later = store.settle_nowait(delivered(seq))
+    assert later > number
+    await store.wait_settled(later)
+
+
 # Waiting deliveries that become due
 
 

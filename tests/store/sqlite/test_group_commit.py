@@ -243,6 +243,18 @@ async def test_settlements_beyond_the_limit_hold_lanes_back() -> None:
         await commits.wait_settle_capacity()
 
 
+async def test_nobody_waits_for_a_settlement_of_a_closed_store() -> None:
+    gate = Gate()
+    async with trio.open_nursery() as nursery, committing(gate) as commits:
+        await hold(gate, commits)
+        number = commits.settle_nowait(delivered(1))
+        nursery.start_soon(commits.wait_settled, number)
+        await trio.testing.wait_all_tasks_blocked()
+        gate.free.set()
+    with trio.testing.assert_no_checkpoints():
+        await commits.wait_settled(number + 1)
+
+
 async def test_a_refusing_disk_fails_who_waits_and_keeps_settlements(
     mock_clock: trio.testing.MockClock,
 ) -> None:
