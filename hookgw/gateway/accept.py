@@ -30,6 +30,7 @@ from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.registry import Registry
 from hookgw.models.errors import Invalid, NotFound, TooLarge, Unavailable
 from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
+from hookgw.models.fleet import ShardEpoch
 from hookgw.models.lanes import LaneRule, lane_rule
 from hookgw.models.payload_schemas import SchemaBook
 from hookgw.models.registrations import Ordering
@@ -108,6 +109,7 @@ class EventIntake:
         single: bool = False,
         is_parsed: bool = False,
         state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Receipt:
         """Store events, each with one delivery for every registration that wants it: all of them or none.
@@ -120,6 +122,8 @@ class EventIntake:
             single: the caller sent one event, not a batch: messages about it name no index.
             is_parsed: hookgw's own parser made the events. Those of plugins may hold anything.
             state: of a connector, stored in the same commit, even if there are no events, or only duplicates.
+            epoch: in which this node must hold the connector's shard; ``None`` for events that are no
+                connector's.
             headers: of the request, for observers.
 
         Raises:
@@ -176,7 +180,7 @@ class EventIntake:
             # No checkpoint after this: a caller that is cancelled during the write cannot take the events
             # back, so metrics and observers must hear of them.
             try:
-                stored = await self._outbox.append(address, state=state)
+                stored = await self._outbox.append(address, state=state, epoch=epoch)
             finally:
                 self._turns.end(turn)
         accepted = [event for event, is_new in zip(completed, stored, strict=True) if is_new]

@@ -11,6 +11,7 @@ import trio
 from hookgw.config.settings import LimitsSettings
 from hookgw.gateway.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
 from hookgw.gateway.disk_space import DiskSpaceWatch
+from hookgw.models.fleet import ShardEpoch
 from hookgw.store import Append, ConnectorState, Store
 from hookgw.store.fleet import RecordsChanged
 
@@ -58,7 +59,11 @@ class LimitedOutbox:
         self._making_room: dict[str, trio.Lock] = {}
 
     async def append(
-        self, address: Callable[[], Sequence[Append]], *, state: ConnectorState | None = None
+        self,
+        address: Callable[[], Sequence[Append]],
+        *,
+        state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,
     ) -> list[bool]:
         """Append events; see :meth:`hookgw.store.protocol.Outbox.append`.
 
@@ -71,6 +76,7 @@ class LimitedOutbox:
             address: returns the events with their targets. It is called again after each wait for room, and
                 if another node has changed records, because registrations may have changed meanwhile.
             state: of a connector, stored in the same commit. It takes no room.
+            epoch: in which this node must hold the connector's shard; ``None`` for what is no connector's.
 
         Raises:
             ShareFull: the instance or a registration is at its limit, and nothing can make room.
@@ -81,14 +87,14 @@ class LimitedOutbox:
         """
         while True:
             try:
-                return await self._append_once(address, state)
+                return await self._append_once(address, state, epoch)
             except RecordsChanged as changed:
                 if self._catch_up is None:
                     raise
                 await self._catch_up(changed.version)
 
     async def _append_once(
-        self, address: Callable[[], Sequence[Append]], state: ConnectorState | None
+        self, address: Callable[[], Sequence[Append]], state: ConnectorState | None, epoch: ShardEpoch | None
     ) -> list[bool]:
         self._disk.check()
         appends = address()
@@ -104,7 +110,7 @@ class LimitedOutbox:
                 self._backlog.add(need)
         else:
             self._backlog.add(need)
-        return await self._append(appends, need, state)
+        return await self._append(appends, need, state, epoch)
 
     async def append_always(self, appends: Sequence[Append]) -> list[bool]:
         """Append operational events, whatever the limits say."""
@@ -156,7 +162,11 @@ class LimitedOutbox:
             self._backlog.release(instance, room)
 
     async def _append(
-        self, appends: Sequence[Append], need: Need, state: ConnectorState | None = None
+        self,
+        appends: Sequence[Append],
+        need: Need,
+        state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,
     ) -> list[bool]:
         """Append what the backlog counts already, and correct the count for what was not stored."""
         stored = [False] * len(appends)
@@ -164,7 +174,7 @@ class LimitedOutbox:
             # A cancelled caller cannot take the events back: they are written anyway, and must be counted.
             # The store bounds the wait: it writes, refuses, or closes.
             with trio.CancelScope(shield=True):
-                stored = await self._store.append(appends, state=state)
+                stored = await self._store.append(appends, state=state, epoch=epoch)
         finally:
             if not all(stored):
                 self._backlog.take(

@@ -41,7 +41,7 @@ from hookgw.gateway.connectors.inbound_media import InboundMedia, load_media_key
 from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.runner import Connectors
-from hookgw.gateway.connectors.session import Accept, EventRules
+from hookgw.gateway.connectors.session import EventRules
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
@@ -81,6 +81,7 @@ from hookgw.models.events import Event
 from hookgw.models.jobs import JobKind
 from hookgw.models.lanes import registration_of
 from hookgw.models.operational_kinds import OPERATIONS_ID
+from hookgw.models.shards import shard_of
 from hookgw.models.tasks import run_essential
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.plugins.hooks import Hooks
@@ -116,13 +117,19 @@ def _is_wanted(lane_shards: LaneShards, shards: HeldShards, lane: str) -> bool:
     return shard == UNKNOWN or shards.is_of_interest(shard)
 
 
-async def _accept_with_lease(
-    lease: Lease, accept: Accept, events: Sequence[Event], *, state: ConnectorState | None = None
+async def _accept_of_connector(
+    lease: Lease,
+    members: Membership,
+    intake: EventIntake,
+    events: Sequence[Event],
+    *,
+    state: ConnectorState | None = None,
 ) -> object:
-    """Take events of connectors as long as this node may run them; a state is fenced in its commit, too."""
+    """Take events of one instance's connector as long as this node may run it; the commit checks it, too."""
     if not lease.is_valid():
         raise StorageUnavailable("This node cannot reach the database. Retry.", retry_after=1.0)
-    return await accept(events, state=state)
+    name = events[0].instance if events else state.instance if state is not None else ""
+    return await intake.accept(events, state=state, epoch=members.epoch_of(shard_of(name)))
 
 
 @asynccontextmanager
@@ -435,7 +442,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 "The task of connectors",
                 connectors.is_stopping,
                 connectors.run,
-                events.accept if shared is None else partial(_accept_with_lease, lease, events.accept),
+                events.accept
+                if shared is None
+                else partial(_accept_of_connector, lease, shared.members, events),
                 store.load_state,
                 instances.logged_out,
             )

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from hookgw.models.shards import SHARDS
+
+
+class ShardEpoch(NamedTuple):
+    """A shard, and how often it was taken before it was held like this."""
+
+    shard: int
+    epoch: int
 
 
 class FleetNode(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ import msgspec
 
 from hookgw.models.browser_sessions import BrowserSession
 from hookgw.models.errors import StorageUnavailable
-from hookgw.models.fleet import FleetView
+from hookgw.models.fleet import FleetView, ShardEpoch
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
 
@@ -80,6 +80,13 @@ class Membership(Protocol):
 
         Returns:
             The fleet as it is now; ``None`` if others have found this node dead. It holds nothing then.
+        """
+
+    def epoch_of(self, shard: int) -> ShardEpoch:
+        """Return in which epoch this node holds a shard, for :meth:`hookgw.store.protocol.Outbox.append`.
+
+        Raises:
+            StorageUnavailable: another node holds it, as far as this one knows.
         """
 
     async def claim(self) -> frozenset[int]:

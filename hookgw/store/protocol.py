@@ -36,6 +36,7 @@ from typing import Any, Protocol
 from hookgw.models.audit import AuditEntry
 from hookgw.models.browser_sessions import BrowserSession
 from hookgw.models.deliveries import Delivery, Page, Position, Settlement
+from hookgw.models.fleet import ShardEpoch
 from hookgw.models.instances import Instance
 from hookgw.models.jobs import Job
 from hookgw.models.lanes import LaneRule
@@ -91,13 +92,21 @@ class StoreListener(Protocol):
 class Outbox(Protocol):
     """The pending deliveries: appended once, read in order by lane, settled."""
 
-    async def append(self, appends: Sequence[Append], *, state: ConnectorState | None = None) -> list[bool]:
+    async def append(
+        self,
+        appends: Sequence[Append],
+        *,
+        state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,
+    ) -> list[bool]:
         """Store events and one pending delivery for each of their targets: all of them or none.
 
         Args:
             appends: in the order of delivery; may be empty.
             state: replaces the state of a connector, in the same commit, even if all events are duplicates.
                 The caller makes sure that the instance exists.
+            epoch: the events are those of a connector, and are stored only if this node of a fleet holds the
+                connector's shard in that epoch; ``None`` for whatever comes from elsewhere.
 
         Returns:
             For each event whether it was stored. ``False`` is a duplicate: the instance has an event of that
@@ -105,6 +114,7 @@ class Outbox(Protocol):
 
         Raises:
             Invalid: an event holds a value that the engine cannot store.
+            StorageUnavailable: the storage refuses, or the shard is another node's by now.
         """
 
     async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:

@@ -35,6 +35,7 @@ from hookgw.models.deliveries import (
 )
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.events import Event
+from hookgw.models.fleet import ShardEpoch
 from hookgw.models.lanes import registration_of
 from hookgw.models.registrations import Registration
 from hookgw.models.tasks import TaskFailed
@@ -125,8 +126,15 @@ class FakeOutbox:
 
     # The Protocol.
 
-    async def append(self, appends: Sequence[Append], *, state: ConnectorState | None = None) -> list[bool]:
+    async def append(
+        self,
+        appends: Sequence[Append],
+        *,
+        state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,
+    ) -> list[bool]:
         assert state is None
+        assert epoch is None
         await trio.lowlevel.checkpoint()
         added = [
             self._add(lane, append.event.instance, append.event)

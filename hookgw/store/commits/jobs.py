@@ -10,6 +10,7 @@ import trio
 
 from hookgw.models.deliveries import Delivery, Settlement
 from hookgw.models.events import Event
+from hookgw.models.fleet import ShardEpoch
 from hookgw.store.commits.changes import CountedTransaction
 
 Tx = TypeVar("Tx", bound=CountedTransaction)
@@ -64,6 +65,7 @@ class AppendJob(Job, Generic[Tx]):
         also: writes more in the same commit, whether the events are duplicates or not.
         version: of the records that the events were addressed by; ``None`` if only this process changes
             records.
+        epoch: in which a node of a fleet must hold a shard for this; ``None`` for nothing like that.
         added: the sequence numbers of the events that were not duplicates.
     """
 
@@ -72,6 +74,7 @@ class AppendJob(Job, Generic[Tx]):
         self.news = news
         self.also = also
         self.version: int | None = None
+        self.epoch: ShardEpoch | None = None
         self.added: set[int] = set()
 
     def deliveries(self) -> list[Delivery]:

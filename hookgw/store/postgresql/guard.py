@@ -1,6 +1,7 @@
 """What a node of a fleet may still write: asked at the beginning of each commit, and true until its end.
 
-A node that others have removed writes nothing for its lanes and connectors, and changes nothing. Events are
+A node that others have removed writes nothing for its lanes and connectors, and changes nothing. What a
+connector raises is stored only if the node still holds the connector's shard, as it did then. Events are
 stored for the registrations that are there at that moment; if a node knows older ones, its commit goes
 without these events, and it addresses them again.
 """
@@ -13,9 +14,10 @@ from typing import Any, NamedTuple
 from psycopg import Connection, Cursor
 
 from hookgw.models.errors import StorageUnavailable
+from hookgw.models.fleet import ShardEpoch
 from hookgw.store.commits.jobs import Group
 from hookgw.store.fleet import RecordsChanged
-from hookgw.store.postgresql.nodes import FENCE, Nodes
+from hookgw.store.postgresql.nodes import FENCE, SHARD_FENCE, Nodes
 from hookgw.store.postgresql.record_changes import VERSION, lock_records
 from hookgw.store.postgresql.transaction import Transaction
 
@@ -24,6 +26,7 @@ class Asked(NamedTuple):
     """What was asked of the server in one commit: the answers are there once its pipeline has ended."""
 
     member: Cursor[Any] | None
+    shards: Cursor[Any] | None
     version: Cursor[Any] | None
 
 
@@ -46,18 +49,23 @@ class Guard:
         """
         appends = [job for group in groups for job in group.appends]
         has_functions = any(group.functions for group in groups)
-        member = version = None
-        if has_functions or any(group.settlements for group in groups) or any(job.also for job in appends):
+        epochs = {job.epoch.shard for job in appends if job.epoch is not None}
+        is_fenced = has_functions or epochs or any(job.also for job in appends)
+        member = shards = version = None
+        if is_fenced or any(group.settlements for group in groups):
             member = connection.execute(FENCE, (self._nodes.generation,))
+        if epochs:
+            shards = connection.execute(SHARD_FENCE, (self._nodes.generation, list(epochs)))
         if appends or has_functions:
             # Any function may change records. A transaction cannot ask for the lock alone later.
             lock_records(connection, changes=has_functions)
             version = connection.execute(VERSION)
-        return Asked(member, version)
+        return Asked(member, shards, version)
 
     def admit(self, asked: Asked, groups: Sequence[Group[Transaction]]) -> list[Group[Transaction]]:
         """Return what is to be written; the other jobs get their errors."""
         is_member = asked.member is None or asked.member.fetchone() is not None
+        epochs = set() if asked.shards is None else {ShardEpoch(*row) for row in asked.shards}
         row = None if asked.version is None else asked.version.fetchone()
         version: int = row[0] if row else 0
         admitted = []
@@ -66,6 +74,10 @@ class Guard:
             for job in group.appends:
                 if job.also is not None and not is_member:
                     job.error = _no_member()
+                elif job.epoch is not None and job.epoch not in epochs:
+                    job.error = StorageUnavailable(
+                        "The instance is on another node by now. Retry.", retry_after=1.0
+                    )
                 elif job.version is not None and job.version < version:
                     job.error = RecordsChanged(version)
                 else:

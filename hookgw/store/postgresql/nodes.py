@@ -23,7 +23,7 @@ import trio
 from psycopg import Connection
 
 from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.fleet import FleetNode, FleetView
+from hookgw.models.fleet import FleetNode, FleetView, ShardEpoch
 from hookgw.models.shards import share_targets
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.encryption import RecordCipher
@@ -54,6 +54,10 @@ CHANNEL = "hookgw_fleet"
 FENCE = "SELECT FROM members WHERE generation = %s FOR KEY SHARE"
 """In a commit: no row if this node is no member any more. Otherwise it stays one until the commit ends."""
 
+SHARD_FENCE = """SELECT shard, epoch FROM shards WHERE generation = %s AND shard = ANY(%s)
+    ORDER BY shard FOR SHARE"""
+"""In a commit, after :data:`FENCE`: shards that this node holds, and holds until the commit ends."""
+
 _DEAD = f"heartbeat_at < clock_timestamp() - interval '{DEAD_AFTER} s'"
 
 _VIEW = """SELECT
@@ -83,6 +87,7 @@ class Nodes:
     ) -> None:
         self.generation = 0
         self.known_version = 0
+        self._epochs: dict[int, int] = {}
         self._cipher = cipher
         self.session = Session(server, PATIENCE)
         self._reader = Reader(self.session, threads=threads)
@@ -100,7 +105,14 @@ class Nodes:
             with trio.move_on_after(PATIENCE, shield=True), suppress(StorageUnavailable):
                 await self._run(partial(_ask_lock, "SELECT pg_advisory_unlock(%s, hashtext(%s))"))
 
+    def epoch_of(self, shard: int) -> ShardEpoch:
+        epoch = self._epochs.get(shard)
+        if epoch is None:
+            raise StorageUnavailable("The instance is on another node by now. Retry.", retry_after=1.0)
+        return ShardEpoch(shard, epoch)
+
     async def join(self, node: str, url: str) -> int:
+        self._epochs = {}
         self.generation = await self._run(partial(self._join, node, url))
         return self.generation
 
@@ -108,7 +120,8 @@ class Nodes:
         return await self._run(self._heartbeat)
 
     async def claim(self) -> frozenset[int]:
-        return await self._change(self._claim)
+        self._epochs = await self._change(self._claim)
+        return frozenset(self._epochs)
 
     async def give(self, shards: Collection[int]) -> None:
         def give(connection: Connection) -> None:
@@ -118,6 +131,8 @@ class Nodes:
             )
             connection.execute(f"NOTIFY {CHANNEL}")
 
+        for shard in shards:
+            self._epochs.pop(shard, None)
         await self._change(give)
 
     async def announce_leaving(self) -> None:
@@ -178,7 +193,7 @@ class Nodes:
             version,
         )
 
-    def _claim(self, connection: Connection) -> frozenset[int]:
+    def _claim(self, connection: Connection) -> dict[int, int]:
         dead = connection.execute(f"SELECT generation FROM nodes WHERE {_DEAD}").fetchall()  # noqa: S608
         if dead:
             _remove(connection, [generation for (generation,) in dead])
@@ -196,8 +211,8 @@ class Nodes:
                 )""",
                 (self.generation, max(0, room)),
             )
-        mine = connection.execute("SELECT shard FROM shards WHERE generation = %s", (self.generation,))
-        return frozenset(shard for (shard,) in mine.fetchall())
+        mine = connection.execute("SELECT shard, epoch FROM shards WHERE generation = %s", (self.generation,))
+        return dict(mine.fetchall())
 
 
 def _ask_lock(statement: LiteralString, connection: Connection) -> bool:

@@ -11,6 +11,7 @@ from psycopg import Connection
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery, Page, Position
 from hookgw.models.events import Event
+from hookgw.models.fleet import ShardEpoch
 from hookgw.models.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendJob, NewEvent
@@ -106,7 +107,13 @@ class PostgresqlOutbox:
         self.flush = commits.flush
         self.subscribe = commits.subscribe
 
-    async def append(self, appends: Sequence[Append], *, state: ConnectorState | None = None) -> list[bool]:
+    async def append(
+        self,
+        appends: Sequence[Append],
+        *,
+        state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,
+    ) -> list[bool]:
         now = self._clock.steady()
         # The commit gives the numbers and positions: all nodes take them from the same sequences.
         news = [
@@ -132,6 +139,7 @@ class PostgresqlOutbox:
         also = None if state is None else partial(self._records.write_state, state=state)
         job: AppendJob[Transaction] = AppendJob(news, also)
         job.version = self._known_version()
+        job.epoch = epoch
         self._commits.append_nowait(job)
         await job.wait()
         return [new.seq in job.added for new in news]

@@ -12,6 +12,7 @@ import msgspec
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery, Page, Position
 from hookgw.models.events import Event
+from hookgw.models.fleet import ShardEpoch
 from hookgw.models.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendJob, NewEvent
@@ -224,7 +225,13 @@ class SqliteOutbox:
         self.flush = commits.flush
         self.subscribe = commits.subscribe
 
-    async def append(self, appends: Sequence[Append], *, state: ConnectorState | None = None) -> list[bool]:
+    async def append(
+        self,
+        appends: Sequence[Append],
+        *,
+        state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,  # noqa: ARG002 -- one process holds everything
+    ) -> list[bool]:
         now = self._clock.steady()
         # The numbers are given before the first checkpoint, so that concurrent calls cannot mix.
         numbers = self._numbers

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from hookgw.gateway.fleet.lease import DEAD_AFTER, HEARTBEAT, Lease
 from hookgw.gateway.fleet.ownership import Ownership
 from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.fleet import FleetNode, FleetView
+from hookgw.models.fleet import FleetNode, FleetView, ShardEpoch
 from hookgw.models.shards import SHARDS, share_targets
 from hookgw.store.fleet import RecordChanges
 
@@ -76,6 +76,9 @@ class Members:
             for n in database.nodes.values()
         )
         return FleetView(nodes, tuple(database.owners))
+
+    def epoch_of(self, shard: int) -> ShardEpoch:
+        return ShardEpoch(shard, self._generation)
 
     async def claim(self) -> frozenset[int]:
         database = await self._reach()

@@ -76,6 +76,71 @@ async def test_a_removed_node_stores_nothing_of_its_connectors_and_changes_nothi
         assert len((await store.read_lane(LANE, FIRST, 10)).deliveries) == 2
 
 
+async def test_the_events_of_a_connector_need_the_shard_also_without_a_state(
+    database: Server, connection: Connection
+) -> None:
+    async with opened(database) as a:
+        await a.members.claim()
+        epoch = a.members.epoch_of(5)
+        assert await a.append(to("e1"), epoch=epoch) == [True]
+        # Frozen, found dead, and replaced.
+        connection.execute("UPDATE nodes SET heartbeat_at = heartbeat_at - interval '1 min'")
+        async with opened(database, "b") as b:
+            assert 5 in await b.members.claim()
+            refused = []
+
+            async def raise_event() -> None:
+                with pytest.raises(StorageUnavailable, match="another node"):
+                    await a.append(to("e2"), epoch=epoch)
+                refused.append("e2")
+
+            # In the same commit, what a producer emits is stored.
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(raise_event)
+                nursery.start_soon(a.append, to("e3"))
+            assert refused == ["e2"]
+            assert await b.append(to("e4"), epoch=b.members.epoch_of(5)) == [True]
+            found = (await b.read_lane(LANE, FIRST, 10)).deliveries
+            assert sorted(one.event.id for one in found) == ["e1", "e3", "e4"]
+
+
+async def test_what_was_raised_before_a_shard_moved_away_and_back_is_refused(database: Server) -> None:
+    async with opened(database) as store:
+        await store.members.claim()
+        epoch = store.members.epoch_of(5)
+        await store.members.give({5})
+        with pytest.raises(StorageUnavailable, match="another node"):
+            store.members.epoch_of(5)
+        await store.members.claim()
+        with pytest.raises(StorageUnavailable, match="another node"):
+            await store.append(to("e1"), epoch=epoch)
+        assert await store.append(to("e1"), epoch=store.members.epoch_of(5)) == [True]
+
+
+async def test_a_commit_with_events_of_connectors_does_not_wait_for_a_node_that_takes_over(
+    database: Server,
+) -> None:
+    async with opened(database) as a, opened(database, "b") as b:
+        await a.members.claim()
+        await b.members.claim()
+
+        async def raise_events() -> None:
+            for number in range(30):
+                await a.append(to(f"e{number}"), epoch=a.members.epoch_of(5), state=STATE)
+
+        async def move() -> None:
+            for _ in range(30):
+                await a.members.give({6})
+                await b.members.claim()
+                await b.members.give({6})
+                await a.members.claim()
+
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(raise_events)
+                nursery.start_soon(move)
+
+
 async def test_events_that_were_addressed_by_old_records_are_not_stored(database: Server) -> None:
     async with opened(database) as a, opened(database, "b") as b:
         await a.put_instance(SHOP)
