@@ -183,16 +183,21 @@ def e2e(session: nox.Session) -> None:
     session.run("pytest", "tests/e2e", *(session.posargs or ON_ALL_CORES))
 
 
-def take_option(session: nox.Session, name: str, variable: str) -> tuple[dict[str, str], list[str]]:
-    """Take an option out of the session's arguments.
+def take_options(session: nox.Session, **variables: str) -> tuple[dict[str, str], list[str]]:
+    """Take options out of the session's arguments.
+
+    Args:
+        session: has the arguments.
+        variables: the environment variable of each option, by its name.
 
     Returns:
-        The environment variable that hands its value to the tests, and the remaining arguments, for pytest.
+        The environment variables that hand the values to the tests, and the remaining arguments, for pytest.
     """
     parser = argparse.ArgumentParser(session.name)
-    parser.add_argument(f"--{name}", dest="value", help=f"sets {variable}")
+    for name, variable in variables.items():
+        parser.add_argument(f"--{name}", dest=variable, help=f"sets {variable}")
     known, rest = parser.parse_known_args(session.posargs)
-    return ({} if known.value is None else {variable: known.value}), rest
+    return {name: value for name, value in vars(known).items() if value is not None}, rest
 
 
 @nox.session(python=PROCESS_PYTHON)
@@ -216,11 +221,12 @@ def simulate(session: nox.Session) -> None:
 def crash(session: nox.Session) -> None:
     """Kill the server at chosen moments, and 20 times at random moments under load; account for every event.
 
-    ``nox -s crash -- --rounds 100`` kills it more often. With arguments, the tests run one after the other,
-    and the figures of the account are printed.
+    ``nox -s crash -- --rounds 100`` kills it more often, and ``--engine postgresql`` runs all of it on that
+    engine. With arguments, the tests run one after the other, and the figures of the account are printed.
     """
+    find_postgresql(session)
     install(session, "test")
-    env, rest = take_option(session, "rounds", "HOOKGW_CRASH_ROUNDS")
+    env, rest = take_options(session, rounds="HOOKGW_CRASH_ROUNDS", engine="HOOKGW_CRASH_ENGINE")
     session.run("pytest", "tests/crash", *(("-s", *rest) if session.posargs else ON_ALL_CORES), env=env)
 
 
@@ -312,7 +318,7 @@ def soak(session: nox.Session) -> None:
     It takes one minute; ``nox -s soak -- --minutes 10`` takes ten.
     """
     install(session, "test")
-    env, rest = take_option(session, "minutes", "HOOKGW_SOAK_MINUTES")
+    env, rest = take_options(session, minutes="HOOKGW_SOAK_MINUTES")
     # Without the variable the test is skipped, and the session would say "successful" of nothing.
     session.run("pytest", "tests/soak", "-s", *rest, env={"HOOKGW_SOAK_MINUTES": "1", **env})
 
@@ -324,7 +330,7 @@ def fleet(session: nox.Session) -> None:
     It causes 8 faults in about 100 s; ``nox -s fleet -- --faults 200`` causes 200. It needs PostgreSQL.
     """
     install(session, "test")
-    env, rest = take_option(session, "faults", "HOOKGW_FLEET_FAULTS")
+    env, rest = take_options(session, faults="HOOKGW_FLEET_FAULTS")
     session.run("pytest", "tests/fleet", "-s", *rest, env={"HOOKGW_FLEET_FAULTS": "8", **env})
 
 
@@ -358,7 +364,7 @@ def properties(session: nox.Session) -> None:
     ``nox -s properties -- --examples 6000`` tries more.
     """
     install(session, "test")
-    env, rest = take_option(session, "examples", "HOOKGW_EXAMPLES")
+    env, rest = take_options(session, examples="HOOKGW_EXAMPLES")
     session.run("pytest", "tests/properties", "--timeout=0", *rest, env={"HOOKGW_EXAMPLES": "600", **env})
 
 

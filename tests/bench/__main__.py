@@ -26,6 +26,7 @@ from tests.bench import (
     changes,
     dashboards,
     engine,
+    fleet,
     isolation,
     over_http,
     scale,
@@ -65,6 +66,7 @@ MEASURES = {
     "backup": Measure(_in_trio(backup.backup), 90.0, 300.0),
     "changes": Measure(_in_trio(changes.changes), 120.0, 120.0),
     "dashboards": Measure(dashboards.dashboards, 120.0, 300.0),
+    "fleet": Measure(fleet.fleet, 300.0, 600.0),
 }
 
 
@@ -80,6 +82,7 @@ MEASURES = {
     help="Measure nothing; show what changed between two reports.",
 )
 @click.option("--against", "commit", help="Measure nothing else: the engine and that of a commit, in turn.")
+@click.option("--write", is_flag=True, help="Put the table of the measure fleet into docs/performance.md.")
 @click.option("--measure", type=click.Choice(list(MEASURES)), hidden=True)
 def main(
     full: bool,
@@ -87,6 +90,7 @@ def main(
     save: Path | None,
     reports: tuple[Path, Path] | None,
     commit: str | None,
+    write: bool,
     measure: str | None,
 ) -> None:
     """Measure hookgw beside its references; a table for people, JSON with --save.
@@ -112,6 +116,8 @@ def main(
     if save is not None:
         save.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
     _show(report)
+    if write:
+        fleet.write(results, report.machine)
     sys.exit(1 if failures else 0)
 
 

@@ -70,10 +70,15 @@ def drive(port: int, request: bytes, *, connections: int, seconds: float) -> Loa
 
 def drive_all(port: int, requests: Sequence[bytes], *, seconds: float) -> Load:
     """Send each request over and over, on a connection of its own; see :func:`drive`."""
+    return drive_servers([(port, request) for request in requests], seconds=seconds)
+
+
+def drive_servers(requests: Sequence[tuple[int, bytes]], *, seconds: float) -> Load:
+    """Send each request over and over to its port, on a connection of its own; see :func:`drive`."""
     load, poll = Load(), select.epoll()
     clients: dict[int, _Client] = {}
     try:
-        for request in requests:
+        for port, request in requests:
             client = _Client(connect(port), request)
             clients[client.socket.fileno()] = client
             poll.register(client.socket, select.EPOLLIN)

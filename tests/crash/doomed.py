@@ -1,7 +1,8 @@
 """``hookgw …`` that kills itself with SIGKILL at a moment that cannot be hit from outside.
 
-Run as ``python -m tests.crash.doomed MOMENT ARGUMENTS``; a moment can have a detail, ``MOMENT:DETAIL``.
-Everything is the real code; only the named moment is deadly.
+Run as ``python -m tests.crash.doomed MOMENT ARGUMENTS``; a moment can have details, ``MOMENT:DETAIL:DETAIL``.
+Everything is the real code; only the named moment is deadly. A moment that both engines have is deadly in
+both: the configuration says which one runs.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import psycopg
 
 from hookgw.cli.group import main
 from hookgw.dispatch.dispatcher import Dispatcher
@@ -20,10 +23,15 @@ from hookgw.gateway import history_pruning
 from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.store import Erased
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.sqlite import database, dead_letters, erase, history, pending_changes, requeue, schema
-from hookgw.store.sqlite import repartition as repartitioning
+from hookgw.store.commits.jobs import Group
+from hookgw.store.postgresql import dead_letters as postgresql_dead_letters
+from hookgw.store.postgresql import erase as postgresql_erase
+from hookgw.store.postgresql import history as postgresql_history
+from hookgw.store.postgresql import pending_changes as postgresql_pending_changes
+from hookgw.store.postgresql.shelves import PostgresqlRecords
+from hookgw.store.postgresql.writer import Writer
+from hookgw.store.sqlite import database, dead_letters, erase, history, pending_changes, schema
 from hookgw.store.sqlite.shelves import SqliteRecords
-from hookgw.store.sqlite.transaction import Transaction
 
 
 def die(*_: object) -> None:
@@ -42,62 +50,96 @@ def dispatch() -> None:
 
 def settle() -> None:
     """A receiver's 2xx was read, and nothing of it is stored."""
-    usual = GroupCommit.settle_nowait
+    usual: Any = GroupCommit.settle_nowait
 
-    def doomed(self: GroupCommit[Transaction], settlement: Settlement) -> None:
+    def doomed(self: GroupCommit[Any], settlement: Settlement) -> int:
         if settlement.state is DeliveryState.DELIVERED:
             die()
-        usual(self, settlement)
+        count: int = usual(self, settlement)
+        return count
 
-    GroupCommit.settle_nowait = doomed  # type: ignore[assignment,method-assign]
+    GroupCommit.settle_nowait = doomed  # type: ignore[method-assign]
 
 
 def replay() -> None:
     """One step of a replay is on disk, the second one is in the middle of its transaction."""
-    pending_changes.REPLAY_STEP = 100
-    pending_changes.requeue = _deadly_after(1, requeue.requeue)  # type: ignore[attr-defined]
+    pending_changes.REPLAY_STEP = postgresql_pending_changes.REPLAY_STEP = 100
+    for module in (pending_changes, postgresql_pending_changes):
+        _make_deadly(module, "requeue", after=1)
 
 
 def erasure() -> None:
     """One step of an erasure is on disk, the second one is in the middle of its transaction."""
-    erase.ROWS = 100
-    usual = erase.erase
-    pending_changes.erase = _deadly_after(1, usual)  # type: ignore[attr-defined]
+    erase.ROWS = postgresql_erase.ROWS = 100
+    for module in (pending_changes, postgresql_pending_changes):
+        _make_deadly(module, "erase", after=1)
 
 
 def prune() -> None:
     """Two steps of pruning are on disk, the third one is in the middle of its transaction."""
     history_pruning.PRUNE_EVERY = 0.1
-    history._prune = _deadly_after(2, history._prune)
+    for module in (history, postgresql_history):
+        _make_deadly(module, "_prune", after=2)
 
 
 def repartition() -> None:
     """Two steps of a re-partition are on disk, the third one is in the middle of its transaction."""
-    pending_changes.STEP = 100
-    pending_changes.repartition = _deadly_after(2, repartitioning.repartition)  # type: ignore[attr-defined]
+    pending_changes.STEP = postgresql_pending_changes.STEP = 100
+    for module in (pending_changes, postgresql_pending_changes):
+        _make_deadly(module, "repartition", after=2)
 
 
 def parking() -> None:
     """Two steps of parking are on disk, the third one is in the middle of its transaction."""
-    pending_changes.STEP = 100
-    dead_letters.park = _deadly_after(2, dead_letters.park)
+    pending_changes.STEP = postgresql_pending_changes.STEP = 100
+    for module in (dead_letters, postgresql_dead_letters):
+        _make_deadly(module, "park", after=2)
 
 
 def state(when: str) -> None:
     """A connector's events are in the tenth transaction with its state, which is written or not yet."""
-    usual = SqliteRecords.write_state
-    calls = 0
+    for records in (SqliteRecords, PostgresqlRecords):
+        _make_tenth_state_deadly(records, when)
 
-    def doomed(self: SqliteRecords, *arguments: Any, **more: Any) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 10 and when == "before":
-            die()
-        usual(self, *arguments, **more)
-        if calls == 10:
-            die()
 
-    SqliteRecords.write_state = doomed  # type: ignore[assignment,method-assign]
+def commit(when: str, what: str) -> None:
+    """The commit of a transaction is not on its way to PostgreSQL yet, or has no answer yet, or has one.
+
+    Args:
+        when: ``before`` the commit is sent, once it is ``sent``, or once it is ``answered``.
+        what: the first transaction that has it is meant: ``appends``, or ``settlements`` of a 2xx.
+    """
+    transact = Writer._transact
+    execute: Any = psycopg.Connection.execute
+    is_meant = False
+
+    def doomed_transact(
+        self: Writer, connection: psycopg.Connection, groups: Sequence[Group[Any]], *more: Any, **named: Any
+    ) -> Any:
+        nonlocal is_meant
+        if what == "appends":
+            is_meant = any(group.appends for group in groups)
+        else:
+            settled = [settlement for group in groups for settlement in group.settlements]
+            is_meant = any(settlement.state is DeliveryState.DELIVERED for settlement in settled)
+        result = transact(self, connection, groups, *more, **named)
+        if is_meant and when == "answered":
+            die()
+        return result
+
+    def doomed_execute(self: psycopg.Connection, statement: Any, *more: Any, **named: Any) -> Any:
+        is_commit = is_meant and statement == "COMMIT"
+        if is_commit and when == "before":
+            die()
+        result = execute(self, statement, *more, **named)
+        if is_commit and when == "sent":
+            while self.pgconn.flush():
+                pass
+            die()
+        return result
+
+    Writer._transact = doomed_transact  # type: ignore[method-assign]
+    psycopg.Connection.execute = doomed_execute  # type: ignore[assignment,method-assign]
 
 
 def creation() -> None:
@@ -133,33 +175,60 @@ def upgrade(statement: str) -> None:
     schema.migrate_lanes = lambda connection: usual(Dying(connection))  # type: ignore[arg-type]
 
 
-def _deadly_after(times: int, usual: Callable[..., Any]) -> Callable[..., Any]:
+def _make_tenth_state_deadly(records: Any, when: str) -> None:
+    usual = records.write_state
+    calls = 0
+
+    def doomed(self: Any, *arguments: Any, **more: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 10 and when == "before":
+            die()
+        usual(self, *arguments, **more)
+        if calls == 10:
+            die()
+
+    records.write_state = doomed
+
+
+def _make_deadly(module: Any, name: str, *, after: int) -> None:
     """Wrap a step: once it has done something so many times, it dies before the commit of the next one."""
+    usual: Callable[..., Any] = getattr(module, name)
     done = 0
 
     def doomed(*arguments: Any, **more: Any) -> Any:
         nonlocal done
         result = usual(*arguments, **more)
-        if isinstance(result, Erased):
-            count = result.deliveries
-        elif isinstance(result, Mapping):  # a change of what is pending: deliveries and bytes by registration
-            count = sum(deliveries for deliveries, _ in result.values())
-        else:
-            count = result[0] if isinstance(result, tuple) else result
-        if count and done == times:
+        count = _rows_of(result)
+        if count and done == after:
             die()
         done += count > 0
         return result
 
-    return doomed
+    setattr(module, name, doomed)
+
+
+def _rows_of(result: Any) -> int:
+    """Return how many rows a step has changed."""
+    if isinstance(result, Erased):
+        return result.deliveries
+    if isinstance(result, tuple):  # what was done comes first, then where the step ended
+        return _rows_of(result[0])
+    if isinstance(result, Mapping):
+        # A change of what is pending (deliveries and bytes by registration), or lanes by delivery.
+        return sum(change[0] if isinstance(change, tuple) else 1 for change in result.values())
+    return int(result)
 
 
 MOMENTS: dict[str, Callable[..., None]] = {
     moment.__name__: moment
-    for moment in (dispatch, settle, replay, erasure, prune, repartition, parking, state, creation, upgrade)
+    for moment in (
+        *(dispatch, settle, replay, erasure, prune, repartition, parking, state, commit),
+        *(creation, upgrade),
+    )
 }
 
 if __name__ == "__main__":
-    moment, *detail = sys.argv.pop(1).split(":")
-    MOMENTS[moment](*detail)
+    moment, *details = sys.argv.pop(1).split(":")
+    MOMENTS[moment](*details)
     main()

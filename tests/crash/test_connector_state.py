@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from hookgw.testing import Received
+from tests.crash.engines import Storage
 from tests.crash.test_moments import DEADLINE, staged
 
 LAST = 600
@@ -53,13 +54,13 @@ def firsts(requests: list[Received]) -> list[int]:
     return list(by_id.values())
 
 
-async def test_events_and_state_are_one(tmp_path: Path) -> None:
+async def test_events_and_state_are_one(tmp_path: Path, storage: Storage) -> None:
     """Killed within the commit, right after it, and at random: no number is missing, or there twice."""
     (tmp_path / "plugins").mkdir(mode=0o700)
     (tmp_path / "plugins" / "counter.py").write_text(COUNTER)
     (tmp_path / "plugins" / "counter.py").chmod(0o600)
     plugins = {"folders": [str(tmp_path / "plugins")], "names": []}
-    async with staged(tmp_path, plugins=plugins) as stage:
+    async with staged(tmp_path, storage, plugins=plugins) as stage:
         await stage.start()
         body = {"instanceName": "shop", "integration": "counter"}
         await stage.call("POST", "/instance/create", body)

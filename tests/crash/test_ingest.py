@@ -9,6 +9,7 @@ import httpx
 import pytest
 import trio
 
+from tests.crash.engines import Storage
 from tests.crash.test_moments import DEADLINE, LOOK_AGAIN, Stage, staged
 
 NUMBERS = 300
@@ -55,14 +56,14 @@ async def deliver(stage: Stage, path: str, event_id: str) -> None:
             await trio.sleep(LOOK_AGAIN)
 
 
-async def test_a_network_that_repeats_its_requests_loses_none(tmp_path: Path) -> None:
+async def test_a_network_that_repeats_its_requests_loses_none(tmp_path: Path, storage: Storage) -> None:
     """Killed between the commit and the answer, and at random; the URL stays the same."""
     (tmp_path / "plugins").mkdir(mode=0o700)
     (tmp_path / "plugins" / "network.py").write_text(NETWORK)
     (tmp_path / "plugins" / "network.py").chmod(0o600)
     plugins = {"folders": [str(tmp_path / "plugins")], "names": []}
     numbers = [f"e{number}" for number in range(NUMBERS)]
-    async with staged(tmp_path, plugins=plugins) as stage:
+    async with staged(tmp_path, storage, plugins=plugins) as stage:
         await stage.start()
         created = await stage.call(
             "POST", "/instance/create", {"instanceName": "shop", "integration": "network"}

@@ -13,8 +13,8 @@ import pytest
 import trio
 
 from hookgw.testing import Receiver, answer, hang, open_receiver
+from tests.crash.engines import SQLITE, Storage, sqlite_only
 from tests.crash.target import Target
-from tests.store.sqlite.support import peek
 from tests.support.gateway_process import KEY, write_config
 
 # Ends a test that hangs. Each takes some seconds, and twenty times as long where others want both cores.
@@ -29,10 +29,9 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(DEADLINE + 10)]
 class Stage:
     """A gateway that is killed, its receiver, and what is asked of it over HTTP."""
 
-    def __init__(self, target: Target, receiver: Receiver, data: Path) -> None:
+    def __init__(self, target: Target, receiver: Receiver) -> None:
         self.target = target
         self.receiver = receiver
-        self.data = data
 
     async def start(self, doomed_at: str | None = None) -> None:
         await self.target.spawn(doomed_at=doomed_at)
@@ -76,13 +75,14 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(folder: Path, *, plugins: Mapping[str, Any] = {}, **storage: Any) -> AsyncIterator[Stage]:
+async def staged(
+    folder: Path, storage: Storage, *, plugins: Mapping[str, Any] = {}, **more: Any
+) -> AsyncIterator[Stage]:
     with trio.fail_after(DEADLINE):
         async with open_receiver() as receiver, trio.open_nursery() as nursery:
-            data = folder / "hookgw.db"
-            storage = {"path": str(data), **storage}
-            config = write_config(folder, delivery=DELIVERY, storage=storage, plugins=plugins)
-            stage = Stage(Target(nursery, config), receiver, data)
+            settings = {**storage.settings, **more}
+            config = write_config(folder, delivery=DELIVERY, storage=settings, plugins=plugins)
+            stage = Stage(Target(nursery, config), receiver)
             yield stage
             assert await stage.target.terminate() == 0
 
@@ -99,9 +99,9 @@ def ids(events: Sequence[dict[str, Any]]) -> list[str]:
     return [one["id"] for one in events]
 
 
-async def test_between_accept_and_dispatch(tmp_path: Path) -> None:
+async def test_between_accept_and_dispatch(tmp_path: Path, storage: Storage) -> None:
     """The producer never heard; what it sends again is a duplicate, and both were one."""
-    async with staged(tmp_path) as stage:
+    async with staged(tmp_path, storage) as stage:
         await stage.start("dispatch")
         await stage.register()
         await stage.call_in_vain("/event/emit/shop", batch(3))
@@ -114,9 +114,9 @@ async def test_between_accept_and_dispatch(tmp_path: Path) -> None:
         assert stage.receiver.ids == ids(batch(3))
 
 
-async def test_between_a_2xx_and_its_settling(tmp_path: Path) -> None:
+async def test_between_a_2xx_and_its_settling(tmp_path: Path, storage: Storage) -> None:
     """The one delivery that may come twice, with the same id; nothing else does."""
-    async with staged(tmp_path) as stage:
+    async with staged(tmp_path, storage) as stage:
         await stage.start("settle")
         await stage.register()
         with suppress(httpx.HTTPError):  # its answer may or may not be quicker than the receiver's
@@ -133,10 +133,12 @@ async def test_between_a_2xx_and_its_settling(tmp_path: Path) -> None:
         assert first.body == again.body
 
 
-async def test_during_a_retry_wait(tmp_path: Path) -> None:
+async def test_during_a_retry_wait(tmp_path: Path, storage: Storage) -> None:
     """The wait goes on where it was, the attempts are counted on, and nothing overtakes the head."""
-    async with staged(tmp_path) as stage:
-        stage.receiver.will(answer(503, headers={"retry-after": "10"}))
+    # Longer than a start takes on a busy machine. On PostgreSQL it waits for the end of the killed one, too.
+    wait = 10 if storage.file is not None else 20
+    async with staged(tmp_path, storage) as stage:
+        stage.receiver.will(answer(503, headers={"retry-after": str(wait)}))
         await stage.start()
         await stage.register()
         await stage.call("POST", "/event/emit/shop", batch(3))
@@ -150,15 +152,15 @@ async def test_during_a_retry_wait(tmp_path: Path) -> None:
         await stage.drained()
         assert stage.receiver.ids == ["e0", "e0", "e1", "e2"]
         first, second = stage.receiver.requests[:2]
-        assert second.at - first.at >= 10
+        assert second.at - first.at >= wait
         assert second.header("x-attempt") == "2"
         assert first.body == second.body
 
 
-async def test_during_a_replay(tmp_path: Path) -> None:
+async def test_during_a_replay(tmp_path: Path, storage: Storage) -> None:
     """Each step is whole or not at all, and the next start goes on where the replay was cut off."""
     events, step = batch(250), 100
-    async with staged(tmp_path) as stage:
+    async with staged(tmp_path, storage) as stage:
         stage.receiver.default = answer(422)
         await stage.start()
         await stage.register()
@@ -172,7 +174,7 @@ async def test_during_a_replay(tmp_path: Path) -> None:
         await stage.call_in_vain("/delivery/replay/shop", replay)
         await stage.target.died()
         states = "SELECT count(*) FROM deliveries WHERE state = 'dead'"
-        assert peek(stage.data, states) == [(len(events) - step,)]
+        assert storage.peek(states) == [(len(events) - step,)]
         await stage.start()
         while await stage.deliveries("dead"):  # noqa: ASYNC110
             await trio.sleep(LOOK_AGAIN)
@@ -184,20 +186,20 @@ async def test_during_a_replay(tmp_path: Path) -> None:
         assert list(dict.fromkeys(arrived)) == ids(events)
 
 
-async def test_during_an_erasure(tmp_path: Path) -> None:
+async def test_during_an_erasure(tmp_path: Path, storage: Storage) -> None:
     """Each step is whole or not at all, and the next start erases the rest before it sends anything."""
     events, step = batch(253), 100
     theirs, others = events[:250], events[250:]
     for one in theirs:
         one["data"] = {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}
-    async with staged(tmp_path) as stage:
+    async with staged(tmp_path, storage) as stage:
         await stage.start("erasure")
         await stage.register()
         await stage.call("POST", "/webhook/pause/shop", {})
         await stage.call("POST", "/event/emit/shop", events)
         await stage.call_in_vain("/event/erase/shop", {"remoteJid": "5511988887777@s.whatsapp.net"})
         await stage.target.died()
-        assert peek(stage.data, "SELECT count(*) FROM deliveries") == [(len(events) - step,)]
+        assert storage.peek("SELECT count(*) FROM deliveries") == [(len(events) - step,)]
         await stage.start()
         await stage.call("POST", "/webhook/resume/shop", {})
         while (await stage.call("GET", "/job/list"))[0]["state"] != "done":  # noqa: ASYNC110
@@ -206,13 +208,14 @@ async def test_during_an_erasure(tmp_path: Path) -> None:
         assert [request.event_id for request in stage.receiver.requests] == ids(others)
         (job,) = await stage.call("GET", "/job/list")
         assert (job["kind"], job["done"], job["events"]) == ("erase", len(theirs), len(theirs))
-    assert b"5511988887777" not in stage.data.read_bytes()
+    if storage.file is not None:  # a server keeps what it overwrites for a while
+        assert b"5511988887777" not in storage.file.read_bytes()
 
 
-async def test_during_pruning(tmp_path: Path) -> None:
+async def test_during_pruning(tmp_path: Path, storage: Storage) -> None:
     """What is pending stays, and no delivery, event or attempt is left without the others."""
     events = batch(1000)
-    async with staged(tmp_path, retention="1s") as stage:
+    async with staged(tmp_path, storage, retention="1s") as stage:
         await stage.start()
         await stage.register()
         await stage.call("POST", "/event/emit/shop", events)
@@ -230,19 +233,20 @@ async def test_during_pruning(tmp_path: Path) -> None:
         stage.receiver.default = answer()
         await stage.drained()
         assert await stage.deliveries("delivered") == [*left, "late0", "late1", "late2"]
-    assert peek(stage.data, "PRAGMA integrity_check") == [("ok",)]
+    if storage.file is not None:
+        assert storage.peek("PRAGMA integrity_check") == [("ok",)]
     for orphans in (
         "SELECT count(*) FROM deliveries WHERE event NOT IN (SELECT seq FROM events)",
         "SELECT count(*) FROM attempts WHERE delivery NOT IN (SELECT seq FROM deliveries)",
         "SELECT count(*) FROM events WHERE heard > 0 AND seq NOT IN (SELECT event FROM deliveries)",
     ):
-        assert peek(stage.data, orphans) == [(0,)], orphans
+        assert storage.peek(orphans) == [(0,)], orphans
 
 
 PARTITIONS = {"ordering": "none", "concurrency": 4}
 
 
-async def half_partitioned(stage: Stage) -> None:
+async def half_partitioned(stage: Stage, storage: Storage) -> None:
     """Leave a thousand pending deliveries, of which 200 are in the partitions of the changed registration."""
     stage.receiver.default = answer(503)
     await stage.start("repartition")
@@ -251,15 +255,19 @@ async def half_partitioned(stage: Stage) -> None:
     with suppress(httpx.HTTPError):  # it is answered after the first step, if the process lives so long
         await stage.call("POST", "/webhook/set/shop", {"url": stage.receiver.url, **PARTITIONS})
     await stage.target.died()
-    partitioned = """SELECT sum(name LIKE '%:%:%'), count(*) FROM deliveries
-        JOIN names ON number = lane WHERE state = 'pending'"""
-    assert peek(stage.data, partitioned) == [(200, 1000)]
+    # Of the names of lanes: SQLite keeps numbers of them.
+    names = "lane AS name FROM deliveries"
+    if storage.file is not None:
+        names = "name FROM deliveries JOIN names ON number = lane"
+    partitioned = f"""SELECT sum(CASE WHEN name LIKE '%:%:%' THEN 1 ELSE 0 END), count(*)
+        FROM (SELECT {names} WHERE state = 'pending') pending"""
+    assert storage.peek(partitioned) == [(200, 1000)]
 
 
-async def test_during_a_repartition(tmp_path: Path) -> None:
+async def test_during_a_repartition(tmp_path: Path, storage: Storage) -> None:
     """The next start finishes it before anything is sent: nothing is lost, each partition is in order."""
-    async with staged(tmp_path) as stage:
-        await half_partitioned(stage)
+    async with staged(tmp_path, storage) as stage:
+        await half_partitioned(stage, storage)
         stage.receiver.default = answer()
         seen = len(stage.receiver.requests)
         await stage.start()
@@ -274,9 +282,9 @@ async def test_during_a_repartition(tmp_path: Path) -> None:
             assert [name for name in arrived if name in set(of_partition)] == of_partition
 
 
-async def test_during_a_repartition_that_is_killed_again(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        await half_partitioned(stage)
+async def test_during_a_repartition_that_is_killed_again(tmp_path: Path, storage: Storage) -> None:
+    async with staged(tmp_path, storage) as stage:
+        await half_partitioned(stage, storage)
         stage.receiver.default = answer()
         seen = len(stage.receiver.requests)
         with suppress(AssertionError):  # it may not live until it is ready
@@ -288,9 +296,9 @@ async def test_during_a_repartition_that_is_killed_again(tmp_path: Path) -> None
         assert set(stage.receiver.ids[seen:]) == set(ids(batch(1000)))
 
 
-async def test_right_after_a_change_of_the_url(tmp_path: Path) -> None:
+async def test_right_after_a_change_of_the_url(tmp_path: Path, storage: Storage) -> None:
     """What is pending goes to the new URL at the next start, at once and in order."""
-    async with staged(tmp_path) as stage, open_receiver() as other:
+    async with staged(tmp_path, storage) as stage, open_receiver() as other:
         stage.receiver.default = answer(503, headers={"retry-after": "1000"})
         await stage.start()
         await stage.register()
@@ -307,17 +315,18 @@ async def test_right_after_a_change_of_the_url(tmp_path: Path) -> None:
         assert stage.receiver.ids == ["e0"]
 
 
-async def test_during_parking(tmp_path: Path) -> None:
+async def test_during_parking(tmp_path: Path, storage: Storage) -> None:
     """What was not parked yet is never sent: its registration is disabled."""
-    async with staged(tmp_path) as stage:
+    async with staged(tmp_path, storage) as stage:
         stage.receiver.default = answer(503)
         await stage.start("parking")
         await stage.register()
         await stage.call("POST", "/event/emit/shop", batch(1000))
         await stage.call_in_vain("/webhook/set/shop", {"url": "", "enabled": False})
         await stage.target.died()
-        states = "SELECT state, count(*) FROM deliveries GROUP BY state"
-        assert sorted(peek(stage.data, states)) == [("dead", 200), ("pending", 800)]
+        found = dict(storage.peek("SELECT state, count(*) FROM deliveries GROUP BY state"))
+        # On PostgreSQL, the one in flight is among the hundred of the first step, and stays.
+        assert found in ({"dead": 200, "pending": 800}, {"dead": 199, "pending": 801})
         tried = len(stage.receiver.requests)
         await stage.start()
         await stage.drained()
@@ -330,11 +339,13 @@ async def test_during_parking(tmp_path: Path) -> None:
         assert 999 <= job["done"] <= 1000
 
 
-async def test_while_the_data_file_is_created(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+@sqlite_only
+@pytest.mark.parametrize("storage", [SQLITE], indirect=True)
+async def test_while_the_data_file_is_created(tmp_path: Path, storage: Storage) -> None:
+    async with staged(tmp_path, storage) as stage:
         await stage.target.spawn(doomed_at="creation")
         await stage.target.died()
-        assert peek(stage.data, "SELECT count(*) FROM sqlite_schema") == [(0,)]
+        assert storage.peek("SELECT count(*) FROM sqlite_schema") == [(0,)]
         await stage.start()
         await stage.register()
         await stage.call("POST", "/event/emit/shop", batch(3))

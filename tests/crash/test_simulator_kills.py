@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from plugins.simulator.traffic import incoming
+from tests.crash.engines import Storage
 from tests.support.gateway_process import receiving, serving
 
 MESSAGES = 300
@@ -17,11 +18,11 @@ MESSAGES = 300
 
 @pytest.mark.crash
 @pytest.mark.e2e
-def test_the_messages_continue_after_kills(tmp_path: Path) -> None:
+def test_the_messages_continue_after_kills(tmp_path: Path, storage: Storage) -> None:
     moments = random.Random(1)
     with receiving(tmp_path) as receiver:
         for run in range(4):
-            with serving(tmp_path) as gateway:
+            with serving(tmp_path, storage=storage.settings) as gateway:
                 if run == 0:
                     options = {"rate": 150, "messages": MESSAGES, "seed": 7, "qr_code": False}
                     shop = {"instanceName": "shop", "integration": "simulator", "connect_delay": "50ms"}

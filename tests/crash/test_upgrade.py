@@ -8,11 +8,12 @@ import pytest
 
 from hookgw.models.lanes import registration_of
 from hookgw.store.sqlite.schema import OLDEST_VERSION, VERSION
+from tests.crash.engines import in_file, sqlite_only
 from tests.crash.test_moments import DEADLINE, staged
 from tests.store.sqlite.previous_version import load_truth, unpack
 from tests.store.sqlite.support import peek
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(DEADLINE + 10)]
+pytestmark = [sqlite_only, pytest.mark.crash, pytest.mark.timeout(DEADLINE + 10)]
 
 Rows = dict[str, list[tuple[object, ...]]]
 
@@ -32,26 +33,27 @@ def everything(data: Path) -> Rows:
 async def test_a_kill_during_the_migration_leaves_every_row_as_it_was(tmp_path: Path, statement: int) -> None:
     """The next start migrates again; deliveries keep their order, each registration has its own lanes."""
     truth = load_truth("plain")
-    async with staged(tmp_path) as stage:
-        unpack("plain", tmp_path).replace(stage.data)
-        before, order = everything(stage.data), peek(stage.data, ORDER)
+    data = tmp_path / "hookgw.db"
+    async with staged(tmp_path, in_file(tmp_path)) as stage:
+        unpack("plain", tmp_path).replace(data)
+        before, order = everything(data), peek(data, ORDER)
         assert before["its number"] == [(OLDEST_VERSION,)]
         await stage.target.spawn(doomed_at=f"upgrade:{statement}")
         await stage.target.died()
-        assert everything(stage.data) == before
-        assert peek(stage.data, "PRAGMA integrity_check") == [("ok",)]
+        assert everything(data) == before
+        assert peek(data, "PRAGMA integrity_check") == [("ok",)]
         await stage.start()
-        migrated = peek(stage.data, ORDER)
+        migrated = peek(data, ORDER)
         assert [(registration, seq) for registration, _, seq in migrated] == [
             (registration, seq) for registration, _, seq in order
         ]
         assert all(registration_of(str(lane)) == registration for registration, lane, _ in migrated)
         found = await stage.call("GET", "/delivery/list/desk", limit=1000)
         assert found["deliveries"]
-    assert peek(stage.data, "PRAGMA user_version") == [(VERSION,)]
-    assert peek(stage.data, "PRAGMA integrity_check") == [("ok",)]
+    assert peek(data, "PRAGMA user_version") == [(VERSION,)]
+    assert peek(data, "PRAGMA integrity_check") == [("ok",)]
     for suffix in ("", ".1"):  # a copy of each start
-        copy = stage.data.with_name(f"{stage.data.name}.schema-{OLDEST_VERSION}{suffix}")
+        copy = data.with_name(f"{data.name}.schema-{OLDEST_VERSION}{suffix}")
         assert everything(copy) == before
     assert {delivery.seq for pending in truth.pending.values() for delivery in pending} <= {
         seq for _, _, seq in migrated

@@ -61,11 +61,7 @@ class Child:
 
     def tree(self) -> list[int]:
         """The ids of the process and its descendants."""
-        parents = dict(_parents())
-        found = [self._process.pid]
-        for pid in found:
-            found += [child for child, parent in parents.items() if parent == pid]
-        return found
+        return tree_of(self._process.pid)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End the process, and kill what is left of its descendants."""
@@ -90,8 +86,22 @@ class Child:
 
 def usage(children: Sequence[Child]) -> Usage:
     """Return what the processes and their descendants have used."""
+    return usage_of([pid for child in children for pid in child.tree()])
+
+
+def tree_of(pid: int) -> list[int]:
+    """Return the ids of a process and its descendants."""
+    parents = dict(_parents())
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+def usage_of(pids: Sequence[int]) -> Usage:
+    """Return what processes have used, with their descendants that have ended."""
     cpu = memory = 0.0
-    for pid in [pid for child in children for pid in child.tree()]:
+    for pid in pids:
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
