@@ -285,8 +285,8 @@ class PendingChanges(Protocol):
         """Remove events with all of their deliveries, attempts and bodies, whatever their state.
 
         The bytes are overwritten, not only marked as free, if the engine can do that. Ids stay for as long as
-        others do, so that an event that comes again is noticed; but not those that have what names the person
-        in them. Nothing may be read from the lanes of these deliveries meanwhile.
+        others do, so that a second copy of an event is noticed; but ids that contain the person's address or
+        number go. Nothing may be read from the lanes of these deliveries meanwhile.
 
         Args:
             events: from :meth:`find_concerned`. Those that are gone by now are skipped.

@@ -116,7 +116,7 @@ def concerns(data: bytes, named: Person) -> bool:
 def erase(transaction: Transaction, events: Collection[int], value: str, spared: Collection[int]) -> Erased:
     """Remove events with their deliveries, attempts and bodies; pending deliveries are not pending any more.
 
-    Ids stay, so that an event that comes again is noticed, but not those that have a part of the text.
+    Ids stay, so that a second copy of an event is noticed; but ids that contain a part of the text go.
 
     Args:
         transaction: counts what is not pending any more.

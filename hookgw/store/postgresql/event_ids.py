@@ -1,4 +1,4 @@
-"""Event ids that outlast their history, so that an event that comes again is noticed as a duplicate.
+"""Event ids that outlast their history, so that a second copy of an event is noticed.
 
 The row of an event stays when its deliveries go: without a payload, and with the bytes that it takes,
 negative, in the column ``heard``. So one unique index still finds all duplicates, and an append costs nothing

@@ -50,7 +50,7 @@ _SUMMARIES = f"""SELECT {_SUMMARY} FROM deliveries d {_JOINS}
 _FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {_JOINS}"  # noqa: S608
 _BY_SEQ = f"""{_FOUND} WHERE d.seq = %(seq)s AND d.instance = %(instance)s
     AND (NOT %(without_global)s OR {_IS_LISTED})"""
-# An event may have several deliveries: the newest one is the one that people ask about.
+# An event may have several deliveries: people ask about the newest one.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(d.seq) FROM events m JOIN deliveries d ON d.event = m.seq
     WHERE m.id = %(id)s AND m.instance = %(instance)s AND (NOT %(without_global)s OR {_IS_LISTED}))"""  # noqa: S608
@@ -229,7 +229,7 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     wanted: int,
     now: float = 0.0,
 ) -> searches.SearchPart:
-    """Search an instance's newest deliveries for those that match a query.
+    """Search an instance's newest deliveries for matches of a query.
 
     Args:
         connection: a reading one.
@@ -258,8 +258,8 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
         and query.state is None
         and now - query.finished_since <= searches.RECENT
     ):
-        # Whoever follows an instance asks for this every second. Its deliveries that just finished may be
-        # anywhere in a backlog of millions, but there are few of them.
+        # A page that shows an instance asks for this every second. Deliveries that finished just now
+        # may be anywhere in a backlog of millions, but there are few of them.
         source = """(SELECT * FROM deliveries WHERE finished_at >= %(finished)s OFFSET 0) d
             WHERE d.seq < %(before)s"""
         if query.instance is not None:

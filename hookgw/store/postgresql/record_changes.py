@@ -1,4 +1,4 @@
-"""Which records have changed: nodes keep them in memory, and read those that another node has changed.
+"""Changes of records: nodes keep records in memory, and read again what another node has changed.
 
 Every change of a record that nodes keep writes its key and a new version, in its own transaction. A change
 holds the lock :data:`LOCK` alone from then on; accepting events shares it. So in a transaction that has the
@@ -50,8 +50,8 @@ def lock_records(connection: Connection, *, changes: bool) -> None:
 
     Args:
         connection: in a transaction that has changed no record yet.
-        changes: whether the transaction may change records. One that has shared the lock must not ask for it
-            alone: two of these would wait for each other.
+        changes: whether the transaction may change records. After it has shared the lock, it must not ask
+            for it alone: two of these would wait for each other.
     """
     lock = "pg_advisory_xact_lock" if changes else "pg_advisory_xact_lock_shared"
     connection.execute(f"SELECT {lock}(%s, hashtext(current_schema()))", (LOCK,))

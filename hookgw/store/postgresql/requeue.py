@@ -1,4 +1,4 @@
-"""Finished deliveries that become pending again: one that is resent, many that are replayed.
+"""Finished deliveries become pending again: a single one by a resend, many by a replay.
 
 A delivery keeps its number, its attempts and its body, and gets a new position at the end of its lane: the
 present transaction, and numbers of its own. The caller owns the transaction.

@@ -64,7 +64,7 @@ _HAS_TEXT = """(instr(coalesce(reason, ''), :text) OR EXISTS (
     SELECT 1 FROM attempts a WHERE a.delivery = deliveries.seq AND a.number = deliveries.attempts
     AND (instr(coalesce(a.error, ''), :text) OR instr(a.answer, :text))))"""
 _BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {_IS_LISTED}"
-# An event may have several deliveries: the newest one is the one that people ask about.
+# An event may have several deliveries: people ask about the newest one.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(n.seq) FROM deliveries n JOIN events m ON m.seq = n.event
     WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {_IS_LISTED})"""  # noqa: S608
@@ -240,7 +240,7 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     wanted: int,
     now: float = 0.0,
 ) -> searches.SearchPart:
-    """Search an instance's newest deliveries for those that match a query.
+    """Search an instance's newest deliveries for matches of a query.
 
     Args:
         connection: a reading one.
@@ -270,8 +270,8 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
         conditions.append("finished_at >= :finished")
         given["finished"] = micros(query.finished_since)
         if query.state is None and now - query.finished_since <= searches.RECENT:
-            # Whoever follows an instance asks for this every second. Its deliveries that just finished may be
-            # anywhere in a backlog of millions, but there are few of them.
+            # A page that shows an instance asks for this every second. Deliveries that finished just now
+            # may be anywhere in a backlog of millions, but there are few of them.
             source = "deliveries INDEXED BY finished WHERE finished_at >= :finished AND"
     if query.instance is not None:
         source += " instance = (SELECT number FROM names WHERE name = :instance) AND"
