@@ -164,12 +164,13 @@ class AttemptResult(msgspec.Struct, frozen=True):
     Attributes:
         attempt: the record of the attempt, with its outcome.
         retry_after: the wait that the receiver asked for, in seconds and not limited; ``None`` if it asked
-            for
-            none, or accepted the delivery.
+            for none, or accepted the delivery.
+        ended_at: by ``trio.current_time()``; ``None`` if that was just now.
     """
 
     attempt: Attempt
     retry_after: float | None = None
+    ended_at: float | None = None
 
 
 class DeliverySender:
@@ -312,7 +313,9 @@ class DeliverySender:
                 _attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal), url=url)
             )
         try:
-            response = await transport.exchange(target, head, body, deadline=started_at + timeout)
+            response = await transport.exchange(
+                target, head, body, started_at=started_at, deadline=started_at + timeout
+            )
         except OutOfDescriptors:
             raise
         except DeliveryError as failure:
@@ -328,7 +331,7 @@ class DeliverySender:
         attempt = Attempt(
             number=number,
             at=wall,
-            duration=trio.current_time() - started_at,
+            duration=transport.ended_at - started_at,
             outcome=outcome,
             status=response.status,
             error=error,
@@ -336,7 +339,7 @@ class DeliverySender:
             url=url,
         )
         if outcome is Outcome.DELIVERED:
-            return AttemptResult(attempt)
+            return AttemptResult(attempt, None, transport.ended_at)
         # A date in retry-after is compared to the time of the response, not to that of the request.
         return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
 

@@ -43,10 +43,12 @@ def sign(keys: Sequence[SigningKey], message_id: str, timestamp: int, body: byte
         the order of the keys, separated by one space.
     """
     content = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
-    signatures = [
-        _hmac(key, content) if isinstance(key, bytes) else b"v1a," + base64.b64encode(key.sign(content))
-        for key in keys
-    ]
+    signatures = []
+    for key in keys:
+        if isinstance(key, bytes):
+            signatures.append(_hmac(key, content))
+        else:
+            signatures.append(b"v1a," + base64.b64encode(key.sign(content)))
     return b" ".join(signatures).decode("ascii")
 
 

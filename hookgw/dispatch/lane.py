@@ -133,6 +133,7 @@ class Lane:
         "_plan",
         "_queue",
         "_rate_waited_for",
+        "_read_at",
         "_registration_id",
         "_reported_waiting",
         "_services",
@@ -174,6 +175,7 @@ class Lane:
         self._must_stop = False
         self._must_try = False
         self._wake: Callable[[], object] | None = None
+        self._read_at = 0.0  # the last reading of the steady clock
         self._deferred: _Deferred | None = None
         self._waited: _Deferred | None = None
         self._has_waited_for_rate = False
@@ -413,8 +415,30 @@ class Lane:
     # One delivery, until it is settled or dropped from memory.
 
     async def _work(self, delivery: Delivery) -> None:
-        clock = self._services.clock
-        now = clock.steady()
+        # Most deliveries have no time to wait for, and reading the clock is not free.
+        if delivery.next_at or delivery.queued_at > self._read_at or self._waited is not None:
+            self._correct_times(delivery)
+        self._head = delivery
+        try:
+            while self._head is not None and not self._must_refresh and not self._must_stop:
+                if delivery.next_at or self._rate_waited_for is not None:
+                    await self._wait_for_head(delivery)
+                    if self._must_refresh or self._must_stop or self._deferred:
+                        break
+                if self._attempt_limit is None:
+                    await self._try(delivery)
+                else:
+                    async with self._attempt_limit:
+                        await self._try(delivery)
+                        # The limit is also one of the deliveries that another node may have to repeat.
+                        await self._wait_until_settled()
+        finally:
+            self._head = None
+            self._queue.release(delivery)
+
+    def _correct_times(self, delivery: Delivery) -> None:
+        """Correct the times of a delivery that was taken."""
+        now = self._read_at = self._services.clock.steady()
         # Times on disk are wall times. If the machine's clock was set back while hookgw was down, they lie
         # ahead by as much: the retry would come late by that, and the event would be kept for longer.
         if delivery.queued_at > now:
@@ -434,25 +458,6 @@ class Lane:
             else:
                 longest = longest_wait(policy_of(registration, self._services.settings))
                 delivery.next_at = min(delivery.next_at, now + longest)
-
-        self._head = delivery
-        try:
-            while self._head is not None and not self._must_refresh and not self._must_stop:
-                # Most deliveries have no time to wait for, and reading the clock is not free.
-                if delivery.next_at or self._rate_waited_for is not None:
-                    await self._wait_for_head(delivery)
-                    if self._must_refresh or self._must_stop or self._deferred:
-                        break
-                if self._attempt_limit is None:
-                    await self._try(delivery)
-                else:
-                    async with self._attempt_limit:
-                        await self._try(delivery)
-                        # The limit is also one of the deliveries that another node may have to repeat.
-                        await self._wait_until_settled()
-        finally:
-            self._head = None
-            self._queue.release(delivery)
 
     async def _wait_for_head(self, delivery: Delivery) -> None:
         """Wait until the head is due, a flag is set, or a long wait can go on without the head in memory."""
@@ -503,10 +508,11 @@ class Lane:
     async def _try(self, delivery: Delivery) -> None:
         """Make an attempt, or settle the head without one, or return because something has changed."""
         await self._services.outbox.wait_settle_capacity()
-        await self._wait_until_settled()
+        if self._settling:
+            await self._wait_until_settled()
         if self._must_refresh or self._must_stop:
             return
-        registration = self._registration()
+        registration = self._services.registration(self._registration_id)
         if registration is None or not registration.enabled:
             self._must_redirect = False
             state = "deleted" if registration is None else "disabled"
@@ -665,10 +671,15 @@ class Lane:
     async def _settle(
         self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None
     ) -> None:
-        attempt, now = result.attempt, self._services.clock.steady()
+        attempt, clock = result.attempt, self._services.clock
+        now = clock.steady() if result.ended_at is None else clock.steady_at(result.ended_at)
+        self._read_at = now
         delivered = attempt.outcome is Outcome.DELIVERED
-        current = None if delivered else self._registration()
-        if current is not None and not current.has_target_of(plan.registration):
+        if delivered:
+            # As ``decide`` says, without all that only a failure needs.
+            decision = Decision(DeliveryState.DELIVERED, failures=delivery.failures)
+            self._memory.streak = 0
+        elif (current := self._registration()) is not None and not current.has_target_of(plan.registration):
             # The registration has another target by now. This failure, or 410, is the former receiver's:
             # it neither counts nor delays the first attempt at the new one.
             decision = Decision(DeliveryState.PENDING, failures=delivery.failures)

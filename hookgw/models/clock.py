@@ -44,6 +44,10 @@ class Clock:
         """Return the time for decisions; it never jumps."""
         return trio.current_time() + self._offset
 
+    def steady_at(self, time: float) -> float:
+        """Convert a reading of ``trio.current_time()`` into a steady time."""
+        return time + self._offset
+
     def deadline(self, steady: float) -> float:
         """Convert a steady time into a deadline for a cancel scope."""
         return steady - self._offset

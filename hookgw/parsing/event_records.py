@@ -53,6 +53,8 @@ def plain_event(event: Any, *, known_data: bytes | None = None) -> Event:
 
 
 def _text(value: Any, field: str) -> str:
+    if type(value) is str and value.isascii():  # nearly always
+        return value
     if not isinstance(value, str):
         raise ValueError(f"has {field} of type {type(value).__name__}; it must be a string")  # noqa: TRY004
     # A subclass of str may show itself in another way each time.

@@ -335,7 +335,7 @@ class ConnectionPools:
         if self._is_closed or pool.used > pool.limit:  # more than the node's part: see divide()
             transport.close_nowait()
         elif transport.connected:
-            transport.idle_since = trio.current_time()
+            transport.idle_since = transport.ended_at
             pool.idle[transport] = None
             self._idle[transport] = None
             if pool.suspect:

@@ -50,6 +50,9 @@ class LaneTransport(httpx.AsyncBaseTransport):
         ssl_context: for ``https``, or a function that returns it when it is first needed.
         deadlines: enforces the deadlines of many transports with one timer; its ``run`` must be running
             during exchanges. Without it each exchange has a cancel scope, which is slower.
+
+    Attributes:
+        ended_at: when the last exchange ended, by ``trio.current_time()``.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self._deadlines = deadlines
         self._connection: Connection | None = None
         self._busy = False
+        self.ended_at = 0.0
         # Made on first use: a lane never needs it, and there are thousands of lanes.
         self._turn: trio.Lock | None = None
         self._phase = Phase.CONNECT
@@ -75,7 +79,15 @@ class LaneTransport(httpx.AsyncBaseTransport):
         """Whether a connection is open; the receiver may have closed its side of it."""
         return self._connection is not None
 
-    async def exchange(self, target: Target, head: bytes, body: bytes, *, deadline: float) -> Response:
+    async def exchange(
+        self,
+        target: Target,
+        head: bytes,
+        body: bytes,
+        *,
+        deadline: float,
+        started_at: float | None = None,
+    ) -> Response:
         """Send a request and read the response to it.
 
         Args:
@@ -84,6 +96,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
                 the length of ``body``.
             body: the request's body.
             deadline: by ``trio.current_time()``, for everything from resolving to the last byte.
+            started_at: on the same clock, if the caller has just read it.
 
         Returns:
             The response. Its ``complete`` is false if the body exceeds the limit, was cut off, is malformed,
@@ -100,7 +113,8 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if self._busy:
             raise trio.BusyResourceError("another exchange is in progress on this lane's connection")
         self._busy = True
-        started_at = trio.current_time()
+        if started_at is None:
+            started_at = trio.current_time()
         # Copying the body costs less than a second system call and a second packet.
         request = head + body
         origin = (target.scheme, target.host, target.port)
@@ -118,6 +132,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             return await self._converse(self._connection, request, deadline, started_at)
         finally:
             self._busy = False
+            self.ended_at = trio.current_time()
             # Also the path of cancellation: half an exchange on a connection would corrupt the next one.
             if self._connection is not None and not self._connection.reusable:
                 self.close_nowait()

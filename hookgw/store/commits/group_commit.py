@@ -206,7 +206,7 @@ class GroupCommit(Generic[Tx]):
         group = self._open_group()
         self._urgent.set()
         group.appends.append(job)
-        group.rows += sum(1 + len(new.deliveries) for new in job.news) + (job.also is not None)
+        group.rows += sum([1 + len(new.deliveries) for new in job.news]) + (job.also is not None)
 
     def call_nowait(self, job: FunctionJob[Tx]) -> None:
         """Queue a function. It runs in the writer thread after everything that was queued before.
@@ -269,8 +269,9 @@ class GroupCommit(Generic[Tx]):
 
     async def wait_settle_capacity(self) -> None:
         """Wait while too many settlements are queued. No checkpoint while there is room."""
-        while not self._room.is_set():
-            await self._room.wait()
+        if self._settlements > self._settle_limit:
+            while not self._room.is_set():
+                await self._room.wait()
 
     async def flush(self) -> None:
         """Wait until everything that was queued before is on disk, however long the disk refuses.
@@ -303,17 +304,20 @@ class GroupCommit(Generic[Tx]):
 
     def _open_group(self) -> Group[Tx]:
         # A function sees everything that was requested before it, and nothing that was requested after it.
-        if self._groups and self._groups[-1].is_full:
-            self._groups.append(Group())
-        return self._last_group()
+        if not self._groups or self._groups[-1].is_full:
+            return self._new_group()
+        return self._groups[-1]
 
     def _last_group(self) -> Group[Tx]:
-        if not self._groups:
-            self._groups.append(Group())
+        return self._groups[-1] if self._groups else self._new_group()
+
+    def _new_group(self) -> Group[Tx]:
+        group: Group[Tx] = Group()
+        self._groups.append(group)
         # While the disk refuses, only the growing waits of run() start a commit, not each new settlement.
         if self.failing is None:
             self._work.set()
-        return self._groups[-1]
+        return group
 
     async def _commit(self, thread: Worker) -> bool:
         """Write the next groups; return whether the disk accepted them."""

@@ -19,14 +19,14 @@ _ADD_EVENTS = Bulk(
     """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
     SELECT * FROM""",
     10,
-    "WHERE column1 IS NOT NULL ON CONFLICT (id, instance) DO NOTHING",
+    "WHERE column1 <> 0 ON CONFLICT (id, instance) DO NOTHING",
 )
 _ADD_DELIVERIES = Bulk(
     """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, accepted_at, size,
     position, queued_at, state, attempts, failures, next_at)
     SELECT *, column1, column7, 'pending', 0, 0, 0 FROM""",
     8,
-    "WHERE column1 IS NOT NULL",
+    "WHERE column1 <> 0",
 )
 _STORED_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? AND ?"
 

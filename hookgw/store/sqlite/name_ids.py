@@ -21,7 +21,7 @@ _URL_PREFIX = ">"
 _ADD = Bulk(
     "INSERT INTO names (name) SELECT column1 FROM",
     1,
-    "WHERE column1 IS NOT NULL ON CONFLICT (name) DO NOTHING",
+    "WHERE column1 <> 0 ON CONFLICT (name) DO NOTHING",
 )
 _FIND = """SELECT json_group_object(name, number) FROM names
     WHERE name IN (SELECT value FROM json_each(?))"""

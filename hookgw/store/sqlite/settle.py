@@ -30,7 +30,7 @@ _ADD_ATTEMPTS = Bulk(
     """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
     SELECT * FROM""",
     9,
-    "WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
+    "WHERE column1 <> 0 ON CONFLICT DO NOTHING",
 )
 # The same for what the first attempt delivered: nearly all of a commit. Most columns would say the same in
 # each of these rows, and each column of a row costs a third of a microsecond.
@@ -44,9 +44,9 @@ _ADD_DELIVERING = Bulk(
     """INSERT INTO attempts (delivery, number, at, duration, outcome, status, answer, url)
     SELECT column1, 1, column2, column3, 'delivered', column4, column5, column6 FROM""",
     6,
-    "WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
+    "WHERE column1 <> 0 ON CONFLICT DO NOTHING",
 )
-_STORE_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE column1 IS NOT NULL")
+_STORE_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE column1 <> 0")
 _WEIGHT = """
 SELECT json_group_array(json_array(r.name, substr(i.name, 2), total.count, total.bytes))
 FROM (

@@ -73,6 +73,7 @@ def borrow(
     if not transport.opened:
         transport.opened = True
         pools.connected(transport.pool)
+    transport.ended_at = trio.current_time()
     return transport
 
 
