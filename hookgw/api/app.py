@@ -7,13 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
+import trio
 from quart import Blueprint
 from quart_trio import QuartTrio
 
 from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
 from hookgw.api.fast_emit import FastEmit
 from hookgw.api.fast_ingest import FastIngest
-from hookgw.api.forwarding import Forwarder
+from hookgw.api.fleet_questions import FleetQuestions
+from hookgw.api.forwarding import FORWARDED, FORWARDER, Forwarder
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
 from hookgw.api.routes.accounts import AccountRoutes
@@ -39,6 +41,7 @@ from hookgw.api.server.errors import error_body, install_error_handlers
 from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
+from hookgw.gateway.fleet.all_nodes import PATH as QUESTIONS
 from hookgw.models.units import Size
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
@@ -105,6 +108,7 @@ class Application(QuartTrio):
         )
         self._memory = BodyMemory(server.body_memory, gateway.metrics.limited)
         self._forwarder = Forwarder(gateway, gateway.fleet) if gateway.fleet is not None else None
+        self._questions = FleetQuestions(gateway.views.nodes)
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
         # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
         self.config["MAX_CONTENT_LENGTH"] = None
@@ -121,18 +125,16 @@ class Application(QuartTrio):
             path = path.removeprefix(base) if path.startswith(f"{base}/") else _UNROUTABLE
             scope["path"] = path
         scope[REQUEST_QUOTA] = self._quota
-        if self._proxies is not None:
-            forwarded = [v.decode("latin-1") for name, v in scope["headers"] if name == b"x-forwarded-for"]
-            peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
-            client = self._proxies.client_of(peer, forwarded)
-            if client is not None and client != peer:
-                scope["client"] = (client, 0)  # proxies do not report the client's port
-            if (b"x-forwarded-proto", b"https") in scope["headers"] and self._proxies.trusts(peer):
-                scope["scheme"] = "https"
+        self._learn_client(scope)
         if self._forwarder is not None:
             self._forwarder.admit(scope)
+            scope[FORWARDER] = self._forwarder
         exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active, self._memory)
         scope[EXCHANGE] = exchange
+        if path.startswith(QUESTIONS) and FORWARDED in scope:
+            # Also beyond the limit: a busy node must not look like one that does not answer.
+            await exchange.run(partial(self._questions.respond, exchange))
+            return
         if self._active.is_full and path not in _HEALTH_PATHS:
             await exchange.run(partial(exchange.respond, 503, _RETRY_SOON, _BUSY))
             return
@@ -141,6 +143,26 @@ class Application(QuartTrio):
                 await exchange.run(partial(fast_path.respond, exchange))
                 return
         await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
+
+    def _learn_client(self, scope: Any) -> None:
+        """Take the client's address and scheme from what trusted proxies say."""
+        if self._proxies is None:
+            return
+        forwarded = [v.decode("latin-1") for name, v in scope["headers"] if name == b"x-forwarded-for"]
+        peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
+        client = self._proxies.client_of(peer, forwarded)
+        if client is not None and client != peer:
+            scope["client"] = (client, 0)  # proxies do not report the client's port
+        if (b"x-forwarded-proto", b"https") in scope["headers"] and self._proxies.trusts(peer):
+            scope["scheme"] = "https"
+
+    async def hold_streams(self) -> None:
+        """Wait for the end of the server, and end the streams of other nodes then: they would hold it up."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            if self._forwarder is not None:
+                self._forwarder.close()
 
     def install_forwarding(self) -> None:
         """In a fleet, forward calls for instances of other nodes. The key is checked before."""

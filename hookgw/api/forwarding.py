@@ -1,7 +1,6 @@
 """Calls for an instance that another node of the fleet has: they are forwarded there, once.
 
-What concerns an instance (its connector, its lanes, its registrations and keys) is decided by one node.
-Events are accepted by any node, and what is only read from the database is read by any.
+:mod:`hookgw.api.call_places` says which calls these are.
 """
 
 from __future__ import annotations
@@ -15,11 +14,13 @@ import structlog
 import trio
 from quart import Response, request
 
+from hookgw.api.call_places import Place, place_of
 from hookgw.api.request_body import MAX_VALUES, WHOLE_BODY, in_one_part, read_body
-from hookgw.api.server.exchange import EXCHANGE, RequestResponse
-from hookgw.auth.fleet_secret import HEADER
+from hookgw.api.server.exchange import EXCHANGE, BrokenOff, RequestResponse
+from hookgw.auth.fleet_secret import HEADER, Origin
 from hookgw.gateway.fleet.fleet import Fleet
-from hookgw.models.errors import HookgwError, StorageUnavailable, Unavailable
+from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooManyRequests, Unavailable
+from hookgw.models.fleet import FleetNode
 from hookgw.parsing.json_text import decode_strict
 
 if TYPE_CHECKING:
@@ -30,9 +31,14 @@ logger = structlog.get_logger("hookgw.fleet")
 FORWARDED = "hookgw.forwarded"
 """The key in a request's scope that says that another node has forwarded it."""
 
+FORWARDER = "hookgw.forwarder"
+"""The key in a request's scope for the :class:`Forwarder`, in a fleet."""
+
 CREATE_RULE = "/instance/create"
-_ANYWHERE = ("/event/emit/<instance>", "/delivery/list/<instance>", "/delivery/find/<instance>/<name>")
-"""Beginnings of routes with an instance that every node answers: emits, and what is in the database."""
+
+MOST_STREAMS = 500
+"""The most streams of other nodes that pass through this one at a time."""
+_STREAM = "text/event-stream"
 
 MOST_NAMED = 2**24
 """Bytes of a body that is searched for a name."""
@@ -53,12 +59,21 @@ class Forwarder:
     def __init__(self, gateway: Gateway, fleet: Fleet) -> None:
         self._gateway = gateway
         self._fleet = fleet
+        self._streams = 0
+        self._reading: set[trio.CancelScope] = set()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End the streams of other nodes, because the server shuts down."""
+        self._is_closed = True
+        for scope in self._reading:
+            scope.cancel()
 
     def admit(self, scope: Any) -> None:
-        """Take the client's address from a request that another node has forwarded.
+        """Take the client's address and scheme from a request that another node has forwarded.
 
         Args:
-            scope: of the request. The address is changed, and :data:`FORWARDED` is set.
+            scope: of the request. Both are changed, and :data:`FORWARDED` is set.
         """
         secret = self._fleet.secret
         if secret is None:
@@ -66,13 +81,15 @@ class Forwarder:
         value = next((value for name, value in scope["headers"] if name == HEADER), None)
         if value is None:
             return
-        client = secret.client_of(value, scope["method"], _target(scope), self._gateway.clock.wall())
-        if client is not None:
-            scope["client"] = (client, 0) if client else None
+        origin = secret.origin_of(value, scope["method"], _target(scope), self._gateway.clock.wall())
+        if origin is not None:
+            scope["client"] = (origin.client, 0) if origin.client else None
+            # The names of cookies depend on it, and this node may not trust the proxy that says so.
+            scope["scheme"] = origin.scheme
             scope[FORWARDED] = True
 
     async def forward(self) -> Response | None:
-        """Forward the current request, if another node has its instance.
+        """Forward the current request, if its path or its query names what another node has.
 
         Returns:
             The other node's response; ``None`` if this node is to answer.
@@ -83,64 +100,138 @@ class Forwarder:
         rule = request.url_rule
         if rule is None:
             return None
-        scope: Any = request.scope
-        body: bytes | None = None
-        instance: object = None
-        if rule.rule == CREATE_RULE:
+        variables = request.view_args or {}
+        place = place_of(rule.rule, rule.arguments)
+        if place is Place.OWNER:
+            return await self.forward_to_owner(variables["instance"])
+        if place is Place.THIS:
+            return await self._forward_to_node(request.args.get("node", ""))
+        if place is Place.ANY and "instance" in rule.arguments:
+            if self._gateway.instances.find(variables["instance"]) is None:
+                # Another node may have made it a moment ago.
+                with suppress(StorageUnavailable):
+                    await self._fleet.catch_up()
+        elif rule.rule == CREATE_RULE:
+            scope: Any = request.scope
             body = scope[WHOLE_BODY] = bytes(await request.body)
-            instance = await _name_in(body, scope[EXCHANGE])
-        elif "instance" in rule.arguments and not rule.rule.startswith(_ANYWHERE):
-            instance = (request.view_args or {})["instance"]
-        else:
+            name = await _name_in(body, scope[EXCHANGE])
+            # A request that cannot be right is refused here as well as there.
+            return await self.forward_to_owner(name) if isinstance(name, str) else None
+        return None
+
+    async def forward_to_owner(self, instance: str) -> Response | None:
+        """Forward the current request, if another node has an instance.
+
+        Args:
+            instance: its name. If the body names it, the body is in the request's scope, as
+                :data:`~hookgw.api.request_body.WHOLE_BODY`.
+
+        Returns:
+            The other node's response; ``None`` if this node has the instance.
+
+        Raises:
+            Unavailable: the instance moves, or the other node cannot be reached.
+        """
+        if self._fleet.holds(instance):
             return None
-        # A request that cannot be right is refused here as well as there.
-        if not isinstance(instance, str) or self._fleet.holds(instance):
-            return None
+        scope: Any = request.scope
         if scope.get(FORWARDED):
             # Two nodes that see the fleet at different moments must not send a request to and fro.
             raise self._fleet.moving(instance)
-        response = await self._send(instance, scope, body)
+        response = await self._send(self._fleet.owner_of(instance), scope)
         if request.method not in ("GET", "HEAD"):
             # The client sees its own change, also if its next request comes to this node.
             with suppress(StorageUnavailable):
                 await self._fleet.catch_up()
         return response
 
-    async def _send(self, instance: str, scope: Any, body: bytes | None) -> Response:
-        node = self._fleet.owner_of(instance)
+    async def _forward_to_node(self, name: str) -> Response | None:
+        """Forward the current request to the node that its query names, if that is another one.
+
+        Raises:
+            NotFound: there is no such node.
+        """
+        scope: Any = request.scope
+        if not name or name == self._fleet.node or scope.get(FORWARDED):
+            return None
+        node = next((node for node in self._fleet.view.nodes if node.name == name), None)
+        if node is None or not node.url:
+            raise NotFound(f"There is no node {name[:64]!r}.")
+        return await self._send(node, scope)
+
+    async def _send(self, node: FleetNode, scope: Any) -> Response:
         secret = self._fleet.secret
-        if secret is None:
-            raise self._fleet.moving(instance)
+        if secret is None:  # two nodes without it cannot be in one fleet
+            raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0)
         target = _target(scope)
         client = scope["client"][0] if scope["client"] else ""
-        signed = secret.sign(scope["method"], target, client, self._gateway.clock.wall())
+        origin = Origin(client, scope["scheme"])
+        signed = secret.sign(scope["method"], target, origin, self._gateway.clock.wall())
         headers = [
             (name, value) for name, value in scope["headers"] if name.decode("latin-1") not in _HOP_BY_HOP
         ]
         headers.append((HEADER, signed))
         has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
         url = httpx.URL(node.url).copy_with(raw_path=target)
-        content = body if body is not None else request.body if has_body else None
+        content = scope.get(WHOLE_BODY, request.body if has_body else None)
         outgoing = self._fleet.http.build_request(scope["method"], url, headers=headers, content=content)
         try:
             response = await self._fleet.http.send(outgoing, stream=True)
-        except httpx.ConnectError as error:
-            logger.warning("a node cannot be reached", node=node.name, url=node.url, reason=str(error))
-            raise Unavailable(
-                f"The node {node.name} of the instance cannot be reached.", retry_after=1.0
-            ) from None
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            logger.warning("a node cannot be reached", node=node.name, url=node.url, reason=repr(error))
+            raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0) from None
         except httpx.HTTPError as error:
             logger.warning("a forwarded call failed", node=node.name, url=node.url, reason=repr(error))
             raise Unavailable(
-                f"The node {node.name} of the instance has not answered. What was asked for may be done.",
-                retry_after=1.0,
+                f"The node {node.name} has not answered. What was asked for may be done.", retry_after=1.0
             ) from None
-        kept = [(name, value) for name, value in response.headers.multi_items() if name not in _HOP_BY_HOP]
-        forwarded = Response(_body_of(response), response.status_code)
+        is_stream = response.headers.get("content-type", "").startswith(_STREAM)
+        if is_stream and self._streams >= MOST_STREAMS:
+            await response.aclose()
+            raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
+        if scope["method"] == "HEAD":
+            await response.aclose()
+            forwarded = Response(b"", response.status_code)
+        else:
+            body = self._body_of(node, response, scope[EXCHANGE], is_stream)
+            forwarded = Response(body, response.status_code)
+        # The other node ends what takes too long, and knows what may: a stream, a large file.
+        forwarded.timeout = None
         forwarded.headers.clear()
-        for name, value in kept:
-            forwarded.headers.add(name, value)
+        for name, value in response.headers.multi_items():
+            if name not in _HOP_BY_HOP:
+                forwarded.headers.add(name, value)
         return forwarded
+
+    async def _body_of(
+        self, node: FleetNode, response: httpx.Response, exchange: RequestResponse, is_stream: bool
+    ) -> AsyncIterator[bytes]:
+        if is_stream:
+            # It lasts as long as the page is open, and does nothing most of the time.
+            exchange.stop_counting()
+            self._streams += 1
+        parts = response.aiter_raw()
+        try:
+            while not (is_stream and self._is_closed):
+                part = None
+                with trio.CancelScope() as reading:
+                    if is_stream:
+                        self._reading.add(reading)
+                    try:
+                        part = await anext(parts, None)
+                    finally:
+                        self._reading.discard(reading)
+                if part is None:
+                    break
+                yield part
+        except httpx.HTTPError as error:
+            logger.warning("a forwarded response broke off", node=node.name, reason=repr(error))
+            raise BrokenOff from error
+        finally:
+            if is_stream:
+                self._streams -= 1
+            with trio.move_on_after(1, shield=True):
+                await response.aclose()
 
 
 async def _name_in(body: bytes, exchange: RequestResponse) -> object:
@@ -153,16 +244,17 @@ async def _name_in(body: bytes, exchange: RequestResponse) -> object:
     return value.get("instanceName") if isinstance(value, dict) else None
 
 
-async def _body_of(response: httpx.Response) -> AsyncIterator[bytes]:
-    try:
-        async for part in response.aiter_raw():
-            yield part
-    finally:
-        with trio.move_on_after(1, shield=True):
-            await response.aclose()
-
-
 def _target(scope: Any) -> bytes:
     query: bytes = scope["query_string"]
     path: bytes = scope["raw_path"]
     return path + b"?" + query if query else path
+
+
+async def forward_form(instance: str) -> Response | None:
+    """Forward the current request, whose form names an instance that another node has.
+
+    Call this after the form was read and checked; see :meth:`Forwarder.forward_to_owner`.
+    """
+    scope: Any = request.scope
+    forwarder: Forwarder | None = scope.get(FORWARDER)
+    return None if forwarder is None else await forwarder.forward_to_owner(instance)

@@ -330,19 +330,22 @@ def present_report(
     return responses.Report(**fields)
 
 
-def present_lane(lane: LaneStatistics, registration: Registration | None, now: float) -> responses.Lane:
+def present_lane(
+    lane: LaneStatistics, instance: str | None, label: str | None, now: float, node: str = ""
+) -> responses.Lane:
     """Return the state of a lane.
 
     Args:
         lane: a snapshot of it.
-        registration: the lane's registration; ``None`` if it was deleted.
+        instance, label: of the lane's registration; ``None`` if it was deleted.
         now: the time of the steady clock.
+        node: where the lane is; empty without a fleet.
     """
     return responses.Lane(
         lane=lane.lane,
         registration=lane.registration,
-        instance=registration.instance if registration else None,
-        label=registration.label if registration else None,
+        instance=instance,
+        label=label,
         partition=lane.partition,
         url=lane.url,
         state=lane.state,
@@ -353,6 +356,7 @@ def present_lane(lane: LaneStatistics, registration: Registration | None, now: f
         waits_for=lane.waits_for,
         last_outcome=lane.last_outcome,
         last_error=lane.last_error,
+        node=node or UNSET,
     )
 
 

@@ -116,6 +116,16 @@ async def read_body(
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+async def kept_body() -> AsyncIterator[bytes]:
+    """Yield the parts of the current request's body. At the end, it is in the scope as :data:`WHOLE_BODY`."""
+    scope: Any = request.scope
+    parts = []
+    async for chunk in request.body:
+        parts.append(chunk)
+        yield chunk
+    scope[WHOLE_BODY] = b"".join(parts)
+
+
 async def in_one_part(body: bytes) -> AsyncIterator[bytes]:
     """Yield a body that was read already, for :func:`read_body`."""
     yield body

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+from typing import NamedTuple
 
 HEADER = b"hookgw-fleet"
-"""The header of a forwarded request: ``<time>;<client's address>;<signature>``."""
+"""The header of a node's request: ``<time>;<scheme>;<client's address>;<signature>``."""
 
 VALID_FOR = 300.0
 """Seconds for which a signature is valid, before and after: the nodes' clocks may differ."""
+
+
+class Origin(NamedTuple):
+    """Where a request came from that a node has forwarded.
+
+    Attributes:
+        client: the address of the client; empty if it has none, and for a request of the node itself.
+        scheme: with which the client reached the fleet.
+    """
+
+    client: str
+    scheme: str
 
 
 class FleetSecret:
@@ -28,28 +41,28 @@ class FleetSecret:
     def __init__(self, secret: str) -> None:
         self._key = hashlib.sha256(b"hookgw fleet\0" + secret.encode()).digest()
 
-    def sign(self, method: str, target: bytes, client: str, now: float) -> bytes:
+    def sign(self, method: str, target: bytes, origin: Origin, now: float) -> bytes:
         """Return the value of the header for a request.
 
         Args:
             method, target: of the request, as they are sent.
-            client: the address of the client that made the request; empty if it has none.
+            origin: of the request.
             now: seconds since the epoch.
         """
-        signed = f"{int(now)};{client}".encode("latin-1", "replace")
+        signed = f"{int(now)};{origin.scheme};{origin.client}".encode("latin-1", "replace")
         return signed + b";" + self._signature(method, target, signed)
 
-    def client_of(self, value: bytes, method: str, target: bytes, now: float) -> str | None:
-        """Return the client's address of a request that a node has forwarded.
+    def origin_of(self, value: bytes, method: str, target: bytes, now: float) -> Origin | None:
+        """Return where a request came from that a node has sent.
 
         Returns:
-            Empty if the client has none; ``None`` if no node of the fleet has sent this, or not lately.
+            ``None`` if no node of the fleet has sent this, or not lately.
         """
         signed, _, signature = value.rpartition(b";")
-        time, _, client = signed.partition(b";")
         if not hmac.compare_digest(signature, self._signature(method, target, signed)):
             return None
-        return client.decode("latin-1") if abs(now - int(time)) <= VALID_FOR else None
+        time, scheme, client = signed.decode("latin-1").split(";", 2)
+        return Origin(client, scheme) if abs(now - int(time)) <= VALID_FOR else None
 
     def _signature(self, method: str, target: bytes, signed: bytes) -> bytes:
         text = b"\n".join((method.encode("latin-1", "replace"), target, signed))

@@ -126,6 +126,7 @@ async def open_server(
                 async with trio.open_nursery() as serving:
                     watch = gateway.metrics.watch_connections
                     urls = await serving.start(serve, apps[0], settings.server, certificates, watch)
+                    serving.start_soon(apps[0].hold_streams)
                     for dashboard in dashboards:
                         serving.start_soon(dashboard.run)
                     # The address guard must refuse deliveries to this server: they would go round in circles.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ from quart import Blueprint, Response, g, render_template, request
 
 from hookgw._version import __version__
 from hookgw.api.auth import REQUEST_QUOTA, check_access
-from hookgw.api.request_body import read_body
+from hookgw.api.request_body import kept_body, read_body
 from hookgw.api.server.errors import BUG, response_to
 from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
 from hookgw.dashboard.assets import load_assets
@@ -29,6 +30,7 @@ from hookgw.models.errors import (
     HookgwError,
     Invalid,
     NotFound,
+    StorageUnavailable,
     Unauthorized,
     UnsupportedContentType,
 )
@@ -180,7 +182,7 @@ class Site:
         token = self.cookies.get(SESSION, request.headers.get("cookie", ""))
         if not token:
             raise Unauthorized("Log in first.")
-        signed_in = await self.gateway.sessions.find(token)
+        signed_in = await self._find_session(token)
         holder = signed_in.holder
         self.gateway.authenticator.admit(holder)
         scope: Any = request.scope
@@ -194,6 +196,18 @@ class Site:
         g.visitor = Visitor(signed_in, form_token(token))
         if "instance" in values:
             check_access(holder.principal, values["instance"], values.get("label"))
+
+    async def _find_session(self, token: str) -> SignedIn:
+        gateway = self.gateway
+        try:
+            return await gateway.sessions.find(token)
+        except Unauthorized:
+            if gateway.fleet is None:
+                raise
+            # It may have begun on another node a moment ago. Requests at once share one read.
+            with suppress(StorageUnavailable):
+                await gateway.fleet.catch_up()
+            return await gateway.sessions.find(token)
 
     @property
     def _public_url(self) -> str | None:
@@ -219,7 +233,9 @@ class Site:
         if given != _FORM:
             raise UnsupportedContentType(f"The content type must be {_FORM}, not {given[:100]!r}.")
         scope: Any = request.scope
-        body = await read_body(request.headers, request.body, self._limit, scope[EXCHANGE])
+        # In a fleet, the form may be for another node.
+        chunks = request.body if self.gateway.fleet is None else kept_body()
+        body = await read_body(request.headers, chunks, self._limit, scope[EXCHANGE])
         try:
             pairs = parse_qsl(
                 body.decode(), keep_blank_values=True, strict_parsing=False, max_num_fields=MOST_FIELDS

@@ -64,9 +64,12 @@ class Streams:
 
     Args:
         sessions: a stream ends with its session.
+        holds: returns whether this node has an instance, by its name. The stream of an instance that moves to
+            another node ends: the browser connects again, and finds the other node.
     """
 
-    def __init__(self, sessions: BrowserSessions) -> None:
+    def __init__(self, sessions: BrowserSessions, holds: Callable[[str], bool] = lambda _: True) -> None:
+        self._holds = holds
         self._sessions = sessions
         self._closed = trio.Event()
         self._count = 0
@@ -77,7 +80,7 @@ class Streams:
         """End all streams, and refuse further ones, because the server shuts down."""
         self._closed.set()
 
-    def open(self, signed_in: SignedIn, key: Any, render: Render) -> Response:
+    def open(self, signed_in: SignedIn, key: Any, render: Render, *, instance: str | None = None) -> Response:
         """Return the response that streams a part of a page, for the current request.
 
         Args:
@@ -86,6 +89,7 @@ class Streams:
                 on, the caller's instance included.
             render: returns the HTML of the part. If it raises an error of :mod:`hookgw.models.errors`, the
                 part is left as it is, and rendered again later.
+            instance: the one that the page is of, if only its node knows what the part shows.
 
         Raises:
             TooManyRequests: there are too many streams, of the session or in total.
@@ -115,7 +119,7 @@ class Streams:
         exchange.stop_counting()
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx would hold events back
         response = Response(
-            self._events(signed_in, part, render, last_seen),
+            self._events(signed_in, part, render, last_seen, instance),
             headers=headers,
             content_type="text/event-stream; charset=utf-8",
         )
@@ -123,11 +127,13 @@ class Streams:
         return response
 
     async def _events(
-        self, signed_in: SignedIn, part: _Part, render: Render, last_seen: str
+        self, signed_in: SignedIn, part: _Part, render: Render, last_seen: str, instance: str | None
     ) -> AsyncIterator[bytes]:
         yield f"retry: {RETRY}\n\n".encode()
         shown, quiet = last_seen, 0.0
         while not self._closed.is_set() and self._sessions.is_valid(signed_in):
+            if instance is not None and not self._holds(instance):
+                return
             await self._refresh(part, render)
             if part.digest and part.digest != shown:
                 shown, quiet = part.digest, 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +21,8 @@ TICK = 10.0
 STORE_EVERY = 300.0
 """Seconds between two writes. So much of the figures a killed process loses."""
 _MINUTE = 60.0
-_KEY = "activity"
+KEY = "activity"
+"""The name of the stored value; in a fleet, the node's name follows."""
 
 logger = structlog.get_logger("hookgw.activity")
 
@@ -56,9 +57,11 @@ class Activity:
         metrics: counts since the start of the process.
         store: keeps the minutes through a restart.
         clock: the time.
+        node: the name of this node; empty without a fleet.
     """
 
-    def __init__(self, metrics: Metrics, store: Records, clock: Clock) -> None:
+    def __init__(self, metrics: Metrics, store: Records, clock: Clock, node: str = "") -> None:
+        self._key = f"{KEY}/{node}" if node else KEY
         self._totals: Callable[[], tuple[int, int, int]] = metrics.totals
         self._store = store
         self._clock = clock
@@ -70,7 +73,7 @@ class Activity:
     async def load(self) -> None:
         """Read the minutes of former runs."""
         try:
-            stored = msgspec.convert(await self._store.get_value(_KEY) or [], list[Minute])
+            stored = msgspec.convert(await self._store.get_value(self._key) or [], list[Minute])
         except msgspec.ValidationError:
             stored = []  # of another version: only figures are lost
         now = self._clock.wall()
@@ -101,7 +104,7 @@ class Activity:
     async def _keep(self) -> None:
         value: Any = msgspec.to_builtins(list(self._minutes))
         try:
-            await self._store.put_value(_KEY, value)
+            await self._store.put_value(self._key, value)
         except StorageUnavailable as error:
             logger.warning("activity not stored", reason=str(error))
 
@@ -116,7 +119,7 @@ class Activity:
         for one in reversed(self._minutes):
             if one.at <= start:
                 break
-            total = _sum(total, one.counts)
+            total = sum_of((total, one.counts))
         return total
 
     def by_minute(self, count: int) -> list[Counts]:
@@ -129,11 +132,12 @@ class Activity:
                 break
             if place >= 0:
                 old = found[count - 1 - place]
-                found[count - 1 - place] = _sum(old, one.counts)
+                found[count - 1 - place] = sum_of((old, one.counts))
         # The minute that has not ended.
-        found[-1] = _sum(found[-1], Counts(*self._totals()) - self._at_minute)
+        found[-1] = sum_of((found[-1], Counts(*self._totals()) - self._at_minute))
         return found
 
 
-def _sum(one: Counts, other: Counts) -> Counts:
-    return Counts(*(mine + its for mine, its in zip(one, other, strict=True)))
+def sum_of(counts: Iterable[Counts]) -> Counts:
+    """Return the sum of figures."""
+    return Counts(*map(sum, zip(Counts(), *counts, strict=True)))

@@ -34,6 +34,7 @@ from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.reload import ConfigurationReload
+from hookgw.gateway.views import Views
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.errors import Unavailable
@@ -75,6 +76,7 @@ class Gateway:
         disk: watches the free disk space.
         audit: lists who changed what.
         backups: copies the data file.
+        views: what lists and pages show of all nodes.
         fleet: this node among others; ``None`` with a storage that only one process uses.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
@@ -111,6 +113,7 @@ class Gateway:
     backups: BackupService
     clock: Clock
     metrics: Metrics
+    views: Views
     fleet: Fleet | None = None
 
     def lanes(self) -> list[LaneStatistics]:

@@ -47,6 +47,7 @@ from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.erasure import Erasures
+from hookgw.gateway.fleet.all_nodes import AllNodes
 from hookgw.gateway.fleet.divided_limits import divide_limits
 from hookgw.gateway.fleet.fleet import PEER_LIMITS, PEER_TIMEOUT, Fleet, recount_backlog
 from hookgw.gateway.fleet.joining import join_fleet
@@ -64,14 +65,17 @@ from hookgw.gateway.keys import KeyService
 from hookgw.gateway.media import MediaDownloads
 from hookgw.gateway.messages import MessageService
 from hookgw.gateway.metrics import Metrics
+from hookgw.gateway.node_reports import NodeReports
 from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.plugin_restarts import PluginRestarts
+from hookgw.gateway.problems import Problems
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.reload import ConfigurationReload
 from hookgw.gateway.replay import Replays
 from hookgw.gateway.start_plugins import start_plugins
+from hookgw.gateway.views import Views
 from hookgw.gateway.watchdog import LoopWatchdog
 from hookgw.models.audit import Actor, ActorKind
 from hookgw.models.clock import Clock
@@ -81,7 +85,7 @@ from hookgw.models.events import Event
 from hookgw.models.jobs import JobKind
 from hookgw.models.lanes import registration_of
 from hookgw.models.operational_kinds import OPERATIONS_ID
-from hookgw.models.shards import shard_of
+from hookgw.models.shards import SHARDS, shard_of
 from hookgw.models.tasks import run_essential
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.plugins.hooks import Hooks
@@ -240,7 +244,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         await jobs.load()
         pending = PendingDeliveries(registry, store, dispatcher, metrics, operational, jobs)
         auto_disable = AutoDisable(registry, pending, operational, clock, settings.delivery)
-        activity = Activity(metrics, store, clock)
+        activity = Activity(metrics, store, clock, ownership.node if ownership else "")
         await activity.load()
         monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable)
         lane_services = LaneServices(
@@ -343,6 +347,34 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 states,
             )
 
+        # What every node reports of itself, and what is made of it.
+        deliveries = DeliveryService(replays, cancellations)
+        holds = owner.holds if shared else lambda _: True
+        problems = Problems(
+            instances,
+            registrations,
+            dispatcher,
+            auto_disable,
+            restarts,
+            disk,
+            metrics,
+            clock,
+            holds,
+        )
+        reports = NodeReports(
+            instances,
+            registrations,
+            deliveries,
+            dispatcher,
+            auto_disable,
+            activity,
+            problems,
+            clock,
+            holds,
+            (lambda: owner.shards) if shared else lambda: range(SHARDS),
+        )
+        nodes = AllNodes(fleet, settings.server.base_path, clock, reports.answers())
+
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_counts())
         # In a fleet, lanes start with their shards.
@@ -372,7 +404,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             keys=keys,
             messages=MessageService(registry, connectors, catalog, clock),
             chats=ChatSearch(history),
-            deliveries=DeliveryService(replays, cancellations),
+            deliveries=deliveries,
             erasures=erasures,
             history=history,
             jobs=jobs,
@@ -399,6 +431,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             backups=BackupService(store, jobs, audit, clock, settings.storage, threads),
             clock=clock,
             metrics=metrics,
+            views=Views(nodes, clock),
             fleet=fleet,
         )
         prepare(gateway)

@@ -157,6 +157,7 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
             `memory`, a `connection` of its host, or a file `descriptor`.
         last_outcome: the outcome of its last attempt.
         last_error: why that attempt failed.
+        node: the node that the lane is on; only in a fleet.
     """
 
     lane: str
@@ -172,3 +173,4 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
     waits_for: WaitsFor | None
     last_outcome: Outcome | None
     last_error: str | None
+    node: str | UnsetType = UNSET

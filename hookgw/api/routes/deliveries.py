@@ -15,6 +15,7 @@ from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import present_delivery, present_lane, present_report
 from hookgw.api.query import read_limit, read_times
 from hookgw.api.request_body import json_response, read_parsed
+from hookgw.api.silent_nodes import name_silent
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid
 from hookgw.models.registrations import Registration
@@ -182,11 +183,15 @@ class DeliveryRoutes:
 
     @describes("Lanes", {200: list[responses.Lane]})
     async def lanes(self) -> Response:
-        """List the lanes that have work, or had some recently."""
-        now, by_id = self._gateway.clock.steady(), self._gateway.registrations.by_id
-        lanes = []
-        for number, lane in enumerate(self._gateway.dispatcher.each_lane()):
+        """List the lanes that have work, or had some recently.
+
+        In a fleet, these are the lanes of all nodes. The header `hookgw-silent-nodes` names the nodes that
+        did not answer, whose lanes are missing.
+        """
+        found = await self._gateway.views.lanes()
+        now, lanes = self._gateway.clock.steady(), []
+        for number, (node, one) in enumerate(found.lanes):
             if number % _LANES_AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()  # ten thousand lanes take longer than others should wait
-            lanes.append(present_lane(lane, by_id(lane.registration), now))
-        return json_response(lanes)
+            lanes.append(present_lane(one.lane, one.instance, one.label, now, node))
+        return name_silent(json_response(lanes), found.silent)

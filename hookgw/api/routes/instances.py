@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
@@ -20,6 +21,7 @@ from hookgw.api.present import (
     present_started,
 )
 from hookgw.api.request_body import json_response, read_json
+from hookgw.api.silent_nodes import name_silent
 from hookgw.api.unmask import unmask_change
 from hookgw.models.connectors import QRCode
 from hookgw.models.errors import HookgwError
@@ -40,6 +42,9 @@ _CREATE_BODY = json_body(
 )
 _ID_QUERY = Parameter("instanceId", "Only the instance with this id.", {"type": "string"})
 _NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"type": "string"})
+_FEW = 100
+"""So many instances are asked for by their names; if there are more, for all."""
+_AT_ONCE = 200
 
 
 class InstanceRoutes:
@@ -111,27 +116,41 @@ class InstanceRoutes:
 
     @describes(_TAG, {200: list[responses.ListedInstance]}, query=(_NAME_QUERY, _ID_QUERY))
     async def fetch_instances(self) -> Response:
-        """List the instances that the key may access."""
+        """List the instances that the key may access.
+
+        In a fleet, the header `hookgw-silent-nodes` names the nodes that did not answer. The connections of
+        their instances are unknown: `connecting`, or `close` if nobody connected the instance.
+        """
         principal = current_principal()
         name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
-        listed = [
-            present_listed_instance(
-                instance,
-                self._instances.connection_state(instance.name),
-                self._instances.masked_options(instance),
-                self._instances.close_reason(instance.name),
-                self._gateway.backlog.of_instance(instance.name),
-                self._instances.ingest_url(instance),
-                self._instances.account(instance.name),
-                self._instances.closing(instance.name),
-            )
+        found = [
+            instance
             for instance in self._instances.all()
             # Filtered, not refused: clients call this with an instance key to find their own instance.
             if principal.may(instance.name)
             and name in (None, instance.name)
             and instance_id in (None, instance.id)
         ]
-        return json_response(listed)
+        few = [instance.name for instance in found] if len(found) <= _FEW else None
+        connections = await self._gateway.views.connections(few)
+        listed = []
+        for number, instance in enumerate(found):
+            if number % _AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
+            connection = connections.of(instance)
+            listed.append(
+                present_listed_instance(
+                    instance,
+                    connection.state,
+                    self._instances.masked_options(instance),
+                    connection.close_reason,
+                    self._gateway.backlog.of_instance(instance.name),
+                    self._instances.ingest_url(instance),
+                    connection.account,
+                    connection.closing,
+                )
+            )
+        return name_silent(json_response(listed), connections.silent)
 
     @describes(_TAG, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:

@@ -224,10 +224,10 @@ class WebhookRoutes:
     @describes(_TAG, {200: list[responses.Lane]})
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
-        registration = self._get(instance, label)
+        self._get(instance, label)
         lanes = await self._gateway.registrations.resume(instance, label)
         now = self._gateway.clock.steady()
-        return json_response([present_lane(lane, registration, now) for lane in lanes])
+        return json_response([present_lane(lane, instance, label, now) for lane in lanes])
 
     def _get(self, instance: str, label: str) -> Registration:
         self._gateway.instances.get(instance)

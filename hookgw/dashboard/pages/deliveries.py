@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from quart import Response, request
 
+from hookgw.api.forwarding import forward_form
 from hookgw.dashboard.site import Form, NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.models.clock import parse_rfc3339
@@ -199,16 +200,15 @@ class DeliveriesPage:
         chosen = form.all("delivery")
         if not chosen:
             return await self._page(filters, error=Invalid("Tick the deliveries that are to be sent again."))
-        problems = []
+        deliveries = []
         for one in reversed(chosen[:PAGE]):  # the oldest first, as they were
             instance, _, name = one.partition("/")
             if not visitor().principal.may(instance):
                 raise Forbidden("This key belongs to another instance.")
-            try:
-                await self._gateway.deliveries.resend(instance, name, without_global=not _sees_global())
-            except HookgwError as error:
-                problems += [f"{name}: {message}" for message in error.messages]
-        if problems:
+            deliveries.append((instance, name))
+        refused = await self._gateway.views.resend(deliveries, without_global=not _sees_global())
+        if refused:
+            problems = [f"{name}: {message}" for name, messages in refused for message in messages]
             return await self._page(filters, error=Conflict(*problems))
         return self._site.redirect("/deliveries", **_given(filters), done="resent")
 
@@ -218,6 +218,9 @@ class DeliveriesPage:
         filters = _entered(self._within, form)
         instance = filters.instance
         try:
+            elsewhere = await forward_form(instance) if instance else None
+            if elsewhere is not None:
+                return elsewhere
             self._gateway.instances.get(instance)
             body = {
                 "since": form.get("replay_since"),

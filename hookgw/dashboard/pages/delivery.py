@@ -86,7 +86,9 @@ class DeliveryPage:
         async def render() -> str:
             return await self._attempts(instance, name, without_global=without_global)
 
-        return self._streams.open(visitor().signed_in, ("delivery", instance, name, without_global), render)
+        return self._streams.open(
+            visitor().signed_in, ("delivery", instance, name, without_global), render, instance=instance
+        )
 
     async def _attempts(self, instance: str, name: str, *, without_global: bool | None = None) -> str:
         if without_global is None:

@@ -116,7 +116,9 @@ class InstancePage:
         async def render() -> str:
             return await self._now(instance, without_global=without_global)
 
-        return self._streams.open(visitor().signed_in, ("instance", instance, without_global), render)
+        return self._streams.open(
+            visitor().signed_in, ("instance", instance, without_global), render, instance=instance
+        )
 
     async def _now(self, instance: str, *, without_global: bool) -> str:
         instances = self._gateway.instances

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from quart import Response, request
 
+from hookgw.api.forwarding import forward_form
 from hookgw.dashboard.option_form import option_fields, read_options
 from hookgw.dashboard.site import Form, NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
@@ -99,31 +100,42 @@ class InstancesPage:
         return request.args.get("search", "").strip()[:64], max(1, number)
 
     async def _table(self, principal: Principal, search: str, number: int) -> str:
-        instances, wanted = self._gateway.instances, search.casefold()
+        gateway, wanted = self._gateway, search.casefold()
         # Once for ten thousand names: 2 ms.
-        found = [one for one in instances.all() if principal.may(one.name) and wanted in one.name.casefold()]
+        found = [
+            one
+            for one in gateway.instances.all()
+            if principal.may(one.name) and wanted in one.name.casefold()
+        ]
         pages = max(1, -(-len(found) // PAGE))
         number = min(number, pages)
         shown = found[(number - 1) * PAGE : number * PAGE]
-        newest = await self._gateway.history.newest([one.name for one in shown])
+        names = [one.name for one in shown]
+        connections = await gateway.views.connections(names)
+        newest = await gateway.history.newest(names)
         rows = []
         for one in shown:
-            webhooks = self._gateway.registrations.of_instance(one.name)
-            failing_since = self._gateway.auto_disable.failing_since
+            connection = connections.of(one)
             rows.append(
                 Row(
                     one.name,
                     one.integration,
-                    instances.connection_state(one.name),
-                    instances.close_reason(one.name),
-                    len(webhooks),
-                    sum(failing_since(webhook.id) is not None for webhook in webhooks),
-                    self._gateway.backlog.of_instance(one.name)[0],
+                    connection.state,
+                    connection.close_reason,
+                    len(gateway.registrations.of_instance(one.name)),
+                    connection.failing,
+                    gateway.backlog.of_instance(one.name)[0],
                     newest.get(one.name),
                 )
             )
         return await self._site.fragment(
-            "instances_table.html", rows=rows, count=len(found), page=number, pages=pages, search=search
+            "instances_table.html",
+            rows=rows,
+            count=len(found),
+            page=number,
+            pages=pages,
+            search=search,
+            silent=connections.silent,
         )
 
     async def options(self) -> Response:
@@ -146,9 +158,13 @@ class InstancesPage:
             raise Forbidden("Only a global key can create instances.")
         instances, integration = self._gateway.instances, form.get("integration")
         try:
+            name = check_name(form.get("name"), "The name")
+            elsewhere = await forward_form(name)
+            if elsewhere is not None:
+                return elsewhere
             schema = instances.connector_options_schema(integration) if integration else None
             created = await instances.create(
-                check_name(form.get("name"), "The name"),
+                name,
                 integration=integration,
                 options=read_options(form, schema, for_change=False),
             )

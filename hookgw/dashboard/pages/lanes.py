@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import NamedTuple
 from urllib.parse import quote
 
-import trio
 from quart import Response
 
 from hookgw.api.auth import check_access
+from hookgw.api.forwarding import forward_form
 from hookgw.dashboard.site import NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
+from hookgw.gateway.node_reports import ReportedLane
 from hookgw.models.api_keys import Principal
-from hookgw.models.deliveries import LaneState, LaneStatistics
+from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.registrations import GLOBAL_INSTANCE
 
 MOST_LANES = 200
 """The most lanes on the page: those with the largest backlogs."""
-_AT_ONCE = 200
-_ORDER = {LaneState.WAITING: 0, LaneState.PAUSED: 1, LaneState.DELIVERING: 2, LaneState.IDLE: 3}
 
 
 class Row(NamedTuple):
@@ -32,6 +30,7 @@ class Row(NamedTuple):
         path: of the registration's page below the dashboard; empty if it has none.
         head_since, waiting_until: seconds since the epoch.
         waits_for: what it waits for beside a time, in words.
+        node: where it is; empty without a fleet.
     """
 
     lane: LaneStatistics
@@ -41,6 +40,7 @@ class Row(NamedTuple):
     head_since: float | None
     waiting_until: float | None
     waits_for: str | None
+    node: str
 
 
 class LanesPage:
@@ -78,39 +78,34 @@ class LanesPage:
         form = await self._site.form()
         instance, _, label = form.get("webhook").partition("/")
         check_access(visitor().principal, instance, label)
+        elsewhere = await forward_form(instance)
+        if elsewhere is not None:
+            return elsewhere
         await self._gateway.registrations.resume(instance, label)
         return self._site.redirect("/lanes", done="resumed")
 
     async def _table(self, principal: Principal) -> str:
-        registrations = self._gateway.registrations
-        found: list[LaneStatistics] = []
-        if principal.instance is None:
-            for number, lane in enumerate(self._gateway.dispatcher.each_lane()):
-                found.append(lane)
-                if number % _AT_ONCE == 0:
-                    # Ten thousand lanes take longer than others should wait.
-                    await trio.lowlevel.checkpoint()
-        else:
-            for registration in registrations.of_instance(principal.instance):
-                found += self._gateway.dispatcher.lanes(registration.id)
-        first = heapq.nsmallest(MOST_LANES, found, key=lambda lane: (_ORDER[lane.state], -lane.backlog))
-        await trio.lowlevel.checkpoint()
-        rows = [self._row(lane) for lane in first]
-        return await self._site.fragment("lanes_table.html", rows=rows, count=len(found))
+        found = await self._gateway.views.lanes(instance=principal.instance, most=MOST_LANES)
+        return await self._site.fragment(
+            "lanes_table.html",
+            rows=[self._row(lane, node) for node, lane in found.lanes],
+            total=found.total,
+            silent=found.silent,
+        )
 
-    def _row(self, lane: LaneStatistics) -> Row:
-        registration = self._gateway.registrations.by_id(lane.registration)
-        instance = registration.instance if registration else None
+    def _row(self, reported: ReportedLane, node: str) -> Row:
+        lane, instance, label = reported.lane, reported.instance, reported.label
         wall = self._gateway.clock.wall() - self._gateway.clock.steady()
         path = ""
-        if registration is not None and instance is not None and instance != GLOBAL_INSTANCE:
-            path = f"/instances/{quote(instance)}/webhooks/{quote(registration.label)}"
+        if instance is not None and label is not None and instance != GLOBAL_INSTANCE:
+            path = f"/instances/{quote(instance)}/webhooks/{quote(label)}"
         return Row(
             lane,
             "every instance" if instance == GLOBAL_INSTANCE else instance,
-            registration.label if registration else None,
+            label,
             path,
             None if lane.head_since is None else lane.head_since + wall,
             None if lane.waiting_until is None else lane.waiting_until + wall,
             lane.waits_for,
+            node,
         )

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 from urllib.parse import quote
 
-import trio
 from quart import Response, request
 
 from hookgw.dashboard.chart import HEIGHT, WIDTH, bars
 from hookgw.dashboard.site import NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.gateway.activity import Counts
-from hookgw.gateway.connectors.states import LOGGED_OUT_HERE
+from hookgw.gateway.problems import Problem
 from hookgw.models.api_keys import Principal
-from hookgw.models.connectors import ConnectionState
-from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.models.registrations import GLOBAL_INSTANCE
+from hookgw.models.shards import SHARDS
 
 MOST_PROBLEMS = 20
 """The most problems on the page, at first."""
 ALL_PROBLEMS = 500
 """The most on the page that shows more of them."""
 _MINUTES = 60
-_AT_ONCE = 200
 _HOUR, _DAY = 3_600, 86_400
 _THIS_MACHINE = ip_address("127.0.0.1")
 
 
-class Problem(NamedTuple):
+class ShownProblem(NamedTuple):
     """Something that is wrong.
 
     Attributes:
@@ -116,17 +112,13 @@ class OverviewPage:
 
     async def _now(self, principal: Principal, most: int, address: str) -> str:
         gateway, instance = self._gateway, principal.instance
-        problems = await self._problems(principal, most)
+        # One more than is shown, to know whether there are more.
+        found = await gateway.views.overview(instance, most + 1)
+        problems = [_of_node(node, problem) for node, problem in found.system]
+        problems += map(_shown, found.problems)
         if instance is None:
-            activity = gateway.activity
-            figures = Figures(
-                [
-                    Period("minute", activity.last_minute()),
-                    Period("hour", activity.since(_HOUR)),
-                    Period("day", activity.since(_DAY)),
-                ],
-                [(one.delivered, one.dead) for one in activity.by_minute(_MINUTES)],
-            )
+            names = ("minute", "hour", "day")
+            figures = Figures(list(map(Period, names, found.periods)), found.minutes)
             backlog, instances = gateway.backlog.size, gateway.instances.count()
             pending = sum(count for _, (count, _) in gateway.backlog.instances())
             has_webhook = any(gateway.registrations.page(("", ""), 1))
@@ -146,6 +138,9 @@ class OverviewPage:
             chart=(WIDTH, HEIGHT),
             problems=problems[:most],
             has_more=len(problems) > most,
+            nodes=found.nodes,
+            silent=found.silent,
+            shards=SHARDS,
             shows_all=most == ALL_PROBLEMS,
             all_problems=ALL_PROBLEMS,
             is_empty=not has_webhook,
@@ -171,67 +166,21 @@ class OverviewPage:
         ]
         return Figures(periods, minutes, day.is_complete)
 
-    async def _problems(self, principal: Principal, most: int) -> list[Problem]:
-        """Return what is wrong, the worst first: one more than is shown, if there are more."""
-        found = [*self._system_problems()] if principal.is_global else []
-        found += self._failing(principal, most + 1)
-        instances = self._gateway.instances
-        names = [principal.instance] if principal.instance else [one.name for one in instances.all()]
-        for number, name in enumerate(names):
-            if number % _AT_ONCE == 0:
-                await trio.lowlevel.checkpoint()  # ten thousand instances take longer than others should wait
-            if len(found) > most:
-                break
-            found += self._of_instance(name)
-        return found
 
-    def _system_problems(self) -> Iterator[Problem]:
-        gateway = self._gateway
-        for reason in (gateway.disk.shortage, gateway.metrics.disk_failure):
-            if reason is not None:
-                yield Problem("Storage", "/system", str(reason))
-        for task in gateway.restarts.failing():
-            if task.instance is None:
-                yield Problem(f"Plugin {task.plugin}", "/system", f"It fails: {task.reason}")
-
-    def _failing(self, principal: Principal, most: int) -> Iterator[Problem]:
-        gateway = self._gateway
-        failing = [one for one in gateway.auto_disable.failing() if _sees(principal, one[0])]
-        wall = gateway.clock.wall() - gateway.clock.steady()
-        for registration, since in heapq.nsmallest(most, failing, key=lambda one: one[1]):
-            errors = (lane.last_error for lane in gateway.dispatcher.lanes(registration.id))
-            why = next(filter(None, errors), "Attempts fail.")
-            yield Problem(*_link(registration), why, since + wall, registration.address)
-
-    def _of_instance(self, name: str) -> Iterator[Problem]:
-        gateway = self._gateway
-        for registration in gateway.registrations.of_instance(name):
-            if registration.disabled_reason is not None:
-                why = f"Disabled. {registration.disabled_reason}"
-                yield Problem(*_link(registration), why, registration.updated_at, registration.address)
-        instance, states = gateway.instances.find(name), gateway.instances
-        if instance is None or not instance.integration:
-            return
-        if states.connection_state(name) is not ConnectionState.CLOSE:
-            return
-        reason, closing = states.close_reason(name) or "", states.closing(name)
-        is_recent = closing is not None and closing.at > gateway.clock.wall() - _DAY
-        # If the network has ended a connection, that is a problem for a day; if somebody has, it is none.
-        if instance.connected or (is_recent and reason != LOGGED_OUT_HERE):
-            yield Problem(
-                name,
-                f"/instances/{quote(name)}",
-                f"Not connected. {reason}".rstrip(),
-                closing.at if closing else None,
-            )
+def _of_node(node: str, problem: Problem) -> ShownProblem:
+    """Return a problem of the process, or of a node, if there is a fleet."""
+    title = f"Plugin {problem.plugin}" if problem.plugin else "Storage"
+    if not node:
+        return ShownProblem(title, "/system", problem.why)
+    return ShownProblem(f"{title} on node {node}", f"/system?node={quote(node)}", problem.why)
 
 
-def _sees(principal: Principal, registration: Registration) -> bool:
-    return principal.is_global or registration.instance == principal.instance
-
-
-def _link(registration: Registration) -> tuple[str, str]:
-    if registration.instance == GLOBAL_INSTANCE:
-        return f"Webhook {registration.label} of every instance", "/lanes"
-    path = f"/instances/{quote(registration.instance)}/webhooks/{quote(registration.label)}"
-    return f"Webhook {registration.label} of {registration.instance}", path
+def _shown(problem: Problem) -> ShownProblem:
+    instance, label, why, since = problem.instance, problem.label, problem.why, problem.since
+    if instance == GLOBAL_INSTANCE:
+        return ShownProblem(f"Webhook {label} of every instance", "/lanes", why, since, problem.detail)
+    path = f"/instances/{quote(instance)}"
+    if not label:
+        return ShownProblem(instance, path, why, since)
+    title, path = f"Webhook {label} of {instance}", f"{path}/webhooks/{quote(label)}"
+    return ShownProblem(title, path, why, since, problem.detail)

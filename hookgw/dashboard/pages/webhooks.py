@@ -251,7 +251,9 @@ class WebhookForms:
         async def render() -> str:
             return await self._now(self._gateway.registrations.get(instance, label))
 
-        return self._streams.open(visitor().signed_in, ("webhook", instance, label), render)
+        return self._streams.open(
+            visitor().signed_in, ("webhook", instance, label), render, instance=instance
+        )
 
     async def _now(self, registration: Registration) -> str:
         return await self._site.fragment(

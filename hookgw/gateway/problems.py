@@ -1,0 +1,152 @@
+"""What is wrong now, as far as this process knows."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+import msgspec
+import trio
+
+from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.gateway.auto_disable import AutoDisable
+from hookgw.gateway.connectors.states import LOGGED_OUT_HERE
+from hookgw.gateway.disk_space import DiskSpaceWatch
+from hookgw.gateway.instances import InstanceService
+from hookgw.gateway.metrics import Metrics
+from hookgw.gateway.plugin_restarts import PluginRestarts
+from hookgw.gateway.registrations import RegistrationService
+from hookgw.models.clock import Clock
+from hookgw.models.connectors import ConnectionState
+from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.models.units import DAY
+
+_AT_ONCE = 200
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that is wrong: with a webhook, an instance, a plugin, or else with the storage.
+
+    Attributes:
+        why: what is wrong, in sentences.
+        since: seconds since the epoch; ``None`` if that is not known.
+        instance: the name of the instance; ``*`` for a webhook of the configuration.
+        label: of the webhook.
+        detail: what helps to recognise it: a URL.
+        plugin: the name of the plugin.
+    """
+
+    why: str
+    since: float | None = None
+    instance: str = ""
+    label: str = ""
+    detail: str = ""
+    plugin: str = ""
+
+
+class Problems:
+    """Finds what is wrong with what this process does.
+
+    Args:
+        holds: returns whether this node has an instance, by its name; or a registration of the configuration,
+            by its id.
+    """
+
+    def __init__(
+        self,
+        instances: InstanceService,
+        registrations: RegistrationService,
+        dispatcher: Dispatcher,
+        auto_disable: AutoDisable,
+        restarts: PluginRestarts,
+        disk: DiskSpaceWatch,
+        metrics: Metrics,
+        clock: Clock,
+        holds: Callable[[str], bool],
+    ) -> None:
+        self._instances = instances
+        self._registrations = registrations
+        self._dispatcher = dispatcher
+        self._auto_disable = auto_disable
+        self._restarts = restarts
+        self._disk = disk
+        self._metrics = metrics
+        self._clock = clock
+        self._holds = holds
+
+    def of_system(self) -> list[Problem]:
+        """Return what is wrong with the storage, and with background tasks of plugins."""
+        shortages = (self._disk.shortage, self._metrics.disk_failure)
+        found = [Problem(str(reason)) for reason in shortages if reason is not None]
+        for task in self._restarts.failing():
+            if task.instance is None:
+                found.append(Problem(f"It fails: {task.reason}", plugin=task.plugin))
+        return found
+
+    def of_webhooks(self, instance: str | None, most: int) -> list[Problem]:
+        """Return the webhooks that fail, with those first that have failed for longest.
+
+        Args:
+            instance: only webhooks of this one.
+            most: how many to return.
+        """
+        wall = self._clock.wall() - self._clock.steady()
+        failing = [
+            (registration, since)
+            for registration, since in self._auto_disable.failing()
+            if instance in (None, registration.instance) and self._has(registration)
+        ]
+        found = []
+        for registration, since in heapq.nsmallest(most, failing, key=lambda one: one[1]):
+            errors = (lane.last_error for lane in self._dispatcher.lanes(registration.id))
+            why = next(filter(None, errors), "Attempts fail.")
+            found.append(_of_webhook(registration, why, since + wall))
+        return found
+
+    def _has(self, registration: Registration) -> bool:
+        is_global = registration.instance == GLOBAL_INSTANCE
+        return self._holds(registration.id if is_global else registration.instance)
+
+    async def of_instances(self, instance: str | None, most: int) -> list[Problem]:
+        """Return disabled webhooks and lost connections, sorted by instance.
+
+        Args:
+            instance: only of this one.
+            most: enough; there may be a few more.
+        """
+        found: list[Problem] = []
+        names = [instance] if instance else [one.name for one in self._instances.all()]
+        for number, name in enumerate(names):
+            if number % _AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
+            if len(found) >= most:
+                break
+            if self._holds(name):
+                found += self._of_instance(name)
+        return found
+
+    def _of_instance(self, name: str) -> Iterator[Problem]:
+        for registration in self._registrations.of_instance(name):
+            if registration.disabled_reason is not None:
+                why = f"Disabled. {registration.disabled_reason}"
+                yield _of_webhook(registration, why, registration.updated_at)
+        instance, states = self._instances.find(name), self._instances
+        if instance is None or not instance.integration:
+            return
+        if states.connection_state(name) is not ConnectionState.CLOSE:
+            return
+        reason, closing = states.close_reason(name) or "", states.closing(name)
+        is_recent = closing is not None and closing.at > self._clock.wall() - DAY
+        # If the network has ended a connection, that is a problem for a day; if somebody has, it is none.
+        if instance.connected or (is_recent and reason != LOGGED_OUT_HERE):
+            yield Problem(f"Not connected. {reason}".rstrip(), closing.at if closing else None, instance=name)
+
+
+def _of_webhook(registration: Registration, why: str, since: float | None) -> Problem:
+    return Problem(
+        why,
+        since,
+        instance=registration.instance,
+        label=registration.label,
+        detail=registration.address,
+    )

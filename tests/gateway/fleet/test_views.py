@@ -1,0 +1,126 @@
+"""Lists and pages of two nodes, asked of each: the answers are the same."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from hookgw.api.app import create_app
+from hookgw.api.server.serve import serve
+from hookgw.dashboard.blueprint import Dashboard
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
+from hookgw.testing import answer, open_receiver
+from tests.dashboard.conftest import Browser
+from tests.fleet.nodes import free_port
+from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_of
+from tests.support.postgres import PostgresServer
+
+
+@pytest.fixture
+def schema(postgres: PostgresServer) -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name
+
+
+@asynccontextmanager
+async def node(postgres: PostgresServer, schema: str, name: str, folder: Path) -> AsyncIterator[Node]:
+    """Run a node with its dashboard for the length of a block."""
+    settings = settings_of(postgres, schema, name, free_port())
+    dashboards: list[Dashboard] = []
+
+    def prepare(gateway: Gateway) -> None:
+        dashboards.append(Dashboard(gateway))
+
+    async with (
+        open_gateway(settings, base=folder, prepare=prepare) as gateway,
+        httpx.AsyncClient(trust_env=False, timeout=10) as http,
+        trio.open_nursery() as nursery,
+    ):
+        app = create_app(gateway, dashboards[0].blueprint)
+        [url] = await nursery.start(serve, app, settings.server, None, lambda _: None)
+        nursery.start_soon(app.hold_streams)
+        nursery.start_soon(dashboards[0].run)
+        yield Node(gateway, url, http, nursery.cancel_scope)
+        nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def browser_of(node: Node) -> AsyncIterator[Browser]:
+    """Open a browser that looks at one node."""
+    async with httpx.AsyncClient(base_url=node.url, trust_env=False, timeout=10) as http:
+        yield Browser(http)
+
+
+@asynccontextmanager
+async def two_nodes(postgres: PostgresServer, schema: str, folder: Path) -> AsyncIterator[tuple[Node, Node]]:
+    """Run two nodes with half of the shards each."""
+    async with node(postgres, schema, "a", folder) as a, node(postgres, schema, "b", folder) as b:
+        await a.until("b", 128)
+        await b.until("a", 128)
+        yield a, b
+
+
+def without_ages(lanes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in lane.items() if name != "headAge"} for lane in lanes]
+
+
+async def test_every_node_shows_all_of_them(postgres: PostgresServer, schema: str, tmp_path: Path) -> None:
+    async with open_receiver() as receiver, two_nodes(postgres, schema, tmp_path) as (a, b):
+        receiver.default = answer(500)
+        for name in (OF_A, OF_B):
+            await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
+            hook = {"url": receiver.url, "retry": {"schedule": ["1h"]}}
+            await a.call("POST", f"/webhook/set/{name}", hook, status=201)
+            update = {
+                "event": "CONNECTION_UPDATE",
+                "data": {"state": "open", "wuid": f"{name}@s.whatsapp.net"},
+            }
+            # The state is noted by the node that accepts the event: its owner.
+            owner = a if a.gateway.fleet is not None and a.gateway.fleet.holds(name) else b
+            await owner.call("POST", f"/event/emit/{name}", update, status=202)
+        with trio.fail_after(10):
+            await receiver.wait_for(2)
+            for asked in (a, b):  # within a second
+                while len((await asked.call("GET", "/webhook/list"))["registrations"]) < 2:  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+            lanes: list[dict[str, Any]] = []
+            while [lane["state"] for lane in lanes] != ["waiting", "waiting"]:
+                await trio.sleep(0.05)
+                lanes = await a.call("GET", "/lane/list")
+        assert {lane["instance"]: lane["node"] for lane in lanes} == {
+            name: "a" if a.gateway.fleet is not None and a.gateway.fleet.holds(name) else "b"
+            for name in (OF_A, OF_B)
+        }
+        assert without_ages(await b.call("GET", "/lane/list")) == without_ages(lanes)
+        for asked in (a, b):
+            listed = await asked.call("GET", "/instance/fetchInstances")
+            assert [(one["connectionStatus"], one["ownerJid"]) for one in listed] == [
+                ("open", f"{name}@s.whatsapp.net") for name in sorted((OF_A, OF_B))
+            ]
+            [one] = await asked.call("GET", f"/instance/fetchInstances?instanceName={OF_B}")
+            assert one["connectionStatus"] == "open"
+        async with browser_of(a) as on_a, browser_of(b) as on_b:
+            assert (await on_a.log_in(KEY)).status_code == 303
+            # Signed in on a, at once, and b knows the session.
+            on_b.http.cookies = on_a.http.cookies
+            pages: dict[str, list[int]] = {}
+            for browser in (on_b, on_a):
+                with trio.fail_after(10):  # what is pending is counted every second
+                    while ">2</data></b>pending" not in (overview := (await browser.get("/")).text):  # noqa: ASYNC110
+                        await trio.sleep(0.1)
+                assert overview.count("Attempts fail") + overview.count("answered 500") >= 2, overview
+                assert ">2</data></b>instances" in overview
+                assert "this node" in overview
+                for path in ("/instances", "/lanes"):
+                    page = (await browser.get(path)).text
+                    assert OF_A in page
+                    assert OF_B in page
+                    pages.setdefault(path, []).append(page.count("open") if path == "/instances" else 0)
+            assert pages["/instances"][0] == pages["/instances"][1]
