@@ -22,15 +22,22 @@ from hookgw.models.registrations import (
     RetryOptions,
 )
 from hookgw.parsing.deliveries import Cancellation, Replay
+from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
 from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued
 from tests.simulation.operators import Operators
-from tests.simulation.scenario import KINDS
+from tests.simulation.scenario import GLOBAL_KEY, KINDS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 LABELS = ("default", "crm")
+ROUTES: dict[str, tuple[str, str, object]] = {
+    "delete": ("DELETE", "delete", None),
+    "pause": ("POST", "pause", None),
+    "resume": ("POST", "resume", None),
+    "rotate": ("POST", "rotateSecret", {"grace": "1d"}),
+}
 TARGET = ("url", "by_events", "headers", "secrets", "timeout")
 
 
@@ -52,6 +59,7 @@ class Clients:
         self._calls_left = 0
         self._timeouts: dict[str, float] = {}
         self._locks: dict[str, trio.Lock] = {}
+        self._keys: dict[str, str] = {}
         self._operators = Operators(world, self, chance)
         self._is_configuration_known = False
 
@@ -97,6 +105,8 @@ class Clients:
         async with trio.open_nursery() as nursery:
             for _ in range(self._world.scenario.clients):
                 nursery.start_soon(self._client)
+        if self._world.api is not None and self._chance.random() < 0.3:
+            await self._world.api.linger()
         if not self._world.scenario.connector:
             await self._world.rest()
         nights = self._world.scenario.nights
@@ -107,7 +117,13 @@ class Clients:
 
     async def create(self, instance: str) -> None:
         """Create an instance."""
-        await self.attempt("create", partial(self._world.gateway.instances.create, instance))
+
+        async def call() -> None:
+            created = await self._world.gateway.instances.create(instance)
+            self._world.secrets[created.key] = f"the key of {instance}"
+            self._keys[instance] = created.key
+
+        await self.attempt("create", call)
 
     async def _connect(self) -> None:
         """Create the connector's instance and connect it; later starts connect it again."""
@@ -130,6 +146,7 @@ class Clients:
             self._replay: 0.3,
             self._cancel: 0.3,
             self._rotate: 0.2,
+            self._look: 1 if self._world.api is not None else 0,
             self._operators.delete_instance: self._world.scenario.deletions,
             self._operators.erase: self._world.scenario.erasures,
             self._operators.back_up: self._world.scenario.backups,
@@ -202,8 +219,16 @@ class Clients:
             stored.extend(receipt.fresh)
 
         # An event that is refused, or not answered, may be stored: its id is not used for another one.
+        is_repeated = ids[0] in {event for event, _ in self._emitted}
         self._emitted += [(event, instance) for event in ids]
-        if not await self.attempt("emit", call):
+        if (api := self._choose_api()) is not None:
+            key = self._key_of(instance)
+            stored, refusals = await api.emit(instance, events, key=key, is_repeated=is_repeated)
+            if world.is_over:
+                return
+            for refusal in refusals:
+                self._note(Refused, what="emit", why=refusal[:120])
+        elif not await self.attempt("emit", call):
             return
         after = self.wanting(instance, kind)
         same = {key for key, found in before.items() if after.get(key) == found}
@@ -219,6 +244,15 @@ class Clients:
                 maybe=tuple(sorted((before.keys() | after.keys()) - same)),
             )
 
+    def _choose_api(self) -> Api | None:
+        """Return the HTTP API, for most calls of lives that have it."""
+        api = self._world.api
+        return api if api is not None and self._chance.random() < 0.8 else None
+
+    def _key_of(self, instance: str) -> str:
+        key = self._keys.get(instance)
+        return key if key is not None and self._chance.random() < 0.5 else GLOBAL_KEY
+
     def wanting(self, instance: str, kind: str) -> dict[str, object]:
         """Return the registrations that an event goes to now, and what changes with each change of them."""
         if self._world.gateway.instances.find(instance) is None:
@@ -231,6 +265,7 @@ class Clients:
     def forget(self, instance: str) -> None:
         """Forget the events of an instance that was deleted: they are unknown to the next one of its name."""
         self._emitted = [one for one in self._emitted if one[1] != instance]
+        self._keys.pop(instance, None)
 
     def locks_of(self, instance: str) -> list[trio.Lock]:
         """Return what keeps others from changing the registrations of an instance."""
@@ -287,9 +322,13 @@ class Clients:
         kinds = () if chance.random() < 0.7 else tuple(chance.sample(KINDS, 2))
         change = RegistrationChange(url=url, enabled=enabled, events=kinds, **given)
         self._timeouts[name] = min(self.shortest_timeout(name), given.get("timeout") or 1e9)
-        await self._change(
-            "set", name, lambda: world.gateway.registrations.set(instance, label, change, create=True)
-        )
+        make: Callable[[], Awaitable[object]]
+        if (api := self._choose_api()) is None:
+            make = partial(world.gateway.registrations.set, instance, label, change, create=True)
+        else:
+            body, key = _body_of(change), self._key_of(instance)
+            make = partial(api.change, "POST", f"/webhook/set/{instance}/{label}", body, key=key)
+        await self._change("set", name, make)
 
     async def _change(self, call: str, name: str, make: Callable[[], Awaitable[object]]) -> None:
         """Change a registration, and note how it is then; if the call fails, that it may have changed."""
@@ -355,8 +394,23 @@ class Clients:
                 "resume": registrations.resume,
                 "rotate": partial(registrations.rotate_secret, grace=86_400.0),
             }
-            make = partial(calls[call], found.instance, found.label)
+            make: Callable[[], Awaitable[object]] = partial(calls[call], found.instance, found.label)
+            if (api := self._choose_api()) is not None:
+                method, route, body = ROUTES[call]
+                path = f"/webhook/{route}/{found.instance}/{found.label}"
+                make = partial(api.change, method, path, body, key=self._key_of(found.instance))
             await self._change(call, self._world.name_of(found), make)
+
+    async def _look(self) -> None:
+        if (api := self._world.api) is not None:
+            instance = self._chance.choice(self._world.scenario.instances)
+            paths = (
+                f"/webhook/find/{instance}/crm",
+                f"/delivery/list/{instance}",
+                "/webhook/list",
+                "/metrics",
+            )
+            await api.look(self._chance.choice(paths), key=GLOBAL_KEY)
 
     async def _resend(self) -> None:
         if self._emitted:
@@ -383,6 +437,19 @@ class Clients:
         deliveries = self._world.gateway.deliveries
         self._note(Cancelled, instance=instance)
         await self.attempt("cancel", lambda: deliveries.cancel(instance, Cancellation()))
+
+
+def _body_of(change: RegistrationChange) -> dict[str, Any]:
+    """Return the body of a request that makes a change."""
+    body: dict[str, Any] = {"url": change.url, "enabled": change.enabled, "events": change.events}
+    for name in ("ordering", "concurrency", "headers", "timeout"):
+        if (value := getattr(change, name)) is not msgspec.UNSET:
+            body[name] = value
+    if change.rate is not msgspec.UNSET:
+        body["rate"] = None if change.rate is None else str(change.rate)
+    if change.retry is not msgspec.UNSET:
+        body["retry"] = {"schedule": list(change.retry.schedule or ())}
+    return body
 
 
 def _payload(event: str, chat: str, size: int) -> bytes:

@@ -127,6 +127,37 @@ class Accepted(Record, frozen=True, kw_only=True):
     maybe: tuple[str, ...] = ()
 
 
+class Unanswered(Record, frozen=True, kw_only=True):
+    """A request with events was not answered, or its client did not wait: they may be accepted.
+
+    Attributes:
+        events: of the request.
+    """
+
+    events: tuple[str, ...]
+
+
+class Metered(Record, frozen=True, kw_only=True):
+    """What ``/metrics`` says.
+
+    Attributes:
+        accepted: events since the start.
+        delivered, dropped: deliveries since the start.
+        taken: attempts that were answered with a 2xx, since the start.
+        registrations: pending deliveries by registration.
+        backlog: pending deliveries of all lanes.
+        pending: deliveries by registration in the data file, at the same moment.
+    """
+
+    accepted: int
+    delivered: int
+    dropped: int
+    taken: int
+    registrations: tuple[tuple[str, int], ...] = ()
+    backlog: int = 0
+    pending: tuple[tuple[str, int], ...] = ()
+
+
 class Refused(Record, frozen=True, kw_only=True):
     """A call was refused.
 

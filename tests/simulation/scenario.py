@@ -46,6 +46,7 @@ class Scenario(msgspec.Struct, kw_only=True):
         nights: how many hours pass between two busy phases, at most.
         connector: whether a connector emits events, too.
         deletions, erasures, backups: how often clients make these calls; emits have 10.
+        api: whether clients call the HTTP API, too, in this part of the lives.
         master_keys: encrypt records: a life has one of them, and knows the others. Empty for none.
     """
 
@@ -66,6 +67,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     deletions: float
     erasures: float
     backups: float
+    api: float
     master_keys: tuple[str, ...]
 
 
@@ -142,6 +144,7 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         deletions=more.choice((0, 0, 0.4, 1)),
         erasures=more.choice((0, 0, 0.4, 1)),
         backups=more.choice((0, 0, 0, 0.3)),
+        api=more.choice((0, 0, 0, 0.6)),
         master_keys=more.choice(((), (), (), (), (), (), MASTER_KEYS[:1], MASTER_KEYS)),
     )
 

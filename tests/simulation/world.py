@@ -16,6 +16,8 @@ import structlog
 import trio
 import trio._core._run
 
+from hookgw.api.app import Application, create_app
+from hookgw.config.settings import Settings
 from hookgw.delivery.signing import SignatureInvalid, verify
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.long_work import LONG_WORK, LongWork
@@ -29,6 +31,7 @@ from hookgw.plugins.hook_implementation import new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
 from hookgw.store.commits.group_commit import CLOSE_GRACE
+from tests.simulation.api import Api
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock
 from tests.simulation.connector import SimulatedConnector
@@ -43,6 +46,7 @@ from tests.simulation.history import (
     Final,
     History,
     Measured,
+    Metered,
     Printed,
     Raised,
     Record,
@@ -50,6 +54,7 @@ from tests.simulation.history import (
     Rules,
     Started,
     Stopped,
+    Unanswered,
 )
 from tests.simulation.network import Host, Line, Network, Request, checksum
 from tests.simulation.plugin import QuietPlugin, SimulatedPlugin
@@ -59,6 +64,8 @@ CALM = 1.5 * 86_400.0
 """Seconds at the end of the last life in which nothing more should happen."""
 BACKUPS = "backups"
 OPERATIONS = "operations-operations-0"
+BY_LABEL = ("hookgw_deliveries_total", "hookgw_attempts_total")
+FIGURES = (*BY_LABEL, "hookgw_events_accepted_total", "hookgw_backlog_deliveries")
 
 
 class World:
@@ -88,6 +95,7 @@ class World:
         self.network = Network(hosts, self.chance("network"), self, self.scenario.latency)
         self.disk: Disk
         self.gateway: Gateway
+        self.api: Api | None = None
         self.clients = Clients(self, self.chance("clients"))
 
     def chance(self, purpose: str) -> random.Random:
@@ -189,6 +197,11 @@ class World:
         """Return a text without the folder of the run, which is another one each time."""
         return text.replace(str(self._folder), "")
 
+    def unanswered(self, events: set[str]) -> None:
+        """Note a request with events that was not answered."""
+        if not self.is_over:
+            self.note(Unanswered(at=self.now, life=self.life, events=tuple(sorted(events))))
+
     def raised(self, event: Event) -> None:
         """Note an operational event that plugins hear of."""
         if not self.disk.is_dead:
@@ -230,7 +243,9 @@ class World:
                 await trio.sleep(chance.choice((0.001, 1, 100, 5000)))
             nursery.cancel_scope.cancel()
 
-    async def _live(self, path: Path, chance: random.Random, *, is_last: bool) -> Path:
+    async def _live(  # noqa: C901 -- one step a time
+        self, path: Path, chance: random.Random, *, is_last: bool
+    ) -> Path:
         """Start the gateway on a data file, and return the file for the next start."""
         scenario = self.scenario
         killed = trio.CancelScope()
@@ -243,6 +258,8 @@ class World:
         def on_kill(moment: str) -> None:
             self.is_over = True
             line.cut()
+            if self.api is not None:
+                self.api.cut()
             killed.cancel()
             if disk.copy is not None and (path.parent / BACKUPS).exists():
                 shutil.copytree(path.parent / BACKUPS, disk.copy.parent / BACKUPS)
@@ -256,29 +273,28 @@ class World:
                 disk.kill_in = 12 + int(chance.expovariate(1 / 25))
         if scenario.jumps and not is_last and chance.random() < 0.5:
             self.clock.offset += chance.choice((-90_000.0, -3600.0, -1.0, 1.0, 3600.0, 90_000.0))
-        replace = msgspec.structs.replace
-        settings = scenario.settings
-        keys = scenario.master_keys
-        storage = replace(
-            settings.storage,
-            path=str(path),
-            backup_folder=str(path.parent / BACKUPS),
-            master_key=keys[life % len(keys)] if keys else None,
-            old_master_keys=keys,
-        )
-        settings = replace(settings, storage=storage)
+        settings = self._settings_on(path)
         stopped_at: float | None = None
-        self.is_over = False
+        apps: list[Application] = []
+        has_api = not is_last and self.chance(f"api {life}").random() < scenario.api
+        self.is_over, self.api = False, None
         with killed:
-            async with open_gateway(
-                settings,
-                clock=Clock(self.clock.wall),
-                hooks=self._hooks(calm=is_last),
-                resolve=line.resolve,
-                connect=line.connect,
-                threads=disk,
-            ) as gateway:
+            async with (
+                open_gateway(
+                    settings,
+                    clock=Clock(self.clock.wall),
+                    hooks=self._hooks(calm=is_last),
+                    resolve=line.resolve,
+                    connect=line.connect,
+                    threads=disk,
+                    prepare=lambda gateway: apps.append(create_app(gateway)) if has_api else None,
+                ) as gateway,
+                trio.open_nursery() as serving,
+            ):
                 self.gateway = gateway
+                if apps:
+                    self.api = Api(self, apps[0], self.chance(f"callers {life}"))
+                    await serving.start(self.api.run)
                 self.note(Started(at=self.now, life=life, offset=self.clock.offset))
                 self.clients.learn()
                 if is_last:
@@ -292,17 +308,34 @@ class World:
                 stopped_at = self.now
                 if not disk.is_dead:
                     self.note(Ended(at=self.now, life=life, how="stop"))
+                serving.cancel_scope.cancel()
+        left_open = 0 if self.api is None else self.api.end()
         if stopped_at is not None and not disk.is_dead:
+            grace = settings.server.shutdown_grace
             self.note(
                 Stopped(
                     at=self.now,
                     life=life,
                     took=self.now - stopped_at,
-                    allowed=settings.server.shutdown_grace + CLOSE_GRACE + 4 * disk.latest + 1,
-                    open_connections=line.count_open(),
+                    # Requests have the time, and then attempts.
+                    allowed=(grace if self.api is None else 2 * grace) + CLOSE_GRACE + 4 * disk.latest + 1,
+                    open_connections=line.count_open() + left_open,
                 )
             )
         return disk.copy or path
+
+    def _settings_on(self, path: Path) -> Settings:
+        """Return the settings of a life: the data file is a copy after a kill, and the master key changes."""
+        settings, keys = self.scenario.settings, self.scenario.master_keys
+        replace = msgspec.structs.replace
+        storage = replace(
+            settings.storage,
+            path=str(path),
+            backup_folder=str(path.parent / BACKUPS),
+            master_key=keys[self.life % len(keys)] if keys else None,
+            old_master_keys=keys,
+        )
+        return replace(settings, storage=storage)
 
     def _hooks(self, *, calm: bool) -> Hooks:
         plugin: object = QuietPlugin(self._dead, self.raised)
@@ -355,6 +388,7 @@ class World:
                 await trio.sleep_until(self.clock.until)
         await self.gateway.store.flush()
         self.measure()
+        self.meter()
         gateway, limits = self.gateway, self.scenario.settings
         rows = self._rows(Path(gateway.settings.storage.path))
         registrations = [one for name in self.scenario.instances for one in self._of(name)]
@@ -404,16 +438,46 @@ class World:
         """Note the figures while nobody emits: then the gateway's are those of the data file."""
         await self.gateway.store.flush()
         self.measure(is_at_rest=True)
+        self.meter()
 
-    def measure(self, *, is_at_rest: bool = False) -> None:
-        """Note the figures of the gateway, those of the data file among them."""
-        settings, gateway = self.scenario.settings, self.gateway
-        with closing(sqlite3.connect(gateway.settings.storage.path)) as connection:
+    def meter(self) -> None:
+        """Note what the metrics say, and the data file."""
+        found: Counter[str] = Counter()
+        registrations: dict[str, int] = {}
+        for line in self.gateway.metrics.render()[0].decode().splitlines():
+            name, _, value = line.rpartition(" ")
+            family, _, labels = name.partition("{")
+            if family == "hookgw_registration_backlog_deliveries":
+                key = labels.partition('registration="')[2].partition('"')[0]
+                registrations[self.names.get(key, key)] = int(float(value))
+            elif family in FIGURES and "CONNECTION_UPDATE" not in labels:  # a connector's, beside its events
+                found[family + (labels.split('"')[1] if family in BY_LABEL else "")] += int(float(value))
+        self.note(
+            Metered(
+                at=self.now,
+                life=self.life,
+                accepted=found["hookgw_events_accepted_total"],
+                delivered=found["hookgw_deliveries_totaldelivered"],
+                dropped=found["hookgw_deliveries_totaldropped"],
+                taken=found["hookgw_attempts_totaldelivered"],
+                backlog=found["hookgw_backlog_deliveries"],
+                registrations=tuple(sorted(registrations.items())),
+                pending=tuple(sorted(self._pending().items())),
+            )
+        )
+
+    def _pending(self) -> Counter[str]:
+        with closing(sqlite3.connect(self.gateway.settings.storage.path)) as connection:
             found = connection.execute(
                 "SELECT n.name, count(*) FROM deliveries d JOIN names n ON n.number = d.registration"
                 " WHERE d.state = 'pending' GROUP BY d.registration"
             ).fetchall()
-        pending = Counter({self.names.get(key, key): count for key, count in found})
+        return Counter({self.names.get(key, key): count for key, count in found})
+
+    def measure(self, *, is_at_rest: bool = False) -> None:
+        """Note the figures of the gateway, those of the data file among them."""
+        settings, gateway = self.scenario.settings, self.gateway
+        pending = self._pending()
         pools = gateway.outbound.pools
         self.note(
             Measured(

@@ -11,6 +11,7 @@ from tests.simulation.invariants import (
     erasing,
     kept,
     limits,
+    metrics,
     operational,
     order,
     records,
@@ -24,7 +25,7 @@ from tests.simulation.invariants.index import Index
 
 CHECKS = (
     *(kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending),
-    *(erasing, backups, operational, blocking),
+    *(erasing, backups, operational, blocking, metrics),
 )
 
 

@@ -43,6 +43,19 @@ class Exchange(NamedTuple):
         dialled = self.arrived.dialled
         return self.arrived.at if dialled is None else dialled - LONGEST
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the same attempt may send the request again, on a new connection.
+
+        That follows when a receiver closes a used connection without a byte.
+        """
+        return (
+            self.answered is not None
+            and self.answered.outcome == "unreachable"
+            and not self.answered.status
+            and self.arrived.dialled is None
+        )
+
 
 class Index:
     """The records that several checks need, found once."""

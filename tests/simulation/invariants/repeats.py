@@ -43,7 +43,8 @@ def _bodies(index: Index, registration: str, exchanges: list[Exchange]) -> Itera
         if fixed is not None and fixed.answered and index.was_lost(fixed.answered.at, at):
             fixed = None
         # The first attempt that fails fixes the bytes, once that is on disk.
-        if fixed is None and answered is not None and answered.outcome in ("failed", "unreachable"):
+        has_failed = answered is not None and answered.outcome in ("failed", "unreachable")
+        if fixed is None and answered is not None and has_failed and not before.may_go_on:
             fixed = None if index.was_lost(answered.at, at) else before
         if fixed is not None and after.arrived.body != fixed.arrived.body:
             yield "with other bytes"

@@ -50,6 +50,14 @@ def test_a_retry_has_the_same_bytes() -> None:
     assert troubles(repeats.check, *failed, killed(1.002), other) == []
 
 
+def test_an_attempt_that_goes_on_on_a_new_connection_fixes_nothing_yet() -> None:
+    """Found by seed 227: the attempt was cut off by a stop, while it opened that connection."""
+    closed = (rules(alters=True), arrived(1, 1), answered(1, 1, "unreachable"))
+    assert troubles(repeats.check, *closed, arrived(9, 2, body=8)) == []
+    fresh = (rules(alters=True), arrived(1, 1, dialled=1.0), answered(1, 1, "unreachable"))
+    assert troubles(repeats.check, *fresh, arrived(9, 2, body=8)) != []
+
+
 def test_a_signature_is_checked() -> None:
     found = troubles(repeats.check, rules(), arrived(1, 1, signed=False))
     assert found == ["e1 came to shop-default-1 without a valid signature"]

@@ -57,14 +57,8 @@ def _shortest(index: Index, registration: str, failures: int) -> float:
 def _is_excused(index: Index, event: str, registration: str, before: Exchange, after: Exchange) -> bool:
     answered, at = before.answered, after.arrived.at
     assert answered is not None
-    # A receiver that closes a used connection without a byte gets the same attempt again, on a new one.
-    if (
-        answered.outcome == "unreachable"
-        and not answered.status
-        and before.arrived.dialled is None
-        and after.arrived.dialled is not None
-        and before.arrived.attempt == after.arrived.attempt
-    ):
+    is_same = before.arrived.attempt == after.arrived.attempt
+    if before.may_go_on and after.arrived.dialled is not None and is_same:
         return True
     if index.was_lost(answered.at, at) or index.was_requeued(
         event, index.instance_of(registration, event), at

@@ -1,0 +1,53 @@
+"""The figures of ``/metrics`` agree with what happened since the start, and with the data file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.history import Accepted, Answered, Metered, Unanswered, Violation
+from tests.simulation.invariants.index import LONGEST, Index
+
+DOUBTFUL = ("delivered", "unknown")
+"""Outcomes of attempts that hookgw may count as delivered."""
+
+
+def check(index: Index) -> Iterator[Violation]:
+    """Counters lie between what is certain and what is possible, and gauges are exact while nobody emits."""
+    for metered in index.history.of(Metered):
+        for trouble in (*_accepted(index, metered), *_delivered(index, metered), *_pending(metered)):
+            yield Violation("metrics", f"at {metered.at:.6f}, {trouble}")
+
+
+def _accepted(index: Index, metered: Metered) -> Iterator[str]:
+    """What was answered with 202 is accepted, and what was not answered may be."""
+    certain: set[str] = set()
+    possible: set[str] = set()
+    for record in index.history.records:
+        if record.life == metered.life and record.at <= metered.at:
+            if isinstance(record, Accepted):
+                # Of a request that is sent again, the first part may have been taken in this life, too.
+                certain.update(record.events)
+            elif isinstance(record, Unanswered):
+                possible.update(record.events)
+    if not len(certain) <= metered.accepted <= len(certain | possible):
+        yield f"{metered.accepted} events count as accepted, and {len(certain)} were, {len(possible)} may be"
+
+
+def _delivered(index: Index, metered: Metered) -> Iterator[str]:
+    """Each 2xx is a delivery, unless it came at the same time, or too late."""
+    certain = possible = 0
+    for record in index.history.of(Answered):
+        if record.life == metered.life and record.at <= metered.at and record.outcome in DOUBTFUL:
+            possible += 1
+            certain += record.outcome == "delivered" and record.at < metered.at - LONGEST
+    # In the other order, an attempt may be counted and its delivery not yet.
+    for name, count in (("attempts", metered.taken), ("deliveries", metered.delivered)):
+        if not certain <= count <= possible:
+            yield f"{count} {name} count as delivered, and {certain} certainly were, {possible} at most"
+
+
+def _pending(metered: Metered) -> Iterator[str]:
+    pending = {name: count for name, count in metered.pending if count}
+    shown = {name: count for name, count in metered.registrations if count}
+    if shown != pending:
+        yield f"the metrics show {shown} as pending, and the data file has {pending}"

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import Any
+
+from tests.simulation.history import Metered, Record, Unanswered
+from tests.simulation.invariants import metrics
+from tests.simulation.invariants.building import HOOK, accepted, answered, rules, troubles
+
+
+def metered(at: float = 100.0, life: int = 1, **more: Any) -> Metered:
+    given: dict[str, Any] = {"accepted": 0, "delivered": 0, "dropped": 0, "taken": 0, **more}
+    return Metered(at=at, life=life, **given)
+
+
+def found(*records: Record) -> list[str]:
+    return troubles(metrics.check, rules(), *records)
+
+
+def test_an_event_counts_once() -> None:
+    two = accepted(1, "e1", "e2")
+    assert found(two, metered(accepted=2)) == []
+    assert found(two, metered(accepted=3)) == [
+        "at 100.000000, 3 events count as accepted, and 2 were, 0 may be"
+    ]
+    assert len(found(two, metered(accepted=1))) == 1
+    assert len(found(two, metered(accepted=2, life=2))) == 1
+
+
+def test_an_event_without_an_answer_may_count() -> None:
+    lost = Unanswered(at=2, life=1, events=("e2", "e3"))
+    for count, troubled in ((0, 1), (1, 0), (3, 0), (4, 1)):
+        assert len(found(accepted(1, "e1"), lost, metered(accepted=count))) == troubled
+    # It was sent again, and then answered.
+    assert len(found(lost, accepted(3, "e2", "e3"), metered(accepted=3))) == 1
+
+
+def test_a_delivery_counts_once() -> None:
+    taken = answered(1, 1, "delivered")
+    assert found(taken, metered(taken=1, delivered=1)) == []
+    assert found(taken, metered(taken=1, delivered=2)) == [
+        "at 100.000000, 2 deliveries count as delivered, and 1 certainly were, 1 at most"
+    ]
+    assert len(found(taken, metered())) == 2
+
+
+def test_an_answer_at_the_same_time_may_count() -> None:
+    assert found(answered(99, 1, "delivered"), metered()) == []
+    assert found(answered(1, 1, "unknown"), metered(taken=1, delivered=1)) == []
+    assert found(answered(1, 1, "unknown"), metered()) == []
+
+
+def test_what_is_pending_is_what_is_in_the_data_file() -> None:
+    assert found(metered(registrations=((HOOK, 2),), pending=((HOOK, 2),))) == []
+    [trouble] = found(metered(registrations=((HOOK, 2),), pending=((HOOK, 1),)))
+    assert trouble.endswith(
+        "show {'shop-default-1': 2} as pending, and the data file has {'shop-default-1': 1}"
+    )
