@@ -3,7 +3,8 @@
 The counts are exact. Appended deliveries are counted before they are written, so that callers at once cannot
 exceed a limit together, and the count is corrected if the write fails. Every other change is counted when its
 commit is reported. Nothing is ever counted again, so that the cost of an event does not grow with the
-backlog.
+backlog. In a fleet, every node knows what is pending in all of it: what it changes itself at once, and what
+others change a moment later (:mod:`hookgw.gateway.fleet.backlog_exchange`).
 
 Sharing
 -------
@@ -176,6 +177,10 @@ class Backlog:
         limits: the limits; 0 means no limit.
         threshold: a registration with more pending deliveries has a high backlog; 0 disables this.
         observer: hears when a high backlog begins or ends.
+
+    Attributes:
+        count, size: the deliveries and bytes that are pending in all.
+        is_tight: set when something was asked for near a limit, for the caller to reset.
     """
 
     def __init__(self, limits: LimitsSettings, threshold: int, observer: BacklogObserver) -> None:
@@ -196,6 +201,8 @@ class Backlog:
         self._registrations: dict[str, Tally] = {}
         self._instances: dict[str, InstanceTally] = {}
         self._sweep_at = _LEAST_SWEPT
+        self._noted: Need | None = None
+        self.is_tight = False
         self.count = 0
         self.size = 0
 
@@ -212,16 +219,18 @@ class Backlog:
 
     def instances(self) -> Iterable[tuple[str, Amount]]:
         """Return the instances with pending deliveries, and how much each has."""
-        return ((name, (tally.count, tally.size)) for name, tally in self._instances.items() if tally.count)
+        return (
+            (name, (tally.count, tally.size)) for name, tally in self._instances.items() if tally.count > 0
+        )
 
     def registrations(self) -> Iterable[tuple[str, int]]:
         """Return the ids of the registrations with pending deliveries, and how many each has."""
-        return ((name, tally.count) for name, tally in self._registrations.items() if tally.count)
+        return ((name, tally.count) for name, tally in self._registrations.items() if tally.count > 0)
 
     def largest(self, instance: str, *, by_bytes: bool) -> str | None:
         """Return the id of the registration with the most pending of an instance; ``None`` if it has none."""
         tally = self._instances.get(instance)
-        if tally is None or not tally.count:
+        if tally is None or tally.count <= 0:
             return None
         parts = tally.parts
         return max(parts, key=lambda name: parts[name].size if by_bytes else parts[name].count)
@@ -247,6 +256,7 @@ class Backlog:
             if self.count + count <= self._calm and self.size + size <= self._calm_bytes:
                 return
         if need:  # events that nobody wants take no room
+            self.is_tight = True
             for unit in range(len(_UNITS)):
                 self._check_unit(need, unit)
 
@@ -340,11 +350,15 @@ class Backlog:
 
     def add(self, need: Need) -> None:
         """Count deliveries that are about to be appended; call :meth:`watch` once they are."""
+        if self._noted is not None:
+            self._note(need)
         for (registration, instance), (count, size) in need.items():
             self._adjust(registration, instance, count, size)
 
     def take(self, need: Need) -> None:
         """Take back the count of deliveries that were not appended."""
+        if self._noted is not None:
+            self._note({holder: (-count, -size) for holder, (count, size) in need.items()})
         for (registration, instance), (count, size) in need.items():
             self._adjust(registration, instance, -count, -size)
 
@@ -352,20 +366,34 @@ class Backlog:
         """Count a commit that changed what is pending by other means than appending."""
         # By the name that the instance had when its events were appended, whenever it is deleted: what was
         # added under a name is taken off the same name.
-        changed = []
-        for (registration, stored), (count, size) in change.items():
-            instance = name_before_retirement(stored)
+        found = _by_former_names(change)
+        if self._noted is not None:
+            self._note(found)
+        self.heard(found)
+
+    # In a fleet, where other nodes change what is pending, too.
+
+    def take_noted(self) -> Need:
+        """Return what this node has changed since the last call, and note it from now on."""
+        noted, self._noted = self._noted, {}
+        return {holder: amount for holder, amount in (noted or {}).items() if amount != (0, 0)}
+
+    def stop_noting(self) -> None:
+        """Note no longer what this node changes."""
+        self._noted = None
+
+    def heard(self, change: Mapping[tuple[str, str], Amount]) -> None:
+        """Count what another node has changed."""
+        for (registration, instance), (count, size) in change.items():
             self._adjust(registration, instance, count, size)
-            changed.append((registration, instance))
-        self.watch(changed)
+        self.watch(change)
 
     def recount(self, found: Mapping[tuple[str, str], Amount]) -> None:
-        """Take counts of the storage in place of its own: other nodes change what is pending, too."""
-        change: dict[tuple[str, str], Amount] = {}
-        for (registration, stored), (count, size) in found.items():
-            key = registration, name_before_retirement(stored)
-            before = change.get(key, (0, 0))
-            change[key] = before[0] + count, before[1] + size
+        """Take a count in place of its own, with what was noted since then."""
+        change = _by_former_names(found)
+        for key, (count, size) in (self._noted or {}).items():
+            has = change.get(key, (0, 0))
+            change[key] = has[0] + count, has[1] + size
         counted = {
             (registration, instance): (part.count, part.size)
             for instance, holder in self._instances.items()
@@ -375,7 +403,14 @@ class Backlog:
         for key, (count, size) in counted.items():
             has = change.get(key, (0, 0))
             change[key] = has[0] - count, has[1] - size
-        self.changed({key: amount for key, amount in change.items() if amount != (0, 0)})
+        self.heard({key: amount for key, amount in change.items() if amount != (0, 0)})
+
+    def _note(self, change: Need) -> None:
+        noted = self._noted
+        assert noted is not None  # noqa: S101 -- the callers ask
+        for holder, (count, size) in change.items():
+            has = noted.get(holder)
+            noted[holder] = (count, size) if has is None else (has[0] + count, has[1] + size)
 
     def _adjust(self, registration: str, instance: str, count: int, size: int) -> None:
         tally = self._registrations.get(registration)
@@ -387,7 +422,9 @@ class Backlog:
         if tally.is_high and tally.count <= self._normal:
             tally.is_high = False
             self._observer.backlog_crossed(registration, tally)
-        if not tally.count:  # or registrations that come and go would add up
+        # Or registrations that come and go would add up. What other nodes append and deliver may become known
+        # in the other order, so that a count is 0 before the size is.
+        if not tally.count and not tally.size:
             del self._registrations[registration]
         holder = self._adjust_instance(instance, count, size)
         if holder is None:
@@ -422,9 +459,11 @@ class Backlog:
         Most events are delivered at once: to make and remove these for each of them would cost more than all
         the counting.
         """
-        self._instances = {name: holder for name, holder in self._instances.items() if holder.count}
+        self._instances = {
+            name: holder for name, holder in self._instances.items() if holder.count or holder.size
+        }
         for holder in self._instances.values():
-            holder.parts = {name: part for name, part in holder.parts.items() if part.count}
+            holder.parts = {name: part for name, part in holder.parts.items() if part.count or part.size}
         self._sweep_at = max(_LEAST_SWEPT, 2 * len(self._instances))
 
     def watch(self, need: Iterable[tuple[str, str]]) -> None:
@@ -473,6 +512,15 @@ def need_of(appends: Iterable[Append]) -> Need:
             has = need.get(key)
             need[key] = (1, size) if has is None else (has[0] + 1, has[1] + size)
     return need
+
+
+def _by_former_names(change: Mapping[tuple[str, str], Amount]) -> Need:
+    found: Need = {}
+    for (registration, stored), (count, size) in change.items():
+        holder = registration, name_before_retirement(stored)
+        has = found.get(holder)
+        found[holder] = (count, size) if has is None else (has[0] + count, has[1] + size)
+    return found
 
 
 def _amount(tally: Tally | None) -> Amount:

@@ -48,8 +48,9 @@ from hookgw.gateway.delivery_monitor import DeliveryMonitor
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.erasure import Erasures
 from hookgw.gateway.fleet.all_nodes import AllNodes
+from hookgw.gateway.fleet.backlog_exchange import BacklogExchange
 from hookgw.gateway.fleet.divided_limits import divide_limits
-from hookgw.gateway.fleet.fleet import PEER_LIMITS, PEER_TIMEOUT, Fleet, recount_backlog
+from hookgw.gateway.fleet.fleet import PEER_LIMITS, PEER_TIMEOUT, Fleet
 from hookgw.gateway.fleet.joining import join_fleet
 from hookgw.gateway.fleet.lease import Lease
 from hookgw.gateway.fleet.ownership import Ownership
@@ -481,11 +482,11 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 store.load_state,
                 instances.logged_out,
             )
-            if fleet is None or ownership is None or work is None:
+            if shared is None or ownership is None or work is None:
                 await instances.start_connected()
             else:
                 await essential("The fleet", None, ownership.run, work)
-                nursery.start_soon(recount_backlog, store, backlog, fleet)
+                nursery.start_soon(BacklogExchange(shared.backlogs, backlog, ownership).run)
                 nursery.start_soon(divide_limits, ownership, authenticator, outbound.pools)
             nursery.start_soon(activity.run)
             nursery.start_soon(

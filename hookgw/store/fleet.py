@@ -7,9 +7,9 @@ count for one shard, however late one of them notices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ from hookgw.models.errors import StorageUnavailable
 from hookgw.models.fleet import FleetView, ShardEpoch
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
+from hookgw.store.records import PendingChange
 
 
 class RecordsChanged(StorageUnavailable):
@@ -109,14 +110,55 @@ class Membership(Protocol):
         """Return what has changed since :attr:`known_version`."""
 
 
+class BacklogNews(NamedTuple):
+    """What a node has changed of what is pending since it told so last.
+
+    Attributes:
+        generation: of the node.
+        number: of this news, one higher than that of the former one.
+        changes: by registration and instance; ``None`` if the node begins to tell.
+    """
+
+    generation: int
+    number: int
+    changes: PendingChange | None
+
+
+class SharedBacklog(Protocol):
+    """Where nodes tell each other what they change of what is pending.
+
+    Every method raises ``StorageUnavailable`` while the storage refuses.
+    """
+
+    async def exchange(self, told: BacklogNews | None, known: Mapping[int, int]) -> list[BacklogNews]:
+        """Tell other nodes something, and hear what they tell.
+
+        Args:
+            told: by this node; ``None`` for nothing new. To tell the same again does nothing.
+            known: the number of the last news that was heard of each other node, by generation; 0 for none.
+
+        Returns:
+            What is new of these nodes, in the order in which each of them told it. News is kept for a minute.
+        """
+
+    async def count(self) -> tuple[PendingChange, Mapping[int, int]]:
+        """Count all that is pending. This may take seconds.
+
+        Returns:
+            The counts, and the number of the last news of each node, by generation, both of one moment.
+        """
+
+
 class SharedStore(Protocol):
     """The part of a store that several nodes may use at the same time.
 
     Attributes:
         members: this node's membership.
+        backlogs: what it and the others change of what is pending.
     """
 
     members: Membership
+    backlogs: SharedBacklog
 
     def share(self, is_wanted: Callable[[str], bool]) -> None:
         """Tell other nodes of what this one appends, and report what they append. Write as a member only.

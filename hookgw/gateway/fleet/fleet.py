@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import httpx
-import structlog
-import trio
 
 from hookgw.auth.fleet_secret import FleetSecret
-from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.fleet.lease import Lease
 from hookgw.gateway.fleet.ownership import Ownership
 from hookgw.gateway.fleet.record_refresh import RecordRefresh
 from hookgw.gateway.fleet.shard_work import ShardOwner
-from hookgw.models.errors import StorageUnavailable, Unavailable
+from hookgw.models.errors import Unavailable
 from hookgw.models.fleet import FleetNode, FleetView
 from hookgw.models.shards import shard_of
-from hookgw.store import Store
-
-logger = structlog.get_logger("hookgw.fleet")
 
 ALL = 0
 """The node with this shard does what is to be done once, such as pruning the history."""
@@ -25,9 +19,6 @@ ALL = 0
 PEER_TIMEOUT = httpx.Timeout(120.0, connect=2.0)
 """Of calls to other nodes. A connector may take a minute; a stream says something every few seconds."""
 PEER_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=5.0)
-
-RECOUNT_EVERY = 1.0
-"""Seconds between two counts of the whole backlog, or ten times as long as the last one took."""
 
 MOVING = 1.0
 """Seconds after which a client may ask again for an instance that moves."""
@@ -104,18 +95,3 @@ class Fleet:
         """Return the nodes, and how many shards each has."""
         view = self.view
         return [(node, len(view.held_by(node.generation))) for node in view.nodes]
-
-
-async def recount_backlog(store: Store, backlog: Backlog, fleet: Fleet) -> None:
-    """Count what is pending again and again while there are other nodes, which change it, too."""
-    wait = RECOUNT_EVERY
-    while True:
-        await trio.sleep(wait)
-        if len(fleet.view.nodes) < 2:
-            continue
-        begun = trio.current_time()
-        try:
-            backlog.recount(await store.pending_counts())
-        except StorageUnavailable as error:
-            logger.warning("the backlog is not counted", reason=str(error))
-        wait = max(RECOUNT_EVERY, 10 * (trio.current_time() - begun))

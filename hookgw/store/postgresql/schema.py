@@ -160,6 +160,14 @@ SCHEMA: tuple[str, ...] = (
     "CREATE SEQUENCE record_versions",
     "SELECT nextval('record_versions')",  # an unused sequence shows its first value already
     *CHANGES,
+    # What nodes change of what is pending: see backlog_changes.py.
+    """CREATE UNLOGGED TABLE backlog_changes (
+        generation bigint NOT NULL,
+        number bigint NOT NULL,
+        at timestamptz NOT NULL,
+        changes bytea,
+        PRIMARY KEY (generation, number)
+    )""",
     "CREATE TABLE hookgw_schema (version integer NOT NULL)",
 )
 

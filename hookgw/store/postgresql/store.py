@@ -20,8 +20,9 @@ from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
-from hookgw.store.fleet import Membership
+from hookgw.store.fleet import Membership, SharedBacklog
 from hookgw.store.postgresql.audit import PostgresqlAudit
+from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
     Connections,
     Reader,
@@ -79,6 +80,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         writer: Writer,
         feed: Feed,
         nodes: Nodes,
+        backlogs: SharedBacklog,
         threads: Threads,
     ) -> None:
         super().__init__(commits, outbox, changes, history, records, audit, _NoBackups(server))
@@ -87,6 +89,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         self.server = server
         self.writer = writer
         self.members: Membership = nodes
+        self.backlogs = backlogs
         self._nodes = nodes
         self._threads = threads
 
@@ -220,6 +223,7 @@ async def open_store(
             writer,
             feed,
             nodes,
+            PostgresqlBacklogs(nodes, background),
             threads,
         )
         # To the end: a call that never returns would keep the store from closing.

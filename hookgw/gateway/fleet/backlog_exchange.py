@@ -1,0 +1,187 @@
+"""Keeps each node's count of the backlog that of the whole fleet, so that limits hold whoever accepts.
+
+Counting the outbox takes a second for a million deliveries, and would have to be done every second. So each
+node tells the others what it has changed, and adds to its count what they tell: :data:`EXCHANGE_EVERY`, and
+:data:`TIGHT_EVERY` near a limit. What a node accepts counts for the others after twice that time at most: by
+what all nodes accept in that time, a limit may be exceeded.
+
+The whole outbox is counted when something may have been missed: a node came or went, or rows are missing. It
+is also counted now and then, which puts small errors right: a count and what is told meanwhile do not fit
+together to the last delivery. The exchange goes on meanwhile.
+
+::
+
+    told by this node    ── 7 ──┬── 8 ────── 9 ──┬── 10
+    heard of another     ── 3 ──┼──── 4 ─── 5 ───┼──── 6
+                                │                │
+                          the count begins       it ends: rows up to 4 were there when it looked.
+                                                 What it found, and 8, 9 and 5, is the count of this moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import structlog
+import trio
+
+from hookgw.gateway.backlog import Backlog, Need
+from hookgw.gateway.fleet.ownership import Ownership
+from hookgw.models.errors import StorageUnavailable
+from hookgw.store.fleet import BacklogNews, SharedBacklog
+from hookgw.store.records import PendingChange
+
+logger = structlog.get_logger("hookgw.fleet")
+
+EXCHANGE_EVERY = 0.4
+"""Seconds between two exchanges."""
+
+TIGHT_EVERY = 0.1
+"""The same while something is accepted, or refused, near a limit."""
+
+COUNT_EVERY = 60.0
+"""Seconds between two counts of the whole outbox, at least; see also :data:`COUNT_PART`."""
+
+COUNT_PART = 100
+"""At most one part in this many of the time is spent with counting."""
+
+UNKNOWN = -1
+"""The number of a node of which nothing was heard yet."""
+
+
+class BacklogExchange:
+    """Tells other nodes what this one changes of what is pending, and hears of what they change.
+
+    Args:
+        shared: where nodes tell each other.
+        backlog: this node's count.
+        ownership: says who lives.
+    """
+
+    def __init__(self, shared: SharedBacklog, backlog: Backlog, ownership: Ownership) -> None:
+        self._shared = shared
+        self._backlog = backlog
+        self._ownership = ownership
+        # Of this node's own news.
+        self._generation = 0
+        self._number = 0
+        self._has_begun = False
+        self._telling: BacklogNews | None = None
+        # The last number that was heard of each other node.
+        self._known: dict[int, int] = {}
+        self._must_count = False
+        self._count_at = math.inf
+        self._is_counting = self._is_away = False
+        # Since the count in progress has begun.
+        self._told: list[PendingChange] = []
+        self._heard: list[BacklogNews] = []
+
+    async def run(self) -> None:
+        """Exchange until cancelled. A node that is alone notes and tells nothing."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                has_others = self._look()
+                if has_others:
+                    self._prepare()
+                elif self._must_count and not self._is_counting:
+                    self._backlog.take_noted()  # nobody else needs it
+                elif not self._is_counting:
+                    self._backlog.stop_noting()
+                is_due = self._must_count or (has_others and trio.current_time() >= self._count_at)
+                if is_due and not self._is_counting:
+                    # No checkpoint since the node's own changes were taken: later ones are noted.
+                    self._must_count, self._is_counting = False, True
+                    self._told, self._heard = [], []
+                    nursery.start_soon(self._count)
+                if has_others:
+                    await self._exchange()
+                until = trio.current_time() + EXCHANGE_EVERY
+                self._backlog.is_tight = False
+                while trio.current_time() < until:
+                    await trio.sleep(TIGHT_EVERY)
+                    if has_others and self._backlog.is_tight:
+                        break
+
+    def _look(self) -> bool:
+        """Look who is there; return whether anybody else is."""
+        view, generation = self._ownership.view, self._ownership.generation
+        others = {node.generation for node in view.nodes} - {generation}
+        if self._known.keys() - others:
+            self._must_count = True  # a node that is gone may have changed more than it has told
+        self._known = {other: self._known.get(other, UNKNOWN) for other in others}
+        if generation != self._generation:
+            self._generation, self._number, self._telling = generation, 0, None
+            self._has_begun = False
+        if not others:
+            self._has_begun, self._telling = False, None
+        return bool(others)
+
+    def _prepare(self) -> None:
+        """Take what this node has changed, to tell it."""
+        # What may have been told already is told again as it was.
+        if self._telling is not None:
+            return
+        changes = self._backlog.take_noted()
+        if self._is_counting:
+            self._told.append(changes)
+        if not self._has_begun:
+            # What has changed until now, the others count when they hear this.
+            self._has_begun, self._must_count = True, True
+            self._number += 1
+            self._telling = BacklogNews(self._generation, self._number, None)
+        elif changes:
+            self._number += 1
+            self._telling = BacklogNews(self._generation, self._number, changes)
+
+    async def _exchange(self) -> None:
+        known = {other: max(number, 0) for other, number in self._known.items()}
+        try:
+            news = await self._shared.exchange(self._telling, known)
+        except StorageUnavailable as error:
+            self._refused(error)
+            return
+        self._is_away = False
+        self._telling = None
+        for one in news:
+            self._hear(one)
+
+    def _hear(self, news: BacklogNews) -> None:
+        known = self._known[news.generation]
+        self._known[news.generation] = news.number
+        if news.changes is None or news.number != known + 1:
+            self._must_count = True
+        # What was told before this node came is in its count.
+        if news.changes and known != UNKNOWN:
+            self._backlog.heard(news.changes)
+            if self._is_counting:
+                self._heard.append(news)
+
+    async def _count(self) -> None:
+        """Count the outbox, and put this node's count right."""
+        begun = trio.current_time()
+        try:
+            found, last = await self._shared.count()
+            since = (one.changes or {} for one in self._heard if one.number > last.get(one.generation, 0))
+            self._backlog.recount(_sum([found, *self._told, *since]))
+        except StorageUnavailable as error:
+            self._refused(error)
+            self._must_count = True
+        finally:
+            self._is_counting = False
+        now = trio.current_time()
+        self._count_at = now + max(COUNT_EVERY, COUNT_PART * (now - begun))
+
+    def _refused(self, error: StorageUnavailable) -> None:
+        if not self._is_away:  # once, until it works again
+            self._is_away = True
+            logger.warning("the backlog of other nodes is not known", reason=str(error))
+
+
+def _sum(changes: Iterable[PendingChange]) -> Need:
+    total: Need = {}
+    for change in changes:
+        for holder, (count, size) in change.items():
+            has = total.get(holder, (0, 0))
+            total[holder] = (has[0] + count, has[1] + size)
+    return total

@@ -1,0 +1,307 @@
+"""Nodes that tell each other what they change, all in memory, with a mock clock."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import cast
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from hookgw.config.settings import LimitsSettings
+from hookgw.gateway.backlog import Backlog, Need
+from hookgw.gateway.fleet.backlog_exchange import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
+from hookgw.gateway.fleet.ownership import Ownership
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.fleet import FleetNode, FleetView
+from hookgw.store import PendingChange
+from hookgw.store.fleet import BacklogNews
+from tests.gateway.test_backlog import Observer
+
+
+class Database:
+    """What is pending, and what nodes have told."""
+
+    def __init__(self) -> None:
+        self.pending: Need = {}
+        self.told: dict[int, dict[int, BacklogNews]] = {}
+        self.generations = 0
+        self.counts = 0
+        self.count_takes = 0.0
+        self.refuses: list[str] = []
+
+    def change(self, change: Need) -> None:
+        for holder, (count, size) in change.items():
+            has = self.pending.get(holder, (0, 0))
+            self.pending[holder] = has[0] + count, has[1] + size
+
+    @property
+    def count(self) -> int:
+        return sum(count for count, _ in self.pending.values())
+
+
+class Shared:
+    """One node's connection to the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def exchange(self, told: BacklogNews | None, known: Mapping[int, int]) -> list[BacklogNews]:
+        await trio.sleep(0.01)
+        database = self._database
+        refused = database.refuses.pop() if database.refuses else ""
+        if refused == "before":
+            raise StorageUnavailable("The database is away.")
+        if told is not None:
+            database.told.setdefault(told.generation, {}).setdefault(told.number, told)
+        if refused == "after":
+            raise StorageUnavailable("The answer was lost.")
+        return [
+            news
+            for generation, number in known.items()
+            for found, news in database.told.get(generation, {}).items()
+            if found > number
+        ]
+
+    async def count(self) -> tuple[PendingChange, Mapping[int, int]]:
+        database = self._database
+        found = dict(database.pending), {name: max(news) for name, news in database.told.items()}
+        database.counts += 1
+        await trio.sleep(database.count_takes)
+        if database.refuses:
+            database.refuses.pop()
+            raise StorageUnavailable("The database is away.")
+        return found
+
+
+class Node:
+    """A node that counts; a member as long as its block lasts."""
+
+    def __init__(self, database: Database) -> None:
+        database.generations += 1
+        self.generation = database.generations
+        self.view = FleetView()
+        self.database = database
+        self.backlog = Backlog(LimitsSettings(), 0, Observer())
+        self.backlog.changed(database.pending)
+        self.exchange = BacklogExchange(Shared(database), self.backlog, cast("Ownership", self))
+        self.scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        with self.scope:
+            await self.exchange.run()
+
+    def change(self, change: Need) -> None:
+        """Commit something."""
+        self.database.change(change)
+        self.backlog.changed(change)
+
+
+class World:
+    """A fleet whose nodes come and go."""
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.database = Database()
+        self.nodes: list[Node] = []
+        self._nursery = nursery
+
+    def start(self) -> Node:
+        node = Node(self.database)
+        self.nodes.append(node)
+        self._nursery.start_soon(node.run)
+        self.look()
+        return node
+
+    def kill(self, node: Node) -> None:
+        node.scope.cancel()
+        self.nodes.remove(node)
+        self.look()
+
+    def look(self) -> None:
+        """All nodes see who is there."""
+        view = FleetView(tuple(FleetNode(str(one.generation), one.generation, "", 0.0) for one in self.nodes))
+        for node in self.nodes:
+            node.view = view
+
+    async def settle(self) -> None:
+        """All nodes count once more, while nothing changes."""
+        self.database.refuses, self.database.count_takes = [], 0.0
+        await trio.sleep(25)
+        self.start()
+        await trio.sleep(2)
+        self.check()
+
+    def check(self) -> None:
+        """All nodes know what is pending."""
+        pending = {holder: amount for holder, amount in self.database.pending.items() if amount != (0, 0)}
+        for node in self.nodes:
+            assert (node.backlog.count, node.backlog.size) == (
+                sum(count for count, _ in pending.values()),
+                sum(size for _, size in pending.values()),
+            )
+            registrations: dict[str, int] = {}
+            for (registration, _), (count, _) in pending.items():
+                registrations[registration] = registrations.get(registration, 0) + count
+            assert dict(node.backlog.registrations()) == {k: v for k, v in registrations.items() if v}
+
+
+@pytest.fixture
+def world(nursery: trio.Nursery) -> World:
+    return World(nursery)
+
+
+def of(count: int, size: int = 0, registration: str = "reg_1", instance: str = "shop") -> Need:
+    return {(registration, instance): (count, size or 100 * count)}
+
+
+async def test_nodes_hear_of_each_other_within_a_second(world: World, autojump_clock: MockClock) -> None:
+    a, b, c = (world.start() for _ in range(3))
+    await trio.sleep(2)
+    a.change(of(5))
+    b.change(of(3, registration="reg_2"))
+    await trio.sleep(1)
+    world.check()
+    assert a.backlog.count == 8
+    # What one appends, another one delivers: also known in the other order.
+    c.change(of(-5))
+    await trio.sleep(1)
+    world.check()
+    a.change(of(-3, registration="reg_2"))
+    await trio.sleep(1)
+    world.check()
+    assert dict(b.backlog.registrations()) == {}
+
+
+async def test_a_node_alone_notes_nothing_and_asks_nothing(world: World, autojump_clock: MockClock) -> None:
+    a = world.start()
+    a.change(of(5))
+    await trio.sleep(10 * COUNT_EVERY)
+    assert a.backlog._noted is None
+    assert (world.database.told, world.database.counts) == ({}, 0)
+
+
+async def test_it_counts_what_a_node_had_not_told_when_it_was_killed(
+    world: World, autojump_clock: MockClock
+) -> None:
+    a, b = world.start(), world.start()
+    await trio.sleep(2)
+    b.change(of(7))
+    world.kill(b)
+    await trio.sleep(2)
+    world.check()
+    assert a.backlog.count == 7
+    assert a.backlog._noted is None
+    # Alone, then with another one.
+    a.change(of(2))
+    world.start()
+    a.change(of(2))
+    await trio.sleep(2)
+    world.check()
+
+
+async def test_a_node_that_was_removed_and_joins_again_begins_anew(
+    world: World, autojump_clock: MockClock
+) -> None:
+    a, b = world.start(), world.start()
+    await trio.sleep(2)
+    b.change(of(7))
+    world.database.generations += 1
+    b.generation = world.database.generations
+    world.look()
+    b.change(of(1))
+    await trio.sleep(2)
+    world.check()
+    b.change(of(1))
+    await trio.sleep(1)
+    world.check()
+    assert a.backlog.count == 9
+
+
+async def test_the_exchange_goes_on_while_a_long_count_is_taken(
+    world: World, autojump_clock: MockClock
+) -> None:
+    a, b = world.start(), world.start()
+    await trio.sleep(2)
+    world.database.count_takes = 20.0
+    world.start()
+    for number in range(40):
+        a.change(of(number, registration="reg_2"))
+        b.change(of(10))
+        await trio.sleep(1)
+        a.change(of(-number, registration="reg_2"))
+        # What others had not told when the count began may be counted twice, until the next count.
+        for node in (a, b):
+            assert 0 <= node.backlog.of("reg_1")[0] - 10 * (number + 1) <= 10
+    await world.settle()
+
+
+async def test_a_lost_answer_counts_nothing_twice(world: World, autojump_clock: MockClock) -> None:
+    a, b = world.start(), world.start()
+    await trio.sleep(2)
+    with capture_logs() as log:
+        a.change(of(3))
+        world.database.refuses = ["after", "before", "after", "after"]
+        await trio.sleep(5 * EXCHANGE_EVERY)
+        a.change(of(4))
+        await trio.sleep(2)
+    world.check()
+    assert b.backlog.count == 7
+    assert len(log) <= 2  # once for each node
+
+
+async def test_news_that_is_gone_is_counted(world: World, autojump_clock: MockClock) -> None:
+    a, b = world.start(), world.start()
+    await trio.sleep(2)
+    with frozen(b):
+        a.change(of(3))
+        await trio.sleep(1)
+        world.database.told[a.generation].clear()
+        a.change(of(1))
+        await trio.sleep(1)
+    await trio.sleep(2)
+    world.check()
+
+
+@contextmanager
+def frozen(node: Node) -> Iterator[None]:
+    """Keep a node from hearing anything for a while."""
+    exchange, node.exchange._shared = node.exchange._shared, Shared(Database())
+    try:
+        yield
+    finally:
+        node.exchange._shared = exchange
+
+
+@pytest.mark.parametrize("seed", range(30))
+async def test_at_random_all_nodes_know_what_is_pending(
+    world: World, autojump_clock: MockClock, seed: int
+) -> None:
+    rng = random.Random(seed)
+    database = world.database
+    for _ in range(3):
+        world.start()
+    for _ in range(150):
+        node = rng.choice(world.nodes)
+        match rng.randrange(12):
+            case 0 if len(world.nodes) > 1:
+                world.kill(node)
+            case 1 if len(world.nodes) < 4:
+                world.start()
+            case 2:
+                database.refuses = rng.choices(["before", "after"], k=rng.randrange(4))
+            case 3:
+                database.count_takes = rng.choice((0.0, 0.3, 2.0, 20.0))
+            case 4 | 5 if database.count:
+                holder = rng.choice([one for one, amount in database.pending.items() if amount[0]])
+                count, size = database.pending[holder]
+                node.change({holder: (-count, -size)})
+            case _:
+                instance = rng.choice("abc")
+                node.change(of(rng.randrange(1, 50), registration=f"reg_{instance}", instance=instance))
+        await trio.sleep(rng.choice((0, 0.1, 0.5, 2.0)))
+    await world.settle()
