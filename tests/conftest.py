@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from werkzeug.routing import Rule
 
+from hookgw.api.openapi import routes
+from hookgw.api.openapi.document import Names, Route, build_document
 from hookgw.config.file_permissions import everything_in
-from hookgw.plugins import discovery, loading
+from hookgw.plugins import discovery, loading, startup_hooks
 from tests.support.first_party_modules import FirstPartyModules
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 
@@ -93,6 +95,8 @@ def _first_party_modules() -> Iterator[FirstPartyModules]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "meta_path", [finder, *sys.meta_path])
         patch.setattr(loading, "everything_in", unchecked)
+        patch.setattr(startup_hooks, "check_connector", finder.check_connector)
+        patch.setattr(startup_hooks, "check_kind", finder.check_kind)
         yield finder
 
 
@@ -124,6 +128,24 @@ def _routes_compiled_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Rule, "_compile_builder", known)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _documents_built_once() -> Iterator[None]:
+    """Build ``/openapi.json`` once for the same routes and names: every client of a test compares with it."""
+    built: list[tuple[list[Route], Names, str, dict[str, Any]]] = []
+
+    def known(found: Iterable[Route], names: Names, base_path: str) -> dict[str, Any]:
+        wanted = list(found)
+        for *before, document in built:
+            if before == [wanted, names, base_path]:
+                return document
+        built.append((wanted, names, base_path, build_document(wanted, names, base_path)))
+        return built[-1][-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routes, "build_document", known)
         yield
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import msgspec
@@ -71,9 +71,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
+class _PluginManager(pluggy.PluginManager):
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        # Most names of a module are classes, imports and constants. pluggy looks at each of them for long.
+        if isinstance(plugin, ModuleType) and not inspect.isroutine(vars(plugin).get(name, len)):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+
 def new_manager() -> pluggy.PluginManager:
     """Return a plugin manager with the hookspecs and no plugins."""
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager = _PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     return manager
 

@@ -182,5 +182,5 @@ def make_engine(
         yield SqliteEngine(folder, monkeypatch)
         return
     postgres: PostgresServer = request.getfixturevalue("postgres")
-    with postgres.new_schema() as schema:
+    with postgres.used_schema() as schema:
         yield PostgresqlEngine(postgres.url(), schema, monkeypatch)
