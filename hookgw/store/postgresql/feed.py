@@ -8,6 +8,9 @@ A node reads the feed right after each of its own commits, in the same thread. I
 reported from memory; of those of others, the feed reads the payloads. It also reads every second, and when
 another node says that it has appended (NOTIFY, which is a hint only: it may be lost).
 
+A server that crashed, and a standby that takes over, forgets transactions that left nothing behind, and gives
+their numbers to others. So on a new connection, the mark goes back to the last transaction that was reported.
+
 A transaction that is open for long anywhere in the database server, in any database, holds the feed up: what
 is appended meanwhile is stored, and delivered when that transaction ends.
 """
@@ -31,7 +34,7 @@ from hookgw.store.records import seconds
 MOST_ROWS = 1_000
 MOST_BYTES = 2**22
 
-_START = f"SELECT {SETTLED}"
+_START = f"SELECT {SETTLED}, (SELECT max(xid) FROM deliveries WHERE state = 'pending')"
 _NEXT = f"""SELECT now.settled, found.* FROM (SELECT {SETTLED} AS settled) now LEFT JOIN LATERAL (
     SELECT xid, position, seq, lane, size FROM deliveries
     WHERE state = 'pending' AND (xid, position) > (%b::bigint, %b::bigint) AND xid < now.settled
@@ -80,6 +83,9 @@ class Feed:
         self.channel: str | None = None
         self._own: list[_Own] = []
         self._mark: tuple[int, int] | None = None
+        # The last one that was reported. It is on disk, so its number is not given once more.
+        self._reported = (0, _LAST)
+        self._connection: Connection | None = None
         self._is_cut = False
 
     @property
@@ -92,6 +98,8 @@ class Feed:
         row = connection.execute(_START).fetchone()
         assert row is not None  # noqa: S101
         self._mark = (row[0] - 1, _LAST)
+        self._reported = min(self._mark, (row[1] or 0, _LAST))
+        self._connection = connection
 
     def committed(self, xid: int, appended: Sequence[Delivery], requeued: Mapping[str, int]) -> None:
         """Take what this node's own transaction has made pending, once it is on disk."""
@@ -105,6 +113,9 @@ class Feed:
             connection: in autocommit mode.
         """
         assert self._mark is not None  # noqa: S101
+        if connection is not self._connection:
+            self._mark = self._reported
+            self._connection = connection
         own = [part.xid for part in self._own]
         rows = connection.execute(_NEXT, (*self._mark, own, MOST_ROWS)).fetchall()
         settled: int = rows[0][0]
@@ -124,9 +135,12 @@ class Feed:
         appended = [_delivery(row) for row in connection.execute(_READ, (wanted,))] if wanted else []
         # Only now: if a statement above failed, the next turn reports all of it.
         self._mark = mark
+        if found:
+            self._reported = max(self._reported, (found[-1][0], found[-1][1]))
         is_merged = bool(appended)
         while self._own and (self._own[0].xid, 0) <= mark:
             part = self._own.pop(0)
+            self._reported = max(self._reported, (part.xid, _LAST))
             appended += part.appended
             requeued.update(part.requeued)
         if is_merged:

@@ -18,6 +18,7 @@ from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import PostgresqlStore, open_store
 from tests.store.support import LANE, RULE, Listener, ids_of, pending, seqs_of, settle, to
 from tests.store.support import delivered as as_delivered
+from tests.support.postgres import PostgresServer
 
 
 def everything(_: str) -> bool:
@@ -244,3 +245,28 @@ async def test_a_feed_that_waits_is_not_read_all_the_time(
         assert reads <= 12  # after 2, 4, 8, … ms
         connection.execute("COMMIT")
         await one.wait_heard(1)
+
+
+async def test_after_a_crash_the_server_gives_numbers_of_transactions_once_more(
+    postgres: PostgresServer, database: Server, connection: psycopg.Connection
+) -> None:
+    """Transactions that left nothing behind are forgotten in a crash, or by a standby: so are their numbers."""
+    # What nobody waits for is not on disk so soon.
+    postgres.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+    postgres.execute("SELECT pg_reload_conf()")
+    try:
+        async with nodes(database) as (one, two):
+            await one.store.append(to("e1"))
+            await two.wait_heard(1)
+            for _ in range(20):
+                with connection.transaction(force_rollback=True):
+                    connection.execute("SELECT pg_current_xact_id()")
+            for node in (one, two):
+                await node.store.flush()  # the feed is read
+            postgres.stop()
+            postgres.start()
+            await one.store.append(to("e2"))
+            assert await two.wait_heard(2) == ["e1", "e2"]
+            assert one.heard() == ["e1", "e2"]
+    finally:
+        postgres.execute("ALTER SYSTEM RESET wal_writer_delay")
