@@ -40,7 +40,9 @@ sent AS (
     JOIN given ON given.seq = target.event
 )
 SELECT coalesce(array_agg(seq), '{}') FROM added"""
-_STORED = "SELECT seq FROM events WHERE seq = ANY(%s)"
+_STORED = """SELECT e.seq FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS given (seq, id, name)
+    JOIN events e ON e.seq = given.seq AND e.id = given.id
+    JOIN instance_numbers i ON i.number = e.instance AND i.name = given.name"""
 
 
 def append(connection: Connection, xid: int, news: Sequence[NewEvent]) -> set[int]:
@@ -132,7 +134,9 @@ def added(answer: Cursor[Any] | None) -> set[int]:
 
 def find_stored(connection: Connection, news: Sequence[NewEvent]) -> set[int]:
     """Return which of these events are stored under their numbers."""
-    return {seq for (seq,) in connection.execute(_STORED, ([new.seq for new in news],))}
+    seqs, ids = [new.seq for new in news], [new.event.id for new in news]
+    names = [new.event.instance for new in news]
+    return {seq for (seq,) in connection.execute(_STORED, (seqs, ids, names))} if news else set()
 
 
 def position(xid: int, number: int) -> int:

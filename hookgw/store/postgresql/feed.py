@@ -34,7 +34,7 @@ from hookgw.store.records import seconds
 MOST_ROWS = 1_000
 MOST_BYTES = 2**22
 
-_START = f"SELECT {SETTLED}, (SELECT max(xid) FROM deliveries WHERE state = 'pending')"
+_START = f"SELECT {SETTLED}, (SELECT max(xid) FROM deliveries WHERE state = 'pending')"  # noqa: S608
 _NEXT = f"""SELECT now.settled, found.* FROM (SELECT {SETTLED} AS settled) now LEFT JOIN LATERAL (
     SELECT xid, position, seq, lane, size FROM deliveries
     WHERE state = 'pending' AND (xid, position) > (%b::bigint, %b::bigint) AND xid < now.settled

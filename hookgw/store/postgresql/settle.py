@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from psycopg import Connection, Cursor
@@ -17,6 +17,7 @@ from hookgw.store.records import PendingChange, micros, storable
 _STILL_PENDING = """SELECT d.seq, d.event, d.registration, i.name, d.size
     FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
     WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.seq FOR UPDATE OF d"""
+_COUNT_PENDING = "SELECT count(*) FROM deliveries WHERE seq = ANY(%s) AND state || '' = 'pending'"
 # Without an attempt (parked, expired) the count of attempts stays.
 _SETTLE = """UPDATE deliveries SET state = given.state,
     attempts = coalesce(given.attempts, deliveries.attempts), failures = given.failures,
@@ -69,13 +70,17 @@ def find_pending(connection: Connection, settlements: Sequence[Settlement]) -> C
 
 
 def write(
-    connection: Connection, pending: Cursor[Any], settlements: Sequence[Settlement], *, keep_history: bool
+    connection: Connection,
+    pending: Iterable[tuple[Any, ...]],
+    settlements: Sequence[Settlement],
+    *,
+    keep_history: bool,
 ) -> PendingChange:
     """Do the rest of :func:`settle`, in a pipeline.
 
     Args:
         connection: in a transaction.
-        pending: from :func:`find_pending`, of these settlements, and others perhaps.
+        pending: the answer to :func:`find_pending`, of these settlements, and others perhaps.
         settlements: the outcomes.
         keep_history: whether to keep attempts and finished deliveries.
     """
@@ -135,6 +140,14 @@ def write(
     if keep_history and attempts:
         connection.execute(_ADD_ATTEMPTS, _columns(attempts))
     return gone
+
+
+def find_finished(connection: Connection, seqs: Sequence[int]) -> bool:
+    """Return whether any of these deliveries is not pending any more."""
+    if not seqs:
+        return False
+    row = connection.execute(_COUNT_PENDING, (list(seqs),)).fetchone()
+    return row is not None and row[0] < len(seqs)
 
 
 def make_due(connection: Connection, registration: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import Connection, sql
 
-from hookgw.models.deliveries import Delivery, Settlement
+from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.models.errors import Invalid
 from hookgw.store.commits.changes import Changes, Committed, replace
 from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group, NewEvent
@@ -19,7 +20,7 @@ from hookgw.store.postgresql.database import CONFLICTS, Session, is_server_error
 from hookgw.store.postgresql.feed import Feed, News
 from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.schema import XID
-from hookgw.store.postgresql.settle import find_pending, settle, write
+from hookgw.store.postgresql.settle import find_finished, find_pending, settle, write
 from hookgw.store.postgresql.transaction import Transaction
 
 # What the server, the driver and our own conversions raise for a value that cannot be stored: lone surrogates
@@ -30,7 +31,12 @@ _BAD_VALUES = (psycopg.DataError, psycopg.IntegrityError, ValueError, TypeError,
 TRIES = 5
 
 _BEGIN = f"SELECT {XID}"
-_OUTCOME = "SELECT pg_xact_status(%s::text::xid8)"
+# Of each process a row of its own, with the number of its last commit in which functions ran.
+_MARK = """INSERT INTO probe VALUES (%s, %s)
+    ON CONFLICT (number) DO UPDATE SET writes = excluded.writes"""
+_MARKED = "SELECT FROM probe WHERE number = %s AND writes = %s"
+# The probe itself has the number 1.
+_FIRST_MARK = 2
 
 
 class _Written(NamedTuple):
@@ -42,7 +48,15 @@ class _Written(NamedTuple):
 
 
 class _Unacknowledged(Exception):
-    """The connection was lost while a commit was on its way: the server may have done it."""
+    """The connection was lost while a commit was on its way: the server may have done it.
+
+    Args:
+        transaction, jobs: what was to be written.
+        error: of the connection.
+        is_counted: whether it is known what was added.
+        finished: the deliveries that were pending until this commit.
+        mark: its number, if functions ran in it.
+    """
 
     def __init__(
         self,
@@ -51,12 +65,16 @@ class _Unacknowledged(Exception):
         error: psycopg.Error,
         *,
         is_counted: bool,
+        finished: Sequence[int] = (),
+        mark: int | None = None,
     ) -> None:
         super().__init__()
         self.transaction = transaction
         self.jobs = jobs
         self.error = error
         self.is_counted = is_counted
+        self.finished = finished
+        self.mark = mark
 
 
 class Writer:
@@ -76,6 +94,7 @@ class Writer:
     def __init__(self, session: Session, feed: Feed, *, keep_history: bool = True) -> None:
         self.guard: Guard | None = None
         self.backend = 0
+        self._mark = (_FIRST_MARK + secrets.randbelow(2**31 - _FIRST_MARK), 0)
         self._session = session
         self._feed = feed
         self._keep_history = keep_history
@@ -135,7 +154,7 @@ class Writer:
             except _Unacknowledged as lost:
                 if self._session.gave_up:
                     raise lost.error from None
-                if (written := self._session.call(partial(_find_written, lost=lost))) is not None:
+                if (written := self._session.call(partial(self._find_written, lost=lost))) is not None:
                     return written
                 if tries >= TRIES:
                     raise lost.error from None
@@ -177,6 +196,7 @@ class Writer:
             pending = find_pending(connection, _settlements_of(groups[:lead]))
         row = begun.fetchone()
         assert row is not None  # noqa: S101
+        found = [] if pending is None else pending.fetchall()
         if self.guard is not None and asked is not None:
             groups = self.guard.admit(asked, groups)
         transaction = Transaction(connection, row[0])
@@ -198,7 +218,7 @@ class Writer:
                     if job.also is not None:
                         job.also(transaction)
                 if pending is not None:
-                    gone = write(connection, pending, settlements, keep_history=self._keep_history)
+                    gone = write(connection, found, settlements, keep_history=self._keep_history)
                     transaction.count_finished(gone)
                     transaction.count_rows(len(settlements))
                 if is_all:
@@ -206,7 +226,11 @@ class Writer:
         except psycopg.OperationalError as error:
             if not (is_all and connection.closed):
                 raise
-            raise _Unacknowledged(transaction, appends, error, is_counted=is_careful) from error
+            final = {one.seq for one in settlements if one.state is not DeliveryState.PENDING}
+            finished = [row[0] for row in found if row[0] in final]
+            raise _Unacknowledged(
+                transaction, appends, error, is_counted=is_careful, finished=finished
+            ) from error
         if not is_careful:
             _count_added(transaction, appends, added(answer))
         if not is_all:
@@ -223,12 +247,16 @@ class Writer:
                 for function in group.functions:
                     self._run_alone(transaction, function)
             appends = [*appends, *_appends_of(rest)]
+            number, mark = self._mark[0], self._mark[1] + 1
+            self._mark = number, mark
             try:
-                connection.execute("COMMIT")
+                with connection.pipeline():
+                    connection.execute(_MARK, (number, mark))
+                    connection.execute("COMMIT")
             except psycopg.OperationalError as error:
                 if not connection.closed:
                     raise
-                raise _Unacknowledged(transaction, appends, error, is_counted=True) from error
+                raise _Unacknowledged(transaction, appends, error, is_counted=True, mark=mark) from error
         return _written(transaction, appends)
 
     def _append_together(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
@@ -263,6 +291,26 @@ class Writer:
             transaction.changes = before
             job.error = error
 
+    def _find_written(self, connection: Connection, lost: _Unacknowledged) -> _Written | None:
+        """Return what a commit without an answer has done; ``None`` if it was not done.
+
+        What it wrote tells. The number of its transaction does not: a server that crashed gives the numbers
+        of transactions that are lost to others.
+        """
+        stored: set[int] = set()
+        if lost.mark is not None:
+            if connection.execute(_MARKED, (self._mark[0], lost.mark)).fetchone() is None:
+                return None
+        else:
+            stored = find_stored(connection, _news_of(lost.jobs))
+            # If there is nothing of either, it changes nothing to write the rest once more.
+            if not stored and not find_finished(connection, lost.finished):
+                return None
+        if not lost.is_counted:
+            # The answer to the append was lost, too.
+            _count_added(lost.transaction, lost.jobs, stored)
+        return _written(lost.transaction, lost.jobs)
+
 
 def touch(transaction: Transaction) -> None:
     """Write something small, to learn whether the server accepts it."""
@@ -294,14 +342,3 @@ def _count_added(transaction: Transaction, jobs: Sequence[AppendJob[Transaction]
 def _written(transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> _Written:
     appended = [delivery for job in jobs if not job.error for delivery in job.deliveries()]
     return _Written(transaction.xid, transaction.changes, appended)
-
-
-def _find_written(connection: Connection, lost: _Unacknowledged) -> _Written | None:
-    """Return what a commit without an answer has done; ``None`` if it was not done."""
-    row = connection.execute(_OUTCOME, (str(lost.transaction.xid),)).fetchone()
-    if row != ("committed",):
-        return None
-    if not lost.is_counted:
-        # The answer to the append was lost, too.
-        _count_added(lost.transaction, lost.jobs, find_stored(connection, _news_of(lost.jobs)))
-    return _written(lost.transaction, lost.jobs)

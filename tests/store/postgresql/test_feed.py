@@ -250,7 +250,7 @@ async def test_a_feed_that_waits_is_not_read_all_the_time(
 async def test_after_a_crash_the_server_gives_numbers_of_transactions_once_more(
     postgres: PostgresServer, database: Server, connection: psycopg.Connection
 ) -> None:
-    """Transactions that left nothing behind are forgotten in a crash, or by a standby: so are their numbers."""
+    """A crash, or a standby, forgets transactions that left nothing behind, with their numbers."""
     # What nobody waits for is not on disk so soon.
     postgres.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
     postgres.execute("SELECT pg_reload_conf()")

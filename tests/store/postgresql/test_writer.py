@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import psycopg
@@ -145,3 +145,47 @@ async def test_what_was_asked_in_turns_is_written_in_turns(store: PostgresqlStor
     assert await ids_of(store) == (["e1", "e3"] if bad else ["e1", "e2", "e3"])
     assert len(failures) == bad
     assert await store.get_value("b") == "b"
+
+
+@pytest.fixture
+def forgetful(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """A server that forgets what nobody has waited for when it crashes."""
+    postgres.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+    postgres.execute("SELECT pg_reload_conf()")
+    yield postgres
+    postgres.execute("ALTER SYSTEM RESET wal_writer_delay")
+    postgres.execute("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("what", ["event", "settlement", "record"])
+async def test_the_server_crashes_in_a_commit_and_another_transaction_gets_its_number(
+    store: PostgresqlStore, forgetful: PostgresServer, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    await store.append(to("e0"))
+    [first] = await seqs_of(store)
+    usual = psycopg.Connection.execute
+    crashed = False
+
+    def execute(self: psycopg.Connection, query: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal crashed
+        if query == "COMMIT" and not crashed:
+            crashed = True
+            forgetful.stop()
+            forgetful.start()
+            for number in range(50):
+                forgetful.execute(f"INSERT INTO {store.server.schema}.probe VALUES ({1000 + number}, 1)")
+        return usual(self, query, *arguments, **options)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", execute)
+    if what == "event":
+        assert await store.append(to("e1")) == [True]
+        assert await ids_of(store) == ["e0", "e1"]
+    elif what == "settlement":
+        store.settle_nowait(as_delivered(first))
+        await store.flush()
+        assert await ids_of(store) == []
+        assert store.statistics().pending == 0
+    else:
+        await store.put_value("a", "1")
+        assert await store.get_value("a") == "1"
+    assert crashed
