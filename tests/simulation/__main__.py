@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 if os.environ.get("PYTHONHASHSEED") != "0":  # sets of texts have another order in each process otherwise
@@ -11,4 +12,5 @@ if os.environ.get("PYTHONHASHSEED") != "0":  # sets of texts have another order 
 
 from tests.simulation.command import main
 
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # a summary, as after Ctrl-C
 sys.exit(main(sys.argv[1:]))

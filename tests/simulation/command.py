@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -20,6 +23,12 @@ from tests.simulation.invariants import broken_promises
 from tests.simulation.world import simulate
 
 MEMORY = "/dev/shm"
+PROGRESS_EVERY = 60.0
+"""Seconds between two lines about a long run."""
+LONGEST = 120.0
+"""Seconds of CPU that a run may take."""
+ENDLESS = 10**9
+"""Seeds: more than any time is enough for."""
 
 
 class Outcome(msgspec.Struct):
@@ -42,10 +51,14 @@ class Outcome(msgspec.Struct):
 
 def run_seed(seed: int) -> Outcome:
     """Run a seed and check it."""
+    # Not by chance within the run, where it would depend on the runs before, and cost more.
+    gc.disable()
     parent = MEMORY if os.path.isdir(MEMORY) else None  # noqa: PTH112
     folder = Path(tempfile.mkdtemp(prefix="hookgw-simulation-", dir=parent))
     began = time.process_time()
     history = History()
+    signal.signal(signal.SIGVTALRM, _end_endless)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
     try:
         simulate(seed, folder, history)
         violations = broken_promises(history)
@@ -53,8 +66,60 @@ def run_seed(seed: int) -> Outcome:
         violations = [Violation("fault", _innermost(error))]
     finally:
         shutil.rmtree(folder)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        gc.collect()
+        if not gc.get_freeze_count():
+            gc.freeze()  # what is left was imported, or is kept by caches
+        gc.enable()
     last = history.records[-1].at if history.records else 0.0
     return Outcome(seed, violations, history, time.process_time() - began, last / 86_400)
+
+
+class Summary:
+    """Counts runs, and says now and then how far they are.
+
+    Args:
+        first: the first seed.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._began = self._printed_at = time.monotonic()
+        self._cpu = self._days = 0.0
+        self.done = 0
+        self.failed = 0
+
+    @property
+    def seconds(self) -> float:
+        """How long they have taken."""
+        return time.monotonic() - self._began
+
+    def add(self, cpu: float, days: float, *, is_failed: bool) -> None:
+        """Count a run, with the CPU seconds that it took and the days that it simulated."""
+        self._cpu, self._days = self._cpu + cpu, self._days + days
+        self.done += 1
+        self.failed += is_failed
+
+    def print_progress(self) -> None:
+        """Print a line if the last one was a minute ago."""
+        if time.monotonic() < self._printed_at + PROGRESS_EVERY:
+            return
+        self._printed_at = time.monotonic()
+        rate = self.done / self.seconds
+        print(f"… {self.done:,} runs, {self.failed} failed; {rate:.1f} a second", flush=True)
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        seeds = f"seeds {self._first} to {self._first + self.done - 1}" if self.done else "no seed"
+        return (
+            f"{self.done:,} runs ({seeds}), {self._days / 365:.1f} simulated years, {self.failed} failed; "
+            f"{self.seconds:.0f} s, {1000 * self._cpu / max(1, self.done):.0f} ms of CPU each"
+        )
+
+
+def _end_endless(_number: int, _frame: object) -> NoReturn:
+    raise TimeoutError(f"the run takes longer than {LONGEST:g} s of CPU: does it end?")
 
 
 def _innermost(error: BaseException) -> str:
@@ -68,13 +133,21 @@ def _run_briefly(seed: int) -> tuple[int, list[Violation], float, float]:
     return seed, outcome.violations, outcome.seconds, outcome.days
 
 
-def run_seeds(seeds: Sequence[int], workers: int) -> Iterator[tuple[int, list[Violation], float, float]]:
+def run_seeds(
+    seeds: Sequence[int], workers: int
+) -> Generator[tuple[int, list[Violation], float, float], None, None]:
     """Run seeds in processes. Yield each, in order: what it broke, its CPU seconds and simulated days."""
     if workers == 1:
         yield from map(_run_briefly, seeds)
         return
-    with get_context("fork").Pool(workers) as pool:
+    with get_context("fork").Pool(workers, _ignore_interrupts) as pool:
         yield from pool.imap(_run_briefly, seeds, chunksize=2)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that prints the summary, and end when it says so."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def report(violations: Sequence[Violation], seed: int) -> str:
@@ -95,6 +168,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--full", action="store_true", help="with --trace, print everything in any case")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--first", action="store_true", help="end with the first seed that breaks a promise")
+    parser.add_argument("--minutes", type=float, default=None, help="end after so long")
+    parser.add_argument("--failures", type=Path, default=None, help="append what seeds break to this file")
     given = parser.parse_args(arguments)
     if given.trace:
         outcome = run_seed(given.seed or 1)
@@ -105,17 +180,28 @@ def main(arguments: Sequence[str]) -> int:
             print(report(outcome.violations, outcome.seed))
         return 1 if outcome.violations else 0
     first = 1 if given.seed is None else given.seed
-    runs = given.runs or (1 if given.seed is not None else 2000)
-    began, seconds, days, failed, done = time.monotonic(), 0.0, 0.0, 0, 0
-    for seed, violations, took, lasted in run_seeds(range(first, first + runs), min(given.workers, runs)):
-        seconds, days, done = seconds + took, days + lasted, done + 1
-        if violations:
-            failed += 1
-            print(report(violations, seed), flush=True)
-            if given.first:
+    runs = given.runs
+    if runs is None:
+        runs = ENDLESS if given.minutes else 1 if given.seed is not None else 2000
+    summary = Summary(first)
+    seeds = run_seeds(range(first, first + runs), min(given.workers, runs))
+    try:
+        for seed, violations, took, lasted in seeds:
+            summary.add(took, lasted, is_failed=bool(violations))
+            if violations:
+                text = report(violations, seed)
+                print(text, flush=True)
+                if given.failures:
+                    with given.failures.open("a", encoding="utf-8") as file:
+                        file.write(text + "\n\n")
+                if given.first:
+                    break
+            if given.minutes and summary.seconds >= 60 * given.minutes:
                 break
-    print(
-        f"{done:,} runs, {days / 365:.1f} simulated years, {failed} failed; "
-        f"{time.monotonic() - began:.0f} s, {1000 * seconds / done:.0f} ms of CPU each"
-    )
-    return 1 if failed else 0
+            summary.print_progress()
+    except* KeyboardInterrupt:
+        print("interrupted")
+    finally:
+        seeds.close()
+    print(summary.line)
+    return 1 if summary.failed else 0

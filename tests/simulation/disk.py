@@ -81,20 +81,25 @@ class Disk:
 
     async def _call(self, call: Callable[[], T], *, is_commit: bool = False) -> T:
         began = trio.current_time()
-        with trio.CancelScope(shield=True):  # a thread cannot be interrupted
-            if self.latest and not self.is_dead and self._chance.random() < 0.4:
+        # A thread cannot be interrupted.
+        if self.latest and not self.is_dead and self._chance.random() < 0.4:
+            with trio.CancelScope(shield=True):
                 await trio.sleep(self.latest * self._chance.random() ** 4)
-            else:
-                await trio.lowlevel.checkpoint()
-        with self._kill_here(is_commit), self._limited():
+        else:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        self.kill_in -= 1
+        if self.is_dead or (self.kill_in and self.room is None):
             result = call()
+        else:
+            with self._kill_here(is_commit), self._limited():
+                result = call()
         if is_commit and not self.is_dead:
             self._on_commit(began)
         return result
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
-        if self.room is None or self.is_dead:
+        if self.room is None or self.is_dead:  # killed before this call
             yield
             return
         largest = max(file.stat().st_size for file in _files(self._path))
@@ -108,8 +113,7 @@ class Disk:
 
     @contextmanager
     def _kill_here(self, is_commit: bool) -> Iterator[None]:
-        self.kill_in -= 1
-        if self.kill_in != 0 or self.is_dead:
+        if self.kill_in:
             yield
             return
         moment = self._chance.choice(("before", "within", "after"))
