@@ -36,6 +36,7 @@ from hookgw.models.registrations import (
 from hookgw.models.signing_keys import signature_of
 from hookgw.parsing.registrations import parse_registration
 from hookgw.store import Store
+from hookgw.store.fleet import DISABLED_WEBHOOK
 
 DEFAULT_CONCURRENCY = 16
 """Attempts that a global webhook makes at a time, if neither ``ordering`` nor ``concurrency`` is
@@ -115,6 +116,9 @@ async def read_global_webhooks(
                 registration = msgspec.structs.replace(registration, secrets=(Secret(kept),))
             else:
                 await store.put_value(f"{prefix}.secret", registration.secrets[0].value)
+        # A 410 disables it until the next start. In a fleet this is the start of any node.
+        if await store.get_value(f"{DISABLED_WEBHOOK}{registration.label}") is not None:
+            await store.put_value(f"{DISABLED_WEBHOOK}{registration.label}", None)
         if registration.enabled:  # what waits for a disabled one stays where it is, and becomes dead letters
             registration = await _follow(registration, f"{prefix}.last_start", store, audit)
         registrations.append(registration)

@@ -211,7 +211,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
             audit = Audit(store, clock)
             global_webhooks = await read_global_webhooks(webhooks, store, audit)
             operations = await read_operations(settings.operations, store, audit)
-            registry = Registry(store, audit, owner.check) if shared else Registry(store, audit)
+            registry = (
+                Registry(store, audit, owner.check, is_shared=True) if shared else Registry(store, audit)
+            )
             await registry.load(global_webhooks, operations)
             media_key = await load_media_key(store)
             keyring, global_keys = await open_keyring(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+import msgspec
 import trio
 
 from hookgw.gateway.audit import Audit
@@ -14,6 +15,7 @@ from hookgw.models.instances import Instance, retired_name
 from hookgw.models.jobs import Job
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store import Store
+from hookgw.store.fleet import DISABLED_WEBHOOK
 
 
 class Registry:
@@ -27,12 +29,19 @@ class Registry:
         audit: says who changes what.
         check_owner: called with the name of an instance before it, or a registration of it, is changed. In a
             fleet it raises ``Unavailable`` if another node holds the instance.
+        is_shared: whether other nodes must hear of a disabled registration of the configuration.
     """
 
     def __init__(
-        self, store: Store, audit: Audit, check_owner: Callable[[str], None] = lambda _: None
+        self,
+        store: Store,
+        audit: Audit,
+        check_owner: Callable[[str], None] = lambda _: None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self.check_owner = check_owner
+        self._is_shared = is_shared
         self._store = store
         self._audit = audit
         self._instances: dict[str, Instance] = {}
@@ -200,16 +209,22 @@ class Registry:
         old = self._registrations.get(registration.id)
         audit = registration_changed(self._audit, old, registration, instance)
         if registration.instance == GLOBAL_INSTANCE:
-            if audit:
-                await _complete(self._audit.record(*audit))
             # Its record is the configuration: what hookgw changes (a 410) lasts until the next start.
-            others = (r for r in self._everywhere if r.id != registration.id)
-            self._everywhere = (*others, registration)
+            if self._is_shared and (old is None or registration.enabled != old.enabled):
+                key = f"{DISABLED_WEBHOOK}{registration.label}"
+                await _complete(self._store.put_value(key, registration.disabled_reason, audit=audit))
+            elif audit:
+                await _complete(self._audit.record(*audit))
+            self._put_everywhere(registration)
         else:
             self.check_owner(registration.instance)
             await _complete(self._store.put_registration(registration, due=due, job=job, audit=audit))
             self._remember(registration)
         self._registrations[registration.id] = registration
+
+    def _put_everywhere(self, registration: Registration) -> None:
+        others = (r for r in self._everywhere if r.id != registration.id)
+        self._everywhere = (*others, registration)
 
     def _remember(self, registration: Registration) -> None:
         self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
@@ -241,6 +256,20 @@ class Registry:
             # The same object as long as nothing has changed: lanes compare it by identity.
             if registration is not None and registration != former:
                 self._remember(registration)
+
+    def apply_disabled(self, reasons: Mapping[str, str | None]) -> None:
+        """Disable or enable registrations of the configuration, as another node has done.
+
+        Args:
+            reasons: by label; ``None`` if it is enabled again.
+        """
+        for registration in self._everywhere:
+            reason = reasons.get(registration.label, registration.disabled_reason)
+            # One that the configuration itself disables has no reason, and stays as it is.
+            if reason != registration.disabled_reason:
+                changed = msgspec.structs.replace(registration, enabled=not reason, disabled_reason=reason)
+                self._put_everywhere(changed)
+                self._registrations[changed.id] = changed
 
     def configured(self, label: str) -> Registration | None:
         """Return the registration of ``global_webhooks`` with a label; ``None`` if there is none."""

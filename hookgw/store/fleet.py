@@ -20,6 +20,9 @@ from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
 from hookgw.store.records import PendingChange
 
+DISABLED_WEBHOOK = "disabled_webhooks."
+"""What the keys of such values begin with; the label of the webhook follows."""
+
 
 class RecordsChanged(StorageUnavailable):
     """Events were addressed by records that have changed since. Nothing was stored: address them again.
@@ -40,6 +43,8 @@ class RecordChanges(msgspec.Struct, frozen=True):
         version: of the records with these changes.
         instances, registrations, sessions: by name or id; ``None`` if it is gone.
         global_keys: what is stored of them, if that has changed.
+        disabled_webhooks: why a webhook of the configuration was disabled, by its label; ``None`` if it is no
+            longer.
     """
 
     version: int
@@ -47,6 +52,7 @@ class RecordChanges(msgspec.Struct, frozen=True):
     registrations: dict[str, Registration | None] = {}
     sessions: dict[str, BrowserSession | None] = {}
     global_keys: Any = msgspec.UNSET
+    disabled_webhooks: dict[str, str | None] = {}
 
 
 class Membership(Protocol):

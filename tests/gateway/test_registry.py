@@ -104,6 +104,36 @@ async def test_a_registration_of_the_configuration_changes_in_memory_alone(tmp_p
         assert await store.load_registrations() == {}
 
 
+async def test_in_a_fleet_other_nodes_hear_that_a_registration_of_the_configuration_is_disabled(
+    tmp_path: Path,
+) -> None:
+    everywhere = registration("global_all", instance=GLOBAL_INSTANCE, label="all")
+    off = registration("global_off", instance=GLOBAL_INSTANCE, label="off", enabled=False)
+    gone = msgspec.structs.replace(everywhere, enabled=False, disabled_reason="Gone.")
+    async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
+        nodes = [Registry(store, Audit(store, Clock()), is_shared=True) for _ in range(2)]
+        for one in nodes:
+            await one.load([everywhere, off], None)
+        a, b = nodes
+
+        async def hear() -> None:
+            reason = await store.get_value("disabled_webhooks.all")
+            b.apply_disabled({"all": reason, "off": None, "unknown": "Gone."})
+
+        await a.put(msgspec.structs.replace(everywhere, failing_since=1.0))
+        assert await store.get_value("disabled_webhooks.all") is None
+        await a.put(gone)
+        await hear()
+        assert b.registration("global_all") == gone
+        assert [r.id for r in b.wanting("shop", "CALL")] == []
+        await hear()
+        await a.put(everywhere)
+        await hear()
+        assert b.registration("global_all") == everywhere
+        assert [r.id for r in b.wanting("shop", "CALL")] == ["global_all"]
+        assert b.registration("global_off") == off
+
+
 async def test_memory_follows_the_disk_where_the_caller_has_gone_away(tmp_path: Path) -> None:
     async with opened(tmp_path) as (registry, store):
         async with cancelled():

@@ -78,6 +78,7 @@ class RecordRefresh:
             if known is not None and not self._holds(known.instance):
                 registrations[registration_id] = registration
         registry.apply(instances, registrations)
+        registry.apply_disabled(changes.disabled_webhooks)
         if changes.global_keys is not msgspec.UNSET:
             self._global_keys.apply(changes.global_keys, keyring)
         self._sessions.apply(changes.sessions)

@@ -12,7 +12,7 @@ from hookgw.models.browser_sessions import BrowserSession
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
 from hookgw.store.encryption import RecordCipher
-from hookgw.store.fleet import RecordChanges
+from hookgw.store.fleet import DISABLED_WEBHOOK, RecordChanges
 from hookgw.store.postgresql.record_changes import VERSION, lock_records
 from hookgw.store.postgresql.shelves import PostgresqlTable
 from hookgw.store.shelves import Shelves
@@ -29,6 +29,7 @@ def read_changes(connection: Connection, since: int, cipher: RecordCipher | None
     instances: dict[str, Instance | None] = {}
     registrations: dict[str, Registration | None] = {}
     sessions: dict[str, BrowserSession | None] = {}
+    disabled: dict[str, str | None] = {}
     global_keys: Any = msgspec.UNSET
     with connection.transaction():
         # With the lock, every change up to the version is there, or was undone.
@@ -46,6 +47,9 @@ def read_changes(connection: Connection, since: int, cipher: RecordCipher | None
                     registrations[key] = shelves.registrations.get(key)
                 case "sessions":
                     sessions[key] = shelves.sessions.get(key)
+                case _ if key.startswith(DISABLED_WEBHOOK):
+                    reason = shelves.values.get(key)
+                    disabled[key.removeprefix(DISABLED_WEBHOOK)] = reason if isinstance(reason, str) else None
                 case _:
                     global_keys = shelves.values.get(key)
-    return RecordChanges(version, instances, registrations, sessions, global_keys)
+    return RecordChanges(version, instances, registrations, sessions, global_keys, disabled)

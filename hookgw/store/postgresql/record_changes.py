@@ -33,7 +33,8 @@ CHANGES = (
         changed_key bytea := CASE WHEN TG_OP = 'DELETE' THEN OLD.key ELSE NEW.key END;
     BEGIN
         IF changed_shelf IN ('instances', 'registrations', 'sessions')
-            OR changed_shelf = 'values' AND changed_key = 'auth.global_keys' THEN
+            OR changed_shelf = 'values' AND (changed_key = 'auth.global_keys'
+                OR substring(changed_key FOR 18) = 'disabled_webhooks.') THEN
             PERFORM pg_advisory_xact_lock(1751872099, hashtext(TG_TABLE_SCHEMA));
             INSERT INTO record_changes VALUES (changed_shelf, changed_key, nextval('record_versions'))
                 ON CONFLICT (shelf, key) DO UPDATE SET version = EXCLUDED.version;

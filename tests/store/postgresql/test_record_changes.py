@@ -40,9 +40,10 @@ def test_what_one_node_keeps_for_itself_has_none(connection: Connection, shelf: 
     assert versions(connection) == {}
 
 
-def test_global_keys_have_one(connection: Connection) -> None:
-    connection.execute("INSERT INTO shelves VALUES ('values', 'auth.global_keys', '1')")
-    assert versions(connection).keys() == {("values", "auth.global_keys")}
+@pytest.mark.parametrize("key", ["auth.global_keys", "disabled_webhooks.all"])
+def test_values_that_all_nodes_know_have_one(connection: Connection, key: str) -> None:
+    connection.execute("INSERT INTO shelves VALUES ('values', %s, '1')", (key,))
+    assert versions(connection).keys() == {("values", key)}
 
 
 def test_accepting_waits_for_a_change_that_is_not_committed_and_for_nothing_else(
@@ -75,6 +76,11 @@ def test_what_has_changed_is_read_with_the_version(connection: Connection) -> No
     shelves.values["auth.global_keys"] = []
     second = read_changes(connection, first.version, None)
     assert (second.instances, second.global_keys) == ({"shop": None}, [])
+    shelves.values["disabled_webhooks.all"] = "Gone."
+    third = read_changes(connection, second.version, None)
+    assert third.disabled_webhooks == {"all": "Gone."}
+    shelves.values["disabled_webhooks.all"] = None
+    assert read_changes(connection, third.version, None).disabled_webhooks == {"all": None}
 
 
 def test_a_change_that_was_undone_is_passed_over(connection: Connection) -> None:
