@@ -53,8 +53,9 @@ _BYTES_AS_A_ROW = 4096
 """So many bytes of payload take about as long to store as a row."""
 _REPORTED_PROBLEMS = 100
 """How many problems of a batch are listed, in an error or as warnings."""
+_FEW = 10
 _SHORT = 4096
-"""Bytes of a payload that is checked at once, and not in turn with other work."""
+"""So few events are checked at once, and not in turn with other work, if they have no more bytes each."""
 _OBSERVERS_TIMEOUT = 60.0
 """Seconds that all observers of one call may take together."""
 _YEAR_10000 = 253_402_300_800.0
@@ -144,7 +145,8 @@ class EventIntake:
             await self._catch_up()  # created on another node a moment ago, perhaps
         completed = [self._complete(event) for event in events]
         checks = self._check(completed, single)
-        if len(events) == 1 and len(events[0].data_json) <= _SHORT:
+        size = sum([len(event.data_json) for event in completed])
+        if len(events) <= _FEW and size <= len(events) * _SHORT:
             warnings = finish(checks)
         else:
             warnings = await run_in_slices(events[0].instance if events else "", checks)
@@ -156,13 +158,19 @@ class EventIntake:
             if state is not None and self._registry.instance(state.instance).id != state.instance_id:
                 raise NotFound(f"The instance {state.instance!r} was deleted.")
             appends, deliveries = [], 0
-            rules: dict[tuple[str, str], list[LaneRule]] = {}  # looked up once, not for each event of a batch
+            # Looked up once, not for each event of a batch; the lanes, too, unless each event has its own.
+            rules: dict[tuple[str, str], list[LaneRule]] = {}
+            shared: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
             for event in completed:
                 key = event.instance, event.kind
-                if key not in rules:
-                    self._registry.instance(event.instance)  # it may have been deleted during a wait
-                    rules[key] = [lane_rule(found) for found in self._registry.wanting(*key)]
-                targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
+                targets = shared.get(key)
+                if targets is None:
+                    if key not in rules:
+                        self._registry.instance(event.instance)  # it may have been deleted during a wait
+                        rules[key] = [lane_rule(found) for found in self._registry.wanting(*key)]
+                    targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
+                    if len(completed) > 1 and not any(rule.divides_events for rule in rules[key]):
+                        shared[key] = targets
                 deliveries += len(targets)
                 if deliveries > MOST_DELIVERIES and len(completed) > 1:
                     raise TooLarge(
@@ -174,7 +182,6 @@ class EventIntake:
 
         instance = completed[0].instance if completed else state.instance if state is not None else ""
         rows = len(completed) * (1 + self._registry.count_hearing(instance)) + (state is not None)
-        size = sum([len(event.data_json) for event in completed])
         async with self._apart(completed, rows, size):
             turn = await self._turns.begin(instance, rows + size // _BYTES_AS_A_ROW)
             # No checkpoint after this: a caller that is cancelled during the write cannot take the events

@@ -171,10 +171,7 @@ class LimitedOutbox:
         """Append what the backlog counts already, and correct the count for what was not stored."""
         stored = [False] * len(appends)
         try:
-            # A cancelled caller cannot take the events back: they are written anyway, and must be counted.
-            # The store bounds the wait: it writes, refuses, or closes.
-            with trio.CancelScope(shield=True):
-                stored = await self._store.append(appends, state=state, epoch=epoch)
+            stored = await self._store.append(appends, state=state, epoch=epoch)
         finally:
             if not all(stored):
                 self._backlog.take(

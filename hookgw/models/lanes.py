@@ -40,6 +40,11 @@ class LaneRule(msgspec.Struct, frozen=True):
         """The key of the registration's only lane, or the beginning of the keys of its partitions."""
         return f"{self.registration}:{self.generation}"
 
+    @property
+    def divides_events(self) -> bool:
+        """Whether events of one instance and kind go to different lanes."""
+        return self.concurrency > 1 and self.ordering in (Ordering.CHAT, Ordering.NONE)
+
     def lane(self, event: Event) -> str:
         """Return the key of the lane in which an event goes to the registration."""
         lane = self.generation_prefix

@@ -101,6 +101,8 @@ class Outbox(Protocol):
     ) -> list[bool]:
         """Store events and one pending delivery for each of their targets: all of them or none.
 
+        Cancellation does not end the wait: events cannot be taken back.
+
         Args:
             appends: in the order of delivery; may be empty.
             state: replaces the state of a connector, in the same commit, even if all events are duplicates.

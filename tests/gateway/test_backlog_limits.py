@@ -201,7 +201,7 @@ async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
         assert receipt.fresh == [True, False]
         await kit.gateway.events.accept([first, event()])
 
-        async def refuse(appends: Any, *, state: Any) -> list[bool]:
+        async def refuse(appends: Any, *, state: Any, epoch: Any) -> list[bool]:
             raise StorageUnavailable("The disk is full.")
 
         monkeypatch.setattr(kit.gateway.store, "append", refuse)

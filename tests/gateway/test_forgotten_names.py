@@ -107,7 +107,7 @@ async def test_a_deletion_during_the_commit_of_a_connection_update(
     await gateway.instances.create("shop")
     append = gateway.store.append
 
-    async def append_and_delete(appends: Any, *, state: Any) -> list[bool]:
+    async def append_and_delete(appends: Any, *, state: Any, epoch: Any) -> list[bool]:
         stored = await append(appends)
         await gateway.instances.delete("shop")
         return stored

@@ -112,3 +112,12 @@ def test_a_lane_says_what_it_belongs_to(
 )
 def test_lanes_of_other_generations_are_not_current(lane: str, current: bool) -> None:
     assert rule(Ordering.CHAT, 4, generation=1).is_current(lane) is current
+
+
+@pytest.mark.parametrize("ordering", list(Ordering))
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_rule_says_whether_it_divides_the_events_of_an_instance(
+    ordering: Ordering, concurrency: int
+) -> None:
+    one = rule(ordering, concurrency)
+    assert one.divides_events is (len({one.lane(in_chat(f"{n}@s", n)) for n in range(100)}) > 1)

@@ -29,16 +29,17 @@ class NewEvent(msgspec.Struct, gc=False):
 
 
 class Job:
-    """Something that a task waits for.
+    """Something that one task waits for.
 
     Attributes:
-        done: set in the Trio thread once the outcome is known.
         error: what the waiter is to raise.
     """
 
     def __init__(self) -> None:
-        self.done = trio.Event()
         self.error: Exception | None = None
+        # Not an event, which costs twice as much, for each request of a producer.
+        self._is_finished = False
+        self._waiter: trio.lowlevel.Task | None = None
 
     async def wait(self) -> None:
         """Wait for the outcome. Cancellation leaves the job in its group: it is done all the same.
@@ -46,19 +47,31 @@ class Job:
         Raises:
             Exception: the error of the job.
         """
-        await self.done.wait()
+        if not self._is_finished:
+            self._waiter = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
         if self.error is not None:
             raise self.error
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._waiter = None
+        return trio.lowlevel.Abort.SUCCEEDED
 
     def finish(self, error: Exception | None = None) -> None:
         """Wake the waiter; an error that the job has already is kept."""
         # An append with a bad value fails alone, while the rest of its group is on disk.
         self.error = self.error or error
-        self.done.set()
+        self._is_finished = True
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            trio.lowlevel.reschedule(waiter)
 
 
 class AppendJob(Job, Generic[Tx]):
     """One call of ``append``: all of it is stored, or nothing.
+
+    Cancellation does not end :meth:`wait`: the caller cannot take the events back, and must count them. The
+    store bounds the wait: it writes, refuses, or closes.
 
     Attributes:
         news: the events with their deliveries, in order.
@@ -76,6 +89,9 @@ class AppendJob(Job, Generic[Tx]):
         self.version: int | None = None
         self.epoch: ShardEpoch | None = None
         self.added: set[int] = set()
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        return trio.lowlevel.Abort.FAILED
 
     def deliveries(self) -> list[Delivery]:
         """Return the deliveries that were appended."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from itertools import chain
 
 import msgspec
 
-from hookgw.models.deliveries import Delivery
 from hookgw.store.commits.jobs import NewEvent
 from hookgw.store.records import micros
 from hookgw.store.sqlite.bulk import Bulk
@@ -41,24 +39,36 @@ def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEve
     """
     if not news:
         return set()
-    ids = names.ids(
-        chain.from_iterable(
-            (of_instance(new.event.instance), new.event.kind, *_targets(new.deliveries)) for new in news
-        )
-    )
-    events = []
+    wanted: set[str] = set()
+    instances: dict[str, str] = {}  # with their names in the table
     for new in news:
         event = new.event
+        if event.instance not in instances:
+            instances[event.instance] = of_instance(event.instance)
+        wanted.add(event.kind)
+        for delivery in new.deliveries:
+            wanted.add(delivery.registration)
+            wanted.add(delivery.lane)
+    wanted.update(instances.values())
+    ids = names.ids(wanted)
+    events, deliveries = [], []
+    for new in news:
+        event, data = new.event, new.event.data_json
+        instance, kind, at = ids[instances[event.instance]], ids[event.kind], micros(new.accepted_at)
+        # The size is stored with the delivery, so that bytes are counted without reading payloads.
+        for one in new.deliveries:
+            ours = ids[one.registration], ids[one.lane]
+            deliveries.append((one.seq, new.seq, instance, kind, *ours, at, len(data)))
         events.append(
             (
                 new.seq,
-                ids[of_instance(event.instance)],
+                instance,
                 event.id,
-                ids[event.kind],
+                kind,
                 micros(event.time),
-                micros(new.accepted_at),
+                at,
                 # Without a delivery nobody reads the payload: the row only detects duplicates.
-                event.data_json if new.deliveries else b"",
+                data if new.deliveries else b"",
                 event.sender,
                 event.server_url,
                 len(new.deliveries),
@@ -70,28 +80,6 @@ def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEve
     if _ADD_EVENTS.run(connection, events) < len(news):
         stored = connection.execute(_STORED_EVENTS, (news[0].seq, news[-1].seq)).fetchone()[0]
         added.intersection_update(_numbers_of(stored))
-    deliveries = []
-    for new in news:
-        if new.seq in added:
-            instance, kind = ids[of_instance(new.event.instance)], ids[new.event.kind]
-            # The size is stored with the delivery, so that bytes are counted without reading payloads.
-            at, size = micros(new.accepted_at), len(new.event.data_json)
-            deliveries += [
-                (
-                    delivery.seq,
-                    new.seq,
-                    instance,
-                    kind,
-                    ids[delivery.registration],
-                    ids[delivery.lane],
-                    at,
-                    size,
-                )
-                for delivery in new.deliveries
-            ]
+        deliveries = [row for row in deliveries if row[1] in added]
     _ADD_DELIVERIES.run(connection, deliveries)
     return added
-
-
-def _targets(deliveries: Sequence[Delivery]) -> list[str]:
-    return [name for delivery in deliveries for name in (delivery.registration, delivery.lane)]

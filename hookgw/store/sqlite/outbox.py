@@ -168,21 +168,15 @@ class SequenceNumbers:
 
     Args:
         event, delivery: the highest numbers given so far.
+
+    Attributes:
+        newest_event: the highest number of an event.
+        newest: the highest number of a delivery, which is also its first position.
     """
 
     def __init__(self, event: int, delivery: int) -> None:
-        self._event = event
+        self.newest_event = event
         self.newest = delivery
-
-    def next_event(self) -> int:
-        """Return the number of a new event."""
-        self._event += 1
-        return self._event
-
-    def next_delivery(self) -> int:
-        """Return the number of a new delivery, which is also its position."""
-        self.newest += 1
-        return self.newest
 
     def next_positions(self, count: int) -> int:
         """Return the first of so many positions for deliveries that are sent again."""
@@ -239,7 +233,7 @@ class SqliteOutbox:
         for append in appends:
             deliveries = []
             for registration, lane in append.targets:
-                seq = numbers.next_delivery()
+                numbers.newest = seq = numbers.newest + 1
                 deliveries.append(
                     Delivery(
                         seq=seq,
@@ -251,7 +245,8 @@ class SqliteOutbox:
                         queued_at=now,
                     )
                 )
-            news.append(NewEvent(numbers.next_event(), append.event, now, deliveries))
+            numbers.newest_event += 1
+            news.append(NewEvent(numbers.newest_event, append.event, now, deliveries))
         # A call that is refused now leaves a gap in the numbers, which does no harm.
         also = None if state is None else partial(self._records.write_state, state=state)
         job = AppendJob(news, also)

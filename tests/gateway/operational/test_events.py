@@ -460,7 +460,7 @@ async def test_they_wait_while_the_disk_refuses(
     await kit.register(hookgw_receiver.url)
     append, refused = kit.gateway.store.append, trio.Event()
 
-    async def refuse_operations(appends: Any, *, state: Any) -> list[bool]:
+    async def refuse_operations(appends: Any, *, state: Any, epoch: Any) -> list[bool]:
         if appends[0].event.instance == "*":
             refused.set()
             raise StorageUnavailable("The disk is full.")
@@ -488,7 +488,7 @@ async def test_the_end_does_not_wait_for_a_disk_that_refuses(
         await kit.register(hookgw_receiver.url)
         append = kit.gateway.store.append
 
-        async def refuse_operations(appends: Any, *, state: Any) -> list[bool]:
+        async def refuse_operations(appends: Any, *, state: Any, epoch: Any) -> list[bool]:
             if appends[0].event.instance == "*":
                 refused.set()
                 raise StorageUnavailable("The disk is full.")

@@ -135,7 +135,8 @@ async def test_a_cancelled_write_is_done_all_the_same(store: Store, write: str) 
     with trio.CancelScope() as scope:
         scope.cancel()
         await WRITES[write](store)
-    assert scope.cancelled_caught
+    # An append is waited for all the same: its caller must count what is stored.
+    assert scope.cancelled_caught is (write != "append")
     await store.flush()
     assert await state(store) != before
 
