@@ -104,18 +104,26 @@ class Server:
             psycopg.Error: the server refuses.
         """
         connection = psycopg.connect(self._conninfo, autocommit=True)
+        is_writer = patience <= WRITE_PATIENCE
         try:
             connection.execute(
                 """SELECT set_config('search_path', quote_ident(%s), false),
                     set_config('statement_timeout', %s, false),
                     set_config('lock_timeout', %s, false),
                     set_config('idle_in_transaction_session_timeout', %s, false),
-                    set_config('client_min_messages', 'warning', false)""",
+                    set_config('client_min_messages', 'warning', false),
+                    set_config('enable_seqscan', 'off', false),
+                    set_config('jit', 'off', false),
+                    set_config('plan_cache_mode', %s, false)""",
                 (
                     self.schema,
                     str(int(patience * 1000)),
                     str(int(patience * 1000)),
-                    str(int((FROZEN_WRITER if patience <= WRITE_PATIENCE else FROZEN_READER) * 1000)),
+                    str(int((FROZEN_WRITER if is_writer else FROZEN_READER) * 1000)),
+                    # The server keeps the plan of a prepared statement until it has new statistics. A plan
+                    # that was made while the tables were small reads all of them. So reads are planned each
+                    # time. The statements of commits, which are planned once, use indexes in any case.
+                    "auto" if is_writer else "force_custom_plan",
                 ),
             )
         except psycopg.Error:

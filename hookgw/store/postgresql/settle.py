@@ -14,18 +14,20 @@ from hookgw.store.records import PendingChange, micros, storable
 # Locked in one order: two commits that settle the same deliveries would otherwise wait for each other. The
 # state is in a form that no index has: with old statistics, the server would take a partial index of what is
 # pending for short, and walk through all of a backlog.
-_STILL_PENDING = """SELECT d.seq, d.event, d.registration, i.name, d.size
-    FROM deliveries d JOIN instance_numbers i ON i.number = d.instance
-    WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.seq FOR UPDATE OF d"""
+_STILL_PENDING = """SELECT d.seq, d.event, d.registration,
+        (SELECT name FROM instance_numbers WHERE number = d.instance), d.size
+    FROM deliveries d
+    WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.seq FOR UPDATE"""
 _COUNT_PENDING = "SELECT count(*) FROM deliveries WHERE seq = ANY(%s) AND state || '' = 'pending'"
-# Without an attempt (parked, expired) the count of attempts stays.
+# Without an attempt (parked, expired) the count of attempts stays. The numbers come twice: with a plan of a
+# time when the table was small, a join alone would walk through all of it.
 _SETTLE = """UPDATE deliveries SET state = given.state,
     attempts = coalesce(given.attempts, deliveries.attempts), failures = given.failures,
     next_at = given.next_at, finished_at = given.finished_at, reason = given.reason
     FROM unnest(%b::bigint[], %b::text[], %b::integer[], %b::integer[], %b::bigint[], %b::bigint[],
         %b::text[])
     AS given (seq, state, attempts, failures, next_at, finished_at, reason)
-    WHERE deliveries.seq = given.seq"""
+    WHERE deliveries.seq = given.seq AND deliveries.seq = ANY(%b::bigint[])"""
 # An attempt that is recorded already stays as it was first written.
 _ADD_ATTEMPTS = """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
     SELECT * FROM unnest(%b::bigint[], %b::integer[], %b::bigint[], %b::bigint[], %b::text[], %b::integer[],
@@ -134,7 +136,7 @@ def write(
         for s in applied
         if s.attempt
     ]
-    connection.execute(_SETTLE, _columns(rows))
+    connection.execute(_SETTLE, [*_columns(rows), sorted(last)])
     if bodies:
         connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))
     if keep_history and attempts:

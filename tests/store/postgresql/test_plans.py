@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from itertools import count, pairwise
 from typing import Any
 
 import psycopg
 import pytest
 
-from hookgw.store.postgresql import feed, outbox, settle
+from hookgw.store.postgresql import append, feed, outbox, settle
+from hookgw.store.postgresql.database import WRITE_PATIENCE, Server
 
 LANE = "reg_3"
 
@@ -26,8 +30,6 @@ def backlog(connection: psycopg.Connection, request: pytest.FixtureRequest) -> p
     )
     if request.param:
         connection.execute("ANALYZE")
-    # So few rows would be read from end to end. What counts is which index serves.
-    connection.execute("SET enable_seqscan = off")
     return connection
 
 
@@ -48,7 +50,7 @@ def test_what_is_settled(backlog: psycopg.Connection) -> None:
     found = plan(backlog, settle._STILL_PENDING, (list(range(1, 500)),))
     assert "deliveries_pkey" in found
     assert not {"feed", "outbox"} & set(found.split())
-    rows = ([1], ["delivered"], [1], [0], [0], [5], [None])
+    rows = ([1], ["delivered"], [1], [0], [0], [5], [None], [1])
     assert "using deliveries_pkey" in plan(backlog, settle._SETTLE, rows)
 
 
@@ -58,3 +60,40 @@ def test_the_feed(backlog: psycopg.Connection) -> None:
     found = plan(backlog, feed._READ, ([1, 2, 3],))
     assert "deliveries_pkey" in found
     assert not {"feed", "outbox"} & set(found.split())
+
+
+@pytest.fixture(params=["new", "analyzed"])
+def writer(database: Server, request: pytest.FixtureRequest) -> Iterator[psycopg.Connection]:
+    """The connection that writes, to tables with a few rows."""
+    connection = database.connect(WRITE_PATIENCE)
+    connection.execute("INSERT INTO instance_numbers (name) VALUES ('shop')")
+    connection.execute("INSERT INTO events VALUES (1, 1, 'e1', 'CALL', 1, 1, '', NULL, NULL, 1)")
+    connection.execute(
+        """INSERT INTO deliveries VALUES (1, 1, 1, 'CALL', 'reg', 'reg:0', 'pending', 1, 2, 3, 1, 1, 0, 0, 0,
+            NULL, NULL)"""
+    )
+    if request.param == "analyzed":
+        connection.execute("ANALYZE")
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [settle._STILL_PENDING, settle._SETTLE, feed._NEXT, feed._READ, append._APPEND, append._PREPARE],
+    ids=["pending", "settle", "next", "read", "append", "prepare"],
+)
+def test_a_plan_that_is_made_while_tables_are_small_serves_when_they_are_large(
+    writer: psycopg.Connection, statement: str
+) -> None:
+    """The server keeps the plans of a connection until it has new statistics, a minute later or more."""
+    numbers = count(1)
+    prepared = re.sub("%[bs]", lambda _: f"${next(numbers)}", statement)
+    nothing = ", ".join(["NULL"] * (next(numbers) - 1))
+    writer.execute("SET plan_cache_mode = force_generic_plan")
+    writer.execute(f"PREPARE known AS {prepared}".encode())
+    found = [line for (line,) in writer.execute(f"EXPLAIN (COSTS OFF) EXECUTE known ({nothing})".encode())]
+    assert "Seq Scan on" not in "\n".join(found)
+    for scan, condition in pairwise([*found, ""]):
+        if re.search("Index (Only )?Scan .*on (events|deliveries)", scan):
+            assert "Index Cond" in condition, "\n".join(found)
