@@ -16,6 +16,7 @@ from quart import Response, request
 
 from hookgw.api.call_places import Place, place_of
 from hookgw.api.request_body import MAX_VALUES, WHOLE_BODY, in_one_part, read_body
+from hookgw.api.server.errors import VERSION_HEADER
 from hookgw.api.server.exchange import EXCHANGE, BrokenOff, RequestResponse
 from hookgw.auth.fleet_secret import HEADER, Origin
 from hookgw.gateway.fleet.fleet import Fleet
@@ -46,6 +47,8 @@ _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"}
     | {"transfer-encoding", "upgrade", "expect", HEADER.decode()}
 )
+_OF_SERVER = _HOP_BY_HOP | {"date", "x-content-type-options", VERSION_HEADER[0].decode()}
+"""Headers of a response that the server of this node writes."""
 
 
 class Forwarder:
@@ -199,7 +202,7 @@ class Forwarder:
         forwarded.timeout = None
         forwarded.headers.clear()
         for name, value in response.headers.multi_items():
-            if name not in _HOP_BY_HOP:
+            if name not in _OF_SERVER:
                 forwarded.headers.add(name, value)
         return forwarded
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from quart import Response
 
-SILENT_NODES = "hookgw-silent-nodes"
-"""The header that names them. Lists of other gateways have no place for it in their bodies."""
+from hookgw.models.fleet import SILENT_NODES
 
 
 def name_silent(response: Response, nodes: Sequence[str]) -> Response:

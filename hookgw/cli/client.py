@@ -21,6 +21,7 @@ from hookgw.cli.failure import Failed, ServerUnavailable
 from hookgw.cli.group import PROFILE
 from hookgw.cli.profiles import complete_profiles
 from hookgw.cli.target import DEFAULT_SERVER, find_target
+from hookgw.models.fleet import SILENT_NODES
 from hookgw.models.masking import with_masked_user
 
 R = TypeVar("R")
@@ -43,6 +44,7 @@ class Client:
 
     Attributes:
         server_time: the gateway's time as of its last response, in seconds since the epoch.
+        silent_nodes: the nodes of a fleet that the last response lacks; empty for none.
 
     Raises:
         click.UsageError: ``server`` has neither form.
@@ -51,6 +53,7 @@ class Client:
 
     def __init__(self, server: str, key: str | None) -> None:
         self.server_time = time.time()
+        self.silent_nodes = ""
         # Every message names the server, and terminals are shared: never print a password.
         self._server = with_masked_user(server)
         if server.startswith("unix:"):
@@ -122,6 +125,7 @@ class Client:
             raise ServerUnavailable(_transport_message(self._server, error, seconds)) from error
         date = parsedate_tz(response.headers.get("date", ""))
         self.server_time = time.time() if date is None else float(mktime_tz(date))
+        self.silent_nodes = response.headers.get(SILENT_NODES, "")
         failure = ServerUnavailable if response.status_code in UNAVAILABLE else Failed
         try:
             value = response.json()

@@ -18,6 +18,7 @@ from hookgw.cli.output import (
     json_option,
     show_fields,
     show_json,
+    show_silent_nodes,
     show_table,
     show_warnings,
     table_options,
@@ -120,6 +121,7 @@ def create(
 def list_(client: Client, wide: bool, as_json: bool) -> None:
     """List the instances that the key can access, with their backlogs."""
     found = client.call("GET", "instance", "fetchInstances")
+    show_silent_nodes(client.silent_nodes)
     if as_json:
         show_json(found)
         return

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.output import Column, show_json, show_table, table_options
+from hookgw.cli.output import Column, show_json, show_silent_nodes, show_table, table_options
 
 COLUMNS = (
     Column("instance", least=10),
@@ -20,6 +20,8 @@ COLUMNS = (
     Column("retry at", least=None, drop=3, is_time=True),
     Column("last outcome", least=12, drop=2, wraps=True),
 )
+NODE = Column("node", least=6, drop=5)
+"""Only in a fleet."""
 
 
 @click.group()
@@ -37,10 +39,13 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
     the oldest pending delivery.
     """
     lanes = client.call("GET", "lane", "list")
+    show_silent_nodes(client.silent_nodes)
     if as_json:
         show_json(lanes)
     else:
-        show_table(COLUMNS, map(_row, lanes), wide=wide)
+        in_fleet = any("node" in found for found in lanes)
+        rows = ((*_row(found), found.get("node")) if in_fleet else _row(found) for found in lanes)
+        show_table((*COLUMNS, NODE) if in_fleet else COLUMNS, rows, wide=wide)
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:

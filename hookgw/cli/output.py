@@ -44,6 +44,12 @@ def show_warnings(response: Mapping[str, Any]) -> None:
         click.echo(f"Warning: {warning}", err=True)
 
 
+def show_silent_nodes(nodes: str) -> None:
+    """Print to standard error which nodes of a fleet a list lacks, if there are any."""
+    if nodes:
+        click.echo(f"Warning: these nodes do not answer: {printable(nodes)}", err=True)
+
+
 class Column(NamedTuple):
     """A column of a table, and what becomes of it where the terminal is narrow.
 

@@ -293,7 +293,11 @@ class Site:
         response = await self.render(
             "error.html", status, messages=messages, phrase=HTTPStatus(status).phrase
         )
-        response.headers.update({name: value for name, value in headers.items() if name == "retry-after"})
+        wait = headers.get("retry-after")
+        if wait is not None:
+            response.headers["retry-after"] = wait
+            if self.gateway.fleet is not None and status == 503 and request.method == "GET":
+                response.headers["refresh"] = wait  # an instance that moves is elsewhere in a moment
         response.headers.update(_SECURITY)
         return response
 

@@ -524,7 +524,8 @@ def _by_former_names(change: Mapping[tuple[str, str], Amount]) -> Need:
 
 
 def _amount(tally: Tally | None) -> Amount:
-    return (tally.count, tally.size) if tally else (0, 0)
+    # In a fleet, a node may have counted that a delivery ended before it has counted that it came.
+    return (max(0, tally.count), max(0, tally.size)) if tally else (0, 0)
 
 
 def _four_fifths(limit: float) -> float:

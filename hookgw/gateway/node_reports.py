@@ -16,7 +16,7 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.activity import Activity, Counts
 from hookgw.gateway.audit import acting_as
 from hookgw.gateway.auto_disable import AutoDisable
-from hookgw.gateway.connectors.states import Account, Closing
+from hookgw.gateway.connectors.states import Account, Closing, ConnectionReport, ConnectionStates
 from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.fleet.all_nodes import Answers, Question
 from hookgw.gateway.instances import InstanceService
@@ -178,10 +178,23 @@ class ResendPart(msgspec.Struct, frozen=True):
     done: list[str]
 
 
+class ReportsAsked(msgspec.Struct, frozen=True):
+    """What events reported of connections, at a node that does not have these instances."""
+
+    reports: list[ConnectionReport]
+
+
+class ReportsPart(msgspec.Struct, frozen=True):
+    """The names of the instances that a node has, whose reports it took."""
+
+    taken: list[str]
+
+
 LANES = Question("lanes", LanesAsked, LanesPart)
 CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
 OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
 RESEND = Question("resend", ResendAsked, ResendPart)
+REPORTS = Question("reports", ReportsAsked, ReportsPart)
 
 
 class NodeReports:
@@ -201,6 +214,7 @@ class NodeReports:
         auto_disable: AutoDisable,
         activity: Activity,
         problems: Problems,
+        states: ConnectionStates,
         clock: Clock,
         holds: Callable[[str], bool],
         shards: Callable[[], Collection[int]],
@@ -212,6 +226,7 @@ class NodeReports:
         self._auto_disable = auto_disable
         self._activity = activity
         self._problems = problems
+        self._states = states
         self._clock = clock
         self._holds = holds
         self._shards = shards
@@ -224,6 +239,7 @@ class NodeReports:
             CONNECTIONS: self.connections,
             OVERVIEW: self.overview,
             RESEND: self.resend,
+            REPORTS: self.take_reports,
         }
 
     async def lanes(self, asked: LanesAsked) -> LanesPart:
@@ -307,6 +323,16 @@ class NodeReports:
                 except HookgwError as error:
                     part.refused.append((name, [*error.messages]))
         return part
+
+    async def take_reports(self, asked: ReportsAsked) -> ReportsPart:
+        """Take what events reported of this node's instances."""
+        taken = []
+        for report in asked.reports:
+            if self._holds(report.instance):
+                taken.append(report.instance)
+                if self._instances.find(report.instance) is not None:
+                    self._states.apply(report)
+        return ReportsPart(taken)
 
 
 def most_urgent(count: int, lanes: Iterable[ReportedLane]) -> list[ReportedLane]:

@@ -273,7 +273,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         backlog = Backlog(settings.limits, settings.operations.backlog_threshold, operational)
         disk = DiskSpaceWatch(store, settings.storage.min_free)
         outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk, catch_up)
-        states = ConnectionStates()
+        states = ConnectionStates(owner.holds) if shared else ConnectionStates()
         events = EventIntake(
             settings.events,
             catalog,
@@ -372,11 +372,12 @@ async def open_gateway(  # noqa: C901 -- one step a time
             auto_disable,
             activity,
             problems,
+            states,
             clock,
             holds,
             (lambda: owner.shards) if shared else lambda: range(SHARDS),
         )
-        nodes = AllNodes(fleet, settings.server.base_path, clock, reports.answers())
+        views = Views(AllNodes(fleet, settings.server.base_path, clock, reports.answers()), clock)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_counts())
@@ -434,7 +435,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             backups=BackupService(store, jobs, audit, clock, settings.storage, threads),
             clock=clock,
             metrics=metrics,
-            views=Views(nodes, clock),
+            views=views,
             fleet=fleet,
         )
         prepare(gateway)
@@ -489,6 +490,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             else:
                 await essential("The fleet", None, ownership.run, work)
                 nursery.start_soon(BacklogExchange(shared.backlogs, backlog, ownership).run)
+                nursery.start_soon(views.pass_on_reports, states)
                 nursery.start_soon(divide_limits, ownership, authenticator, outbound.pools)
             nursery.start_soon(activity.run)
             nursery.start_soon(

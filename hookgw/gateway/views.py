@@ -8,18 +8,21 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import msgspec
+import trio
 
 from hookgw.gateway.activity import Counts, sum_of
 from hookgw.gateway.audit import current_actor
+from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.fleet.all_nodes import AllNodes
 from hookgw.gateway.node_reports import (
     CONNECTIONS,
     LANES,
     NO_CONNECTION,
     OVERVIEW,
+    REPORTS,
     RESEND,
     Connection,
     ConnectionsAsked,
@@ -28,6 +31,7 @@ from hookgw.gateway.node_reports import (
     OverviewAsked,
     OverviewPart,
     ReportedLane,
+    ReportsAsked,
     ResendAsked,
 )
 from hookgw.gateway.problems import Problem
@@ -39,6 +43,9 @@ from hookgw.models.shards import shard_of
 CLOCKS_APART = 5.0
 """Seconds by which the clocks of two nodes differ before the times of one are put right. It is more than an
 answer takes: the times on a page must not change each time it is rendered."""
+
+RETRY_AFTER = 1.0
+"""Seconds after which a node is told again what it has not taken."""
 
 RESEND_WITHIN = 30.0
 """Seconds that sending a page of deliveries again may take."""
@@ -235,6 +242,17 @@ class Views:
         done = {name for part in gathered.parts.values() for name in part.done}
         why = "Its node did not answer, or its instance moves to another node. Retry."
         return refused + [(name, [why]) for _, name in deliveries if name not in done]
+
+    async def pass_on_reports(self, states: ConnectionStates) -> NoReturn:
+        """Tell other nodes what events reported of the connections of their instances, until cancelled."""
+        while True:
+            reports = await states.take_for_others()
+            names = {report.instance for report in reports}
+            gathered = await self.nodes.ask(REPORTS, ReportsAsked(reports), instances=names)
+            taken = {name for part in gathered.parts.values() for name in part.taken}
+            states.put_back(report for report in reports if report.instance not in taken)
+            if taken != names:
+                await trio.sleep(RETRY_AFTER)
 
 
 def _in_time(part: LanesPart, now: float) -> Iterable[ReportedLane]:

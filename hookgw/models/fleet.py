@@ -16,6 +16,11 @@ class ShardEpoch(NamedTuple):
     epoch: int
 
 
+SILENT_NODES = "hookgw-silent-nodes"
+"""The header of a response that names the nodes whose part of a list is missing. Lists have the form that
+clients of other gateways expect, and so no place for it in their bodies."""
+
+
 class FleetNode(msgspec.Struct, frozen=True):
     """One node.
 

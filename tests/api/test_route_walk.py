@@ -16,6 +16,8 @@ import trio
 from quart_trio import QuartTrio
 
 from hookgw.api.app import Application, create_app
+from hookgw.api.call_places import PLACES, Place, place_of
+from hookgw.dashboard.blueprint import Dashboard
 from hookgw.gateway.gateway import Gateway
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
@@ -257,3 +259,19 @@ async def test_what_a_plugin_declares_is_open(client: httpx.AsyncClient) -> None
     assert (await client.get("/shared/colours", headers=own)).text == "red"
     assert (await client.get("/crm/contacts/loja1", headers=own)).text == "loja1"
     assert (await client.get("/crm/export", headers=everything)).text == "everybody's"
+
+
+async def test_every_route_has_a_place_in_a_fleet(gateway: Gateway) -> None:
+    """Which node answers it. A new route without an instance must be added to the table."""
+    app = create_app(gateway, Dashboard(gateway).blueprint)
+    own = {rule.rule for rule in app.url_map.iter_rules()}
+    assert {rule for rule in own if "<instance>" not in rule} <= PLACES.keys()
+    assert PLACES.keys() <= own  # no route that is gone
+    for rule in app.url_map.iter_rules():
+        place = place_of(rule.rule, rule.arguments)
+        if rule.rule.startswith("/dashboard/live/instance/"):
+            assert place is Place.OWNER
+        assert place in (Place.OWNER, Place.ANY) or "instance" not in rule.arguments
+    # Of plugins:
+    assert place_of("/crm/contacts/<instance>", {"instance"}) is Place.OWNER
+    assert place_of("/crm/export", ()) is Place.ANY

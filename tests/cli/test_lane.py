@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hookgw.testing.answers import answer
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
 
@@ -62,3 +63,14 @@ async def test_json_is_the_response_itself(invoke: Invoke, server: Receiver) -> 
 async def test_the_age_is_short(invoke: Invoke, server: Receiver, age: float, shown: str) -> None:
     server.default = says([WAITING | {"headAge": age, "backlog": 12345}])
     assert f" 12,345 {shown} " in " ".join((await invoke("lane", "list")).stdout.split())
+
+
+async def test_in_a_fleet_a_lane_has_a_node_and_silent_ones_are_named(
+    invoke: Invoke, server: Receiver
+) -> None:
+    headers = {"content-type": "application/json", "hookgw-silent-nodes": "b, c"}
+    server.default = answer(200, json.dumps([WAITING | {"node": "a"}]), headers=headers)
+    result = await invoke("lane", "list")
+    head, waiting = (line.split() for line in result.stdout.splitlines())
+    assert (head[-1], waiting[-1]) == ("node", "a")
+    assert result.stderr == "Warning: these nodes do not answer: b, c\n"

@@ -119,6 +119,10 @@ class Health(Struct, frozen=True):
 
     Attributes:
         status: `ok` if the process is alive, `ready` if the store accepts writes and the lanes run.
+        node: the name of the node that is ready; only in a fleet.
+        shards: how many of the 256 shards each node holds, by its name; only in a fleet.
     """
 
     status: Literal["ok", "ready"]
+    node: str | UnsetType = UNSET
+    shards: dict[str, int] | UnsetType = UNSET

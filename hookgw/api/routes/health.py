@@ -43,11 +43,15 @@ class HealthRoutes:
 
     @describes(_TAG, {200: responses.Health}, errors=(503,))
     async def readyz(self) -> Response:
-        """Report whether the store accepts writes and the lanes run."""
+        """Report whether the store accepts writes and the lanes run; in a fleet, also who holds what."""
         # A disk that hangs does not raise; without a timeout the probe would hang with it.
         with trio.move_on_after(READY_TIMEOUT):
             await self._gateway.ready()
-            return json_response(responses.Health("ready"))
+            fleet = self._gateway.fleet
+            if fleet is None:
+                return json_response(responses.Health("ready"))
+            shards = {node.name: count for node, count in fleet.nodes()}
+            return json_response(responses.Health("ready", fleet.node, shards))
         raise Unavailable(f"The store did not write within {READY_TIMEOUT:.0f} seconds.")
 
     @describes(_TAG, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})

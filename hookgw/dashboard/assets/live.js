@@ -5,6 +5,8 @@ import { writeFormats } from "./formats.js";
 
 const RELOAD = 10000;
 const PATIENCE = 3000;
+const AGAIN = 2000;
+const TRIES = 4;
 
 // Makes the children of one element those of another. Elements with an id keep their identity, so that a link that is
 // about to be clicked, a ticked box, an opened detail and the focus stay what and where they are.
@@ -58,19 +60,32 @@ function reopen() {
 }
 
 function follow(region) {
-  const source = new EventSource(region.dataset.live);
   const status = region.previousElementSibling;
-  let isPressed = false, waiting = null, timer = null;
-  source.onopen = () => {
-    clearTimeout(timer);
-    timer = null;
-    status.hidden = true;
-  };
-  source.onmessage = (event) => {
-    // Between press and release nothing may move: the click would be lost, or hit something else.
-    if (isPressed) waiting = event.data;
-    else show(region, event.data);
-  };
+  let source = null, refusals = 0, isPressed = false, waiting = null, timer = null;
+  function connect() {
+    source = new EventSource(region.dataset.live);
+    source.onopen = () => {
+      clearTimeout(timer);
+      timer = null;
+      refusals = 0;
+      status.hidden = true;
+    };
+    source.onmessage = (event) => {
+      // Between press and release nothing may move: the click would be lost, or hit something else.
+      if (isPressed) waiting = event.data;
+      else show(region, event.data);
+    };
+    source.addEventListener("ended", () => { source.close(); reopen(); });
+    source.onerror = () => {
+      timer ??= setTimeout(() => { status.hidden = false; }, PATIENCE);
+      // The browser does not try again after a refusal: the instance moves to another node, for example. If there
+      // are more, as with too many streams, the page reloads.
+      if (source.readyState !== EventSource.CLOSED) return;
+      if (++refusals <= TRIES) setTimeout(connect, AGAIN);
+      else setTimeout(reopen, RELOAD - TRIES * AGAIN);
+    };
+  }
+  connect();
   region.addEventListener("pointerdown", () => { isPressed = true; });
   for (const name of ["pointerup", "pointercancel"]) {
     addEventListener(name, () => setTimeout(() => {
@@ -79,12 +94,6 @@ function follow(region) {
       waiting = null;
     }));
   }
-  source.addEventListener("ended", () => { source.close(); reopen(); });
-  source.onerror = () => {
-    timer ??= setTimeout(() => { status.hidden = false; }, PATIENCE);
-    // The browser does not try again after a refusal: too many streams, for example. Then the page reloads.
-    if (source.readyState === EventSource.CLOSED) setTimeout(reopen, RELOAD);
-  };
   // A page in the browser's cache must not hold one of the few streams of its session.
   addEventListener("pagehide", () => source.close());
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from quart import Response, request
@@ -64,7 +65,7 @@ class SystemPage:
     async def _page(
         self, *, error: HookgwError | None = None, backup: str | None = None, is_running: bool = False
     ) -> Response:
-        gateway = self._gateway
+        gateway, fleet = self._gateway, self._gateway.fleet
         cursor = request.args.get("cursor") or None
         page = await gateway.audit.list(AuditQuery(limit=MOST_ENTRIES, cursor=cursor))
         disk = None
@@ -89,6 +90,10 @@ class SystemPage:
             entries=[(entry, _who(entry), _what(entry)) for entry in page.entries],
             older=page.cursor,
             is_first=cursor is None,
+            node=fleet.node if fleet else None,
+            nodes=[node.name for node in fleet.view.nodes] if fleet else [],
+            # Of this node, although the next request may come to another one.
+            of_node=f"node={quote(fleet.node)}" if fleet else "",
             plugins=[(plugin, failing.get(plugin.name)) for plugin in plugins],
             log=await self._log(),
         )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+
+import trio
 
 from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.models.connectors import ConnectionState
@@ -46,14 +49,38 @@ class Closing(NamedTuple):
     reason: int | None
 
 
+class ConnectionReport(NamedTuple):
+    """What an event reported of a connection.
+
+    Attributes:
+        instance: the name of the instance.
+        state: of the connection.
+        at: when, in seconds since the epoch.
+        status_reason: of a closed connection; ``None`` if it is unknown.
+        account: of an open connection.
+    """
+
+    instance: str
+    state: ConnectionState
+    at: float
+    status_reason: int | None
+    account: Account
+
+
 class ConnectionStates:
     """What is known of each instance's connection.
+
+    Args:
+        holds: returns whether this node has an instance, by its name.
 
     Attributes:
         sessions: of the connectors that run, by instance.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, holds: Callable[[str], bool] = lambda _: True) -> None:
+        self._holds = holds
+        self._for_others: dict[str, ConnectionReport] = {}
+        self._has_for_others = trio.Event()
         # Connectors adds and removes them; everybody else only looks.
         self.sessions: dict[str, ConnectorSession] = {}
         self._reported: dict[str, ConnectionState] = {}
@@ -105,18 +132,59 @@ class ConnectionStates:
         return session.sender if session else None
 
     def note(self, event: Event) -> None:
-        """Take the state from a CONNECTION_UPDATE, unless a connector runs, which knows better."""
-        value = event.data.get("state") if isinstance(event.data, dict) else None
+        """Take the state from a CONNECTION_UPDATE, which any node may have accepted."""
+        data = event.data if isinstance(event.data, dict) else {}
+        value = data.get("state")
         state = _STATES.get(value) if isinstance(value, str) else None
-        if state is not None and event.instance not in self.sessions:
-            self._reported[event.instance] = state
-            self._close_reasons[event.instance] = "An event reported that it is closed."
+        if state is None:
+            return
+        reason = data.get("statusReason")
+        account = Account(*(_text(data, name) for name in ("wuid", "profileName", "profilePictureUrl")))
+        self.apply(
+            ConnectionReport(
+                event.instance, state, event.time, reason if type(reason) is int else None, account
+            )
+        )
+
+    def apply(self, report: ConnectionReport) -> None:
+        """Take the state from a report, unless a connector runs, which knows better.
+
+        A report of an instance that another node has waits in :meth:`take_for_others`.
+        """
+        instance, state = report.instance, report.state
+        if not self._holds(instance):
+            self._for_others[instance] = report
+            self._has_for_others.set()
+        elif instance not in self.sessions:
+            self._reported[instance] = state
+            self._close_reasons[instance] = "An event reported that it is closed."
             if state is ConnectionState.CLOSE:
-                reason = event.data.get("statusReason")
-                self._closings[event.instance] = Closing(event.time, reason if type(reason) is int else None)
+                self._closings[instance] = Closing(report.at, report.status_reason)
             elif state is ConnectionState.OPEN:
-                names = ("wuid", "profileName", "profilePictureUrl")
-                self._accounts[event.instance] = Account(*(_text(event.data, name) for name in names))
+                self._accounts[instance] = report.account
+
+    async def take_for_others(self) -> list[ConnectionReport]:
+        """Wait for reports of instances that other nodes have, and return them: the newest of each."""
+        await self._has_for_others.wait()
+        self._has_for_others = trio.Event()
+        taken, self._for_others = self._for_others, {}
+        return list(taken.values())
+
+    def put_back(self, reports: Iterable[ConnectionReport]) -> None:
+        """Keep reports that could not be passed on, unless there are newer ones."""
+        for report in reports:
+            if report.instance not in self._for_others:
+                self.apply(report)
+
+    def leave(self, instance: str) -> None:
+        """Forget an instance that moves to another node, which is told what events have reported of it."""
+        state = self._reported.get(instance)
+        closing = self._closings.get(instance)
+        account = self._accounts.get(instance, Account())
+        self.forget(instance)
+        if state is not None:
+            at, reason = closing or Closing(0.0, None)
+            self.apply(ConnectionReport(instance, state, at, reason, account))
 
     def forget(self, instance: str) -> None:
         """Forget an instance that was deleted."""

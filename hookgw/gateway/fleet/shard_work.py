@@ -170,7 +170,7 @@ class ShardWork:
         await self._pending.leave(moved)
         await self._dispatcher.release(shards)
         for name in names:
-            self._states.forget(name)
+            self._states.leave(name)
         await self._store.flush()
 
     def busy(self) -> set[int]:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import h11
 import httpx
 import pytest
 import trio
@@ -18,6 +19,7 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.testing import answer, open_receiver
 from tests.dashboard.conftest import Browser
+from tests.dashboard.test_streams import Events, watching
 from tests.fleet.nodes import free_port
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_of
 from tests.support.postgres import PostgresServer
@@ -67,11 +69,19 @@ async def two_nodes(postgres: PostgresServer, schema: str, folder: Path) -> Asyn
         yield a, b
 
 
+async def no_more(events: Events) -> None:
+    """Wait for the end of a stream, which must not lead to the login."""
+    while True:
+        assert "event" not in await events.next()
+
+
 def without_ages(lanes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in lane.items() if name != "headAge"} for lane in lanes]
 
 
-async def test_every_node_shows_all_of_them(postgres: PostgresServer, schema: str, tmp_path: Path) -> None:
+async def test_every_node_shows_all_of_them(  # noqa: C901 -- one view after the other
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
     async with open_receiver() as receiver, two_nodes(postgres, schema, tmp_path) as (a, b):
         receiver.default = answer(500)
         for name in (OF_A, OF_B):
@@ -90,6 +100,12 @@ async def test_every_node_shows_all_of_them(postgres: PostgresServer, schema: st
             for asked in (a, b):  # within a second
                 while len((await asked.call("GET", "/webhook/list"))["registrations"]) < 2:  # noqa: ASYNC110
                     await trio.sleep(0.05)
+            for name in (OF_A, OF_B):
+                state = None
+                while state != "open":
+                    await trio.sleep(0.02)
+                    found = await b.call("GET", f"/instance/connectionState/{name}")
+                    state = found["instance"]["state"]
             lanes: list[dict[str, Any]] = []
             while [lane["state"] for lane in lanes] != ["waiting", "waiting"]:
                 await trio.sleep(0.05)
@@ -115,7 +131,8 @@ async def test_every_node_shows_all_of_them(postgres: PostgresServer, schema: st
                 with trio.fail_after(10):  # what is pending is counted every second
                     while ">2</data></b>pending" not in (overview := (await browser.get("/")).text):  # noqa: ASYNC110
                         await trio.sleep(0.1)
-                assert overview.count("Attempts fail") + overview.count("answered 500") >= 2, overview
+                for name in (OF_A, OF_B):
+                    assert f"Webhook default of {name}" in overview
                 assert ">2</data></b>instances" in overview
                 assert "this node" in overview
                 for path in ("/instances", "/lanes"):
@@ -124,3 +141,76 @@ async def test_every_node_shows_all_of_them(postgres: PostgresServer, schema: st
                     assert OF_B in page
                     pages.setdefault(path, []).append(page.count("open") if path == "/instances" else 0)
             assert pages["/instances"][0] == pages["/instances"][1]
+
+
+async def test_what_a_browser_does_on_any_node(postgres: PostgresServer, schema: str, tmp_path: Path) -> None:
+    async with open_receiver() as receiver, two_nodes(postgres, schema, tmp_path) as (a, b):
+        for name in (OF_A, OF_B):
+            await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
+            await a.call("POST", f"/webhook/set/{name}", {"url": receiver.url}, status=201)
+            await a.call(
+                "POST", f"/event/emit/{name}", {"event": "CALL", "data": {}, "id": f"id-{name}"}, status=202
+            )
+        with trio.fail_after(10):
+            await receiver.wait_for(2)
+        async with browser_of(a) as on_a, browser_of(b) as on_b:
+            assert (await on_a.log_in(KEY)).status_code == 303
+            on_b.http.cookies = on_a.http.cookies
+            for number, browser in enumerate((on_a, on_b)):
+                # Forms that name their instance in the body.
+                for name in (OF_A, OF_B):
+                    made = {"name": f"{name}{number}", "integration": ""}
+                    assert (await browser.submit("/instances", "/new-instance", made)).status_code == 201
+                    replay = {"instance": name, "replay_since": "1h", "replay_state": "all", "confirmed": "1"}
+                    replayed = await browser.submit("/deliveries", "/deliveries/replay", replay)
+                    assert replayed.headers["location"].endswith("done=replayed")
+                    resumed = await browser.submit("/lanes", "/lanes/resume", {"webhook": f"{name}/default"})
+                    assert resumed.headers["location"].endswith("done=resumed")
+                # One form for deliveries of both nodes.
+                ticked = [f"{OF_A}/id-{OF_A}", f"{OF_B}/id-{OF_B}"]
+                with trio.fail_after(10):
+                    resent = None
+                    while resent is None or resent.status_code == 409:  # a replay is under way
+                        resent = await browser.submit(
+                            "/deliveries", "/deliveries/resend", {"delivery": ticked}
+                        )
+                assert resent.headers["location"].endswith("done=resent"), resent.text
+                refused = await browser.submit(
+                    "/deliveries", "/deliveries/resend", {"delivery": [f"{OF_A}/dlv_0", f"{OF_B}/dlv_0"]}
+                )
+                for name in (OF_A, OF_B):
+                    assert f"The instance &#39;{name}&#39; has no delivery &#39;dlv_0&#39;" in refused.text
+                # Another site's form is refused on every node, and so is one without its token.
+                foreign = await browser.http.post(
+                    "/dashboard/new-instance", data={"name": "x"}, headers={"origin": "http://evil.example"}
+                )
+                assert foreign.status_code == 403
+                assert (
+                    await browser.http.post("/dashboard/new-instance", data={"name": "x"})
+                ).status_code == 403
+                # A node by its name.
+                assert "<dd>b</dd>" in (await browser.get("/system?node=b")).text
+                assert (await browser.get("/system?node=c")).status_code == 404
+                # Streams of both instances; the far one passes through this node.
+                for name in (OF_A, OF_B):
+                    async with watching(browser, f"/dashboard/live/instance/{name}") as events:
+                        assert "Newest deliveries" in (await events.next())["data"]
+            who = await a.call("GET", f"/audit/list/{OF_B}?action=delivery.resend")
+            assert {entry["actor"]["via"] for entry in who["entries"]} == {"dashboard"}
+            # The node behind a stream stops: the stream ends without an event that leads to the login.
+            far = OF_A if b.gateway.fleet is not None and b.gateway.fleet.holds(OF_A) else OF_B
+            async with watching(on_a, f"/dashboard/live/instance/{far}") as events:
+                await events.next()
+                b.scope.cancel()
+                with trio.fail_after(10), pytest.raises((EOFError, h11.RemoteProtocolError)):
+                    await no_more(events)
+            # It is named, and what it alone knows is unknown.
+            listed = await a.http.get(f"{a.url}/lane/list", headers={"apikey": KEY})
+            assert listed.headers["hookgw-silent-nodes"] == "b"
+            assert "The node b does not answer" in (await on_a.get("/")).text
+            assert "The node b does not answer" in (await on_a.get("/instances")).text
+            listed = await a.http.get(f"{a.url}/instance/fetchInstances", headers={"apikey": KEY})
+            reasons = {one["name"]: one.get("disconnectionReason") for one in listed.json()}
+            assert reasons[far] == "Its node does not answer, or it moves to another node."
+            gone = await on_a.get(f"/instances/{far}")
+            assert (gone.status_code, gone.headers["refresh"]) == (503, "1")
