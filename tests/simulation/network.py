@@ -29,7 +29,7 @@ MOODS: dict[str, dict[str, float]] = {
     "flaky": {"answer": 0.5, "hang": 0.05, "close": 0.15, "garbage": 0.1, "drip": 0.1, "reset": 0.1},
     "busy": {"answer": 1},
     "failing": {"answer": 0.9, "close": 0.1},
-    "liar": {"too_long": 0.4, "too_short": 0.15, "surplus": 0.2, "chunks": 0.1, "answer": 0.15},
+    "liar": {"too_long": 0.3, "cut": 0.15, "too_short": 0.1, "surplus": 0.2, "chunks": 0.1, "answer": 0.15},
     "picky": {"answer": 1},
     "gone": {"answer": 1},
     "hanging": {"hang": 0.7, "late": 0.3},
@@ -159,7 +159,7 @@ class Network:
                 return False
             outcome, body = _outcome(status), b"" if status == 204 else b'{"ok":true}'
             length = "" if status == 204 else f"content-length: {len(body)}\r\n"
-            if kind == "too_long":
+            if kind in ("too_long", "cut"):
                 length = "content-length: 99\r\n"
             elif kind == "too_short" and body:
                 length = "content-length: 3\r\n"
