@@ -14,6 +14,7 @@ from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.models.fleet import ShardEpoch
 from hookgw.store import Append, ConnectorState, Store
 from hookgw.store.fleet import RecordsChanged
+from hookgw.store.records import DROPPED_AS_OLDEST
 
 _ROW = 1000
 """Bytes that a delivery takes on disk beside its payload, about."""
@@ -202,7 +203,7 @@ class LimitedOutbox:
         if registration is None:
             return 0
         count, size = (0, shortage.excess) if by_bytes else (shortage.excess, 0)
-        reason = f"Dropped as the oldest: the backlog had reached {shortage.limit} ({shortage.value:,})."
+        reason = f"{DROPPED_AS_OLDEST}the backlog had reached {shortage.limit} ({shortage.value:,})."
         return await self._drop_oldest(registration, instance, reason, count=count, size=size)
 
     @asynccontextmanager

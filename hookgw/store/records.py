@@ -13,6 +13,9 @@ from hookgw.models.errors import StorageUnavailable
 from hookgw.models.events import Event
 from hookgw.models.masking import repr_without
 
+DROPPED_AS_OLDEST = "Dropped as the oldest: "
+"""What the reasons of dead letters begin with that made room for newer events."""
+
 
 # gc=False: a batch makes thousands, which the garbage collector would walk; they form no cycles.
 class Append(msgspec.Struct, frozen=True, gc=False):

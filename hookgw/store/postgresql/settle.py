@@ -7,9 +7,9 @@ from typing import Any
 
 from psycopg import Connection, Cursor
 
-from hookgw.models.deliveries import DeliveryState, Settlement
+from hookgw.models.deliveries import Attempt, DeliveryState, Settlement
 from hookgw.store.postgresql.removal import remove
-from hookgw.store.records import PendingChange, micros, storable
+from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, storable
 
 # Locked in one order: two commits that settle the same deliveries would otherwise wait for each other. The
 # state is in a form that no index has: with old statistics, the server would take a partial index of what is
@@ -33,6 +33,23 @@ _ADD_ATTEMPTS = """INSERT INTO attempts (delivery, number, at, duration, outcome
     SELECT * FROM unnest(%b::bigint[], %b::integer[], %b::bigint[], %b::bigint[], %b::text[], %b::integer[],
         %b::text[], %b::text[], %b::text[])
     ON CONFLICT (delivery, number) DO NOTHING"""
+# Another node dropped it to make room, and could not know what this one has in flight. It was counted as gone
+# then, and has arrived all the same.
+_ARRIVED = """WITH given AS (
+    SELECT * FROM unnest(%b::bigint[], %b::integer[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[],
+        %b::integer[], %b::text[], %b::text[], %b::text[])
+        AS given (seq, number, finished_at, at, duration, outcome, status, error, answer, url)
+),
+arrived AS (
+    UPDATE deliveries SET state = 'delivered', attempts = given.number, finished_at = given.finished_at,
+        reason = NULL
+    FROM given WHERE deliveries.seq = given.seq AND deliveries.seq = ANY(%b::bigint[])
+        AND deliveries.state || '' = 'dead' AND deliveries.reason ^@ %b
+    RETURNING deliveries.seq
+)
+INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
+    SELECT seq, number, at, duration, outcome, status, error, answer, url FROM given JOIN arrived USING (seq)
+    ON CONFLICT (delivery, number) DO NOTHING"""
 _STORE_BODIES = """INSERT INTO bodies (seq, body) SELECT * FROM unnest(%b::bigint[], %b::bytea[])
     ON CONFLICT (seq) DO UPDATE SET body = excluded.body"""
 _MAKE_DUE = """UPDATE deliveries SET next_at = 0
@@ -43,6 +60,8 @@ def settle(
     connection: Connection, settlements: Sequence[Settlement], *, keep_history: bool = True
 ) -> PendingChange:
     """Write outcomes of deliveries, in order; a settlement of a delivery that is not pending is ignored.
+
+    There is one exception: a delivery that was dropped to make room is delivered, if it has arrived.
 
     Args:
         connection: in a transaction.
@@ -89,16 +108,20 @@ def write(
     found = {row[0]: row[1:] for row in pending}
     gone: dict[tuple[str, str], tuple[int, int]] = {}
     finished: dict[int, int] = {}
-    applied = []
+    applied, missed = [], []
     for settlement in settlements:
+        if settlement.seq not in found:
+            missed.append(settlement)
         # A delivery that is finished is final: a second settlement in this commit must not change it.
-        if settlement.seq in found and settlement.seq not in finished:
+        elif settlement.seq not in finished:
             applied.append(settlement)
             if settlement.state is not DeliveryState.PENDING:
                 event, registration, instance, size = found[settlement.seq]
                 finished[settlement.seq] = event
                 count, total = gone.get((registration, instance), (0, 0))
                 gone[registration, instance] = (count + 1, total + size)
+    if missed and keep_history:
+        _settle_dropped(connection, missed)
     if not keep_history and finished:
         remove(connection, list(finished), set(finished.values()))
         # Their rows are gone, and a body or an attempt without its delivery would stay for ever.
@@ -121,27 +144,37 @@ def write(
         for s in sorted(last.values(), key=lambda s: s.seq)
     ]
     bodies = {s.seq: s.body for s in applied if s.body is not None}
-    attempts = [
-        (
-            s.seq,
-            s.attempt.number,
-            micros(s.attempt.at),
-            micros(s.attempt.duration),
-            s.attempt.outcome.value,
-            s.attempt.status,
-            text(s.attempt.error),
-            text(s.attempt.answer),
-            text(s.attempt.url),
-        )
-        for s in applied
-        if s.attempt
-    ]
+    attempts = [(s.seq, s.attempt.number, *_attempt_row(s.attempt)) for s in applied if s.attempt]
     connection.execute(_SETTLE, [*_columns(rows), sorted(last)])
     if bodies:
         connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))
     if keep_history and attempts:
         connection.execute(_ADD_ATTEMPTS, _columns(attempts))
     return gone
+
+
+def _settle_dropped(connection: Connection, settlements: Sequence[Settlement]) -> None:
+    """Write which of these deliveries have arrived, if they were dropped to make room."""
+    arrived = {s.seq: s for s in settlements if s.state is DeliveryState.DELIVERED}
+    rows = [
+        (seq, s.attempt.number, micros(s.at), *_attempt_row(s.attempt))
+        for seq, s in sorted(arrived.items())
+        if s.attempt
+    ]
+    if rows:
+        connection.execute(_ARRIVED, [*_columns(rows), [row[0] for row in rows], DROPPED_AS_OLDEST])
+
+
+def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
+    return (
+        micros(attempt.at),
+        micros(attempt.duration),
+        attempt.outcome.value,
+        attempt.status,
+        text(attempt.error),
+        text(attempt.answer),
+        text(attempt.url),
+    )
 
 
 def find_finished(connection: Connection, seqs: Sequence[int]) -> bool:

@@ -231,3 +231,36 @@ async def test_a_limit_holds_for_all_nodes_together(
         await found[0].deliver(stored - edge + 100)
         await until(lambda: all(node.backlog.count == edge - 100 for node in found))
         await found[1].append()
+
+
+async def test_the_oldest_make_room_on_all_nodes_together(database: Server) -> None:
+    edge, batches = 1000, 60
+    settings = LimitsSettings(**{**NO_LIMITS, "registration_deliveries": edge, "on_full": "drop_oldest"})
+    log, counts = Log(), []
+
+    async def flood(node: Node) -> None:
+        for _ in range(batches):
+            await node.append()
+            log.accepted.append(trio.current_time())
+
+    async with nodes(database, settings) as (found, nursery):
+
+        async def watch() -> None:
+            while True:
+                counts.append((await pending(found[0]))[0])
+
+        nursery.start_soon(watch)
+        async with trio.open_nursery() as floods:
+            for node in found:
+                floods.start_soon(flood, node)
+        await until(lambda: len({node.backlog.count for node in found}) == 1)
+        stored, _ = await pending(found[0])
+        room = edge // 20 + log.second
+        assert max(counts) <= edge + room
+        assert stored >= edge - room
+        # One node alone keeps to it exactly.
+        await until(lambda: all(node.backlog.count == stored for node in found))
+        for _ in range(1 + max(0, edge - stored) // BATCH):
+            await found[2].append()
+        await until(lambda: all(node.backlog.count == found[2].backlog.count for node in found))
+        assert (await pending(found[0]))[0] == edge
