@@ -327,10 +327,12 @@ def soak(session: nox.Session) -> None:
 def fleet(session: nox.Session) -> None:
     """Kill, freeze and restart three nodes on a real PostgreSQL under load; account for every event.
 
-    It causes 8 faults in about 100 s; ``nox -s fleet -- --faults 200`` causes 200. It needs PostgreSQL.
+    It causes 8 faults in about 100 s; ``nox -s fleet -- --faults 200`` causes 200. ``--rate 500`` sets the
+    events per second of the rolling restart. It needs PostgreSQL.
     """
+    find_postgresql(session)
     install(session, "test")
-    env, rest = take_options(session, faults="HOOKGW_FLEET_FAULTS")
+    env, rest = take_options(session, faults="HOOKGW_FLEET_FAULTS", rate="HOOKGW_FLEET_RESTART_RATE")
     session.run("pytest", "tests/fleet", "-s", *rest, env={"HOOKGW_FLEET_FAULTS": "8", **env})
 
 
@@ -385,8 +387,9 @@ def contract(session: nox.Session) -> None:
 
     The clients are those of openapi-python-client and, with npm, openapi-typescript. It takes some minutes.
     Arguments go to ``schemathesis run``: ``nox -s contract -- --seed 7 --max-examples 200`` sends other
-    requests, and more of them.
+    requests, and more of them. ``--engine postgresql`` is for a gateway on that engine.
     """
+    find_postgresql(session)
     install(session, "contract")
     session.run("python", "-m", "tests.contract", *session.posargs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -17,8 +18,14 @@ THOROUGH = ["--checks", "all", "--max-examples", "50"]
 
 
 def main(arguments: list[str]) -> int:
-    """Run schemathesis with further options of ``schemathesis run``, then the generators."""
-    with gateway() as (server, receiver):
+    """Run schemathesis with further options of ``schemathesis run``, then the generators.
+
+    ``--engine postgresql`` is an option of ours: the storage of the gateway.
+    """
+    parser = argparse.ArgumentParser("contract", add_help=False, allow_abbrev=False)
+    parser.add_argument("--engine", choices=["sqlite", "postgresql"], default="sqlite")
+    known, arguments = parser.parse_known_args(arguments)
+    with gateway(known.engine) as (server, receiver):
         fill(server, receiver)
         env = os.environ | {
             "PYTHONPATH": str(HERE.parents[1]),

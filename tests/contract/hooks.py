@@ -67,7 +67,7 @@ def as_served(body: Any) -> Any:
         return body
     if WHSK.fullmatch(str(body.get("secret"))):
         body = body | {"secret": PRIVATE_KEY}
-    if body.get("integration") == "matrix":
+    if body.get("integration") in ("matrix", "whatsapp_cloud"):
         body = body | {"integration": "simulator"}
     return body | ({"webhook": as_served(body["webhook"])} if "webhook" in body else {})
 

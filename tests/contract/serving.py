@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.support.gateway_process import Server, receiving, serving
+from tests.support.postgres import run_postgres
 
 
 @contextmanager
-def gateway() -> Iterator[tuple[Server, str]]:
-    """Run a gateway and a receiver; yield the gateway, and the receiver's URL."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with receiving(folder) as receiver, serving(folder, **settings(receiver.root)) as server:
-            yield server, receiver.root
+def gateway(engine: str = "sqlite") -> Iterator[tuple[Server, str]]:
+    """Run a gateway and a receiver; yield the gateway, and the receiver's URL.
+
+    Args:
+        engine: of the gateway's storage; ``postgresql`` also runs a server for it.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        receiver = stack.enter_context(receiving(folder))
+        blocks = settings(receiver.root)
+        if engine == "postgresql":
+            postgres = stack.enter_context(run_postgres())
+            blocks["storage"] = {"engine": engine, "url": postgres.url()}
+        yield stack.enter_context(serving(folder, **blocks)), receiver.root
 
 
 def settings(receiver: str) -> dict[str, dict[str, object]]:
