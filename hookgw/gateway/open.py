@@ -53,6 +53,7 @@ from hookgw.gateway.fleet.divided_limits import divide_limits
 from hookgw.gateway.fleet.fleet import PEER_LIMITS, PEER_TIMEOUT, Fleet
 from hookgw.gateway.fleet.joining import join_fleet
 from hookgw.gateway.fleet.lease import Lease
+from hookgw.gateway.fleet.own_backlogs import OwnBacklogs
 from hookgw.gateway.fleet.ownership import Ownership
 from hookgw.gateway.fleet.record_refresh import RecordRefresh
 from hookgw.gateway.fleet.shard_work import UNKNOWN, LaneShards, ShardOwner, ShardWork
@@ -270,7 +271,11 @@ async def open_gateway(  # noqa: C901 -- one step a time
         if shared is not None:
             refresh = RecordRefresh(shared.members, registry, keyring, global_keys, sessions, owner.holds)
         catch_up = refresh.catch_up if refresh else None
-        backlog = Backlog(settings.limits, settings.operations.backlog_threshold, operational)
+        backlog = Backlog(
+            settings.limits,
+            settings.operations.backlog_threshold,
+            OwnBacklogs(operational, registry, owner) if shared else operational,
+        )
         disk = DiskSpaceWatch(store, settings.storage.min_free)
         outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk, catch_up)
         states = ConnectionStates(owner.holds) if shared else ConnectionStates()

@@ -1,0 +1,45 @@
+"""Of the nodes that know a backlog, the one that has it reports it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hookgw.config.settings import LimitsSettings
+from hookgw.gateway.audit import Audit
+from hookgw.gateway.backlog import Backlog
+from hookgw.gateway.fleet.own_backlogs import OwnBacklogs
+from hookgw.gateway.fleet.shard_work import ShardOwner
+from hookgw.gateway.registry import Registry
+from hookgw.models.clock import Clock
+from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.models.shards import shard_of
+from hookgw.store import open_store
+from tests.gateway.test_backlog import Observer
+
+
+async def test_each_high_backlog_is_reported_by_one_node(tmp_path: Path) -> None:
+    of_shop = Registration(id="reg_1", instance="shop", url="http://r.example/")
+    everywhere = Registration(id="global_all", instance=GLOBAL_INSTANCE, label="all", url="http://r.example/")
+    shards = [{shard_of("shop")}, {shard_of("global_all")}]
+    heard = [Observer(), Observer()]
+    async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
+        backlogs = []
+        for held, observer in zip(shards, heard, strict=True):
+            registry = Registry(store, Audit(store, Clock()))
+            await registry.load([everywhere], None)
+            await registry.put(of_shop)
+            owner = ShardOwner()
+            owner.shards |= held
+            limits = LimitsSettings(deliveries=50, instance_reserved_deliveries=5)
+            backlogs.append(Backlog(limits, 10, OwnBacklogs(observer, registry, owner)))
+        for amount in (30, -30):
+            for backlog in backlogs:
+                backlog.heard({(name, "shop"): (amount, amount) for name in ("reg_1", "global_all", "reg_2")})
+    a, b = heard
+    assert [(name, is_high) for name, is_high, _ in a.registrations] == [("reg_1", True), ("reg_1", False)]
+    assert [(name, is_high) for name, is_high, _ in b.registrations] == [
+        ("global_all", True),
+        ("global_all", False),
+    ]
+    assert [is_high for _, is_high, _ in a.instances] == [True, False]
+    assert b.instances == []
