@@ -48,7 +48,8 @@ class Answer(msgspec.Struct, frozen=True):
         Raises:
             RuntimeError: the status tells of a bug.
         """
-        if self.status >= 500 and self.status != 503:
+        # Clients send nothing that is wrong.
+        if self.status == 400 or (self.status >= 500 and self.status != 503):
             raise RuntimeError(f"The API answered {self.status}: {self.body[:500]!r}")
         if self.status >= 300:
             raise Declined(f"{self.status} {self.body[:200].decode()}")
@@ -174,7 +175,8 @@ class Api:
         ``None`` stands for one that was not answered, or whose client left.
         """
         chance = self._chance
-        connection = self._idle.pop() if self._idle and chance.random() < 0.7 else self._connect()
+        is_used = bool(self._idle) and chance.random() < 0.7
+        connection = self._idle.pop() if is_used else self._connect()
         answers: list[Answer | None] = []
         data = b"".join(requests)
         manner = chance.choice(("plain", "plain", "plain", "drip", "leave", "cut"))
@@ -196,6 +198,9 @@ class Api:
             with trio.move_on_after(PATIENCE), suppress(NoAnswer):
                 while len(answers) < len(requests):
                     answers.append(await connection.read())
+            # A used connection may end at any time, and an error ends one with the requests that follow.
+            if not answers and not is_used:
+                self._world.unanswered(set(), is_owed=True)
         finally:
             if len(answers) < len(requests) or chance.random() < 0.2:
                 self._close(connection)

@@ -77,6 +77,9 @@ class Clients:
         if not self._is_configuration_known:
             self._is_configuration_known = True
             schedule = tuple(map(float, world.scenario.settings.delivery.schedule))
+            blocks = world.scenario.settings.global_webhooks
+            # As documented, not as the gateway has it.
+            orderings = {block["label"]: block.get("ordering", "instance") for block in blocks}
             for one in configured:
                 self._note(
                     Changed,
@@ -84,7 +87,7 @@ class Clients:
                     registration=world.name_of(one),
                     call="set",
                     version=1,
-                    ordering=one.ordering.value,
+                    ordering=orderings.get(one.label, "url"),
                     schedule=schedule,
                 )
         folder = Path(world.gateway.settings.storage.backup_folder or "")

@@ -128,13 +128,15 @@ class Accepted(Record, frozen=True, kw_only=True):
 
 
 class Unanswered(Record, frozen=True, kw_only=True):
-    """A request with events was not answered, or its client did not wait: they may be accepted.
+    """A request was not answered, or its client did not wait: its events may be accepted.
 
     Attributes:
         events: of the request.
+        is_owed: whether the client waited for an answer, and must have got one.
     """
 
     events: tuple[str, ...]
+    is_owed: bool = False
 
 
 class Metered(Record, frozen=True, kw_only=True):

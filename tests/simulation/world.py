@@ -187,7 +187,16 @@ class World:
         """Look for secrets in something that people may read."""
         for secret, name in self.secrets.items():
             if secret in text:
-                self.note(Printed(at=self.now, life=self.life, where=f"{where}: {text[:300]}", secret=name))
+                self.note(
+                    Printed(
+                        at=self.now,
+                        life=self.life,
+                        where=f"{where}: {text[:300]!r}"
+                        if where.startswith("the file")
+                        else f"{where}: {text[:300]}",
+                        secret=name,
+                    )
+                )
 
     def alias(self, event: str) -> str:
         """Return an event's id, or another name if the gateway made it: then it differs with each process."""
@@ -199,10 +208,11 @@ class World:
         """Return a text without the folder of the run, which is another one each time."""
         return text.replace(str(self._folder), "")
 
-    def unanswered(self, events: set[str]) -> None:
-        """Note a request with events that was not answered."""
+    def unanswered(self, events: set[str], *, is_owed: bool = False) -> None:
+        """Note a request that was not answered; see :class:`Unanswered`."""
         if not self.is_over:
-            self.note(Unanswered(at=self.now, life=self.life, events=tuple(sorted(events))))
+            found = tuple(sorted(events))
+            self.note(Unanswered(at=self.now, life=self.life, events=found, is_owed=is_owed))
 
     def raised(self, event: Event) -> None:
         """Note an operational event that plugins hear of."""
@@ -394,6 +404,7 @@ class World:
         self.measure()
         self.meter()
         gateway, limits = self.gateway, self.scenario.settings
+        self._read_data_file(Path(gateway.settings.storage.path))
         rows = self._rows(Path(gateway.settings.storage.path))
         registrations = [one for name in self.scenario.instances for one in self._of(name)]
         self.note(
@@ -408,6 +419,13 @@ class World:
                 lent=gateway.outbound.pools.statistics(1).lent,
             )
         )
+
+    def _read_data_file(self, path: Path) -> None:
+        """Look for secrets in the data file, if its records are encrypted."""
+        if self.scenario.master_keys:
+            for file in (path, path.with_name(f"{path.name}-wal")):
+                if file.exists():
+                    self.read(f"the file {file.name}", file.read_bytes().decode("latin-1"))
 
     def _counted(self) -> tuple[tuple[str, int], ...]:
         counted = ((self.names.get(key, key), n) for key, n in self.gateway.backlog.registrations() if n)

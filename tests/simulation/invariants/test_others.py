@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.simulation.history import Known, Printed, Stopped
+from tests.simulation.history import Known, Printed, Stopped, Unanswered
 from tests.simulation.invariants import ending, records, secrets
 from tests.simulation.invariants.building import HOOK, changed, killed, rules, troubles
 
@@ -14,6 +14,13 @@ def test_a_stop_ends_in_time_with_its_connections() -> None:
     assert troubles(ending.check, bad) == [
         "a stop took 3.100 s, not 3.000 s",
         "2 connections are open after a stop",
+    ]
+
+
+def test_a_client_that_waits_gets_an_answer() -> None:
+    assert troubles(ending.check, Unanswered(at=9, life=1, events=("e1",))) == []
+    assert troubles(ending.check, Unanswered(at=9, life=1, events=(), is_owed=True)) == [
+        "a client got no answer until 9.000000"
     ]
 
 
