@@ -61,10 +61,11 @@ async def serve(
     async with open_listeners(settings.bind) as listeners, trio.open_nursery() as nursery:
         server = _Server(app, settings, certificates)
         watch(server.count)
-        connections = await nursery.start(server.hold)
         scheme = "http" if certificates is None else "https"
-        task_status.started([url_of(listener, settings.base_path, scheme) for listener in listeners])
         try:
+            # Within this: a cancellation during the start must end what has begun.
+            connections = await nursery.start(server.hold)
+            task_status.started([url_of(listener, settings.base_path, scheme) for listener in listeners])
             await trio.serve_listeners(server.handle, listeners, handler_nursery=connections)
         finally:
             server.stop()
@@ -123,9 +124,10 @@ class _Server:
     async def hold(self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the connections' nursery, which outlives the server's cancellation by ``shutdown_grace``."""
         async with trio.open_nursery() as connections:
-            connections.cancel_scope.shield = True  # open requests may finish after the listeners are gone
             connections.start_soon(self._timeouts.watch)
             task_status.started(connections)
+            await trio.lowlevel.checkpoint_if_cancelled()  # nobody would stop what is shielded
+            connections.cancel_scope.shield = True  # open requests may finish after the listeners are gone
             await self._stopping.wait()
             self._timeouts.close()
             await self._wait_empty()

@@ -312,6 +312,14 @@ async def test_shutdown_waits_for_the_grace_period_at_most(
         await server.done.wait()
 
 
+async def test_a_cancellation_during_the_start_ends_it(app: Application, mock_clock: MockClock) -> None:
+    """Found by seed 2019 of the simulator: the connections' nursery waited for a stop for ever."""
+    mock_clock.autojump_threshold = 0.05
+    with trio.fail_after(60), trio.CancelScope() as scope:
+        await serve(app, ServerSettings(bind=("127.0.0.1:0",)), watch=lambda _: scope.cancel())
+    assert scope.cancelled_caught
+
+
 async def test_a_port_in_use_stops_the_start(server: Running, app: Application) -> None:
     address = f"127.0.0.1:{server.port}"
     with pytest.raises(StartError, match=address):
