@@ -117,9 +117,9 @@ class Api:
         """Serve until cancelled, as :func:`hookgw.api.server.serve.serve` does on listeners."""
         self._world.gateway.metrics.watch_connections(self._server.count)
         async with trio.open_nursery() as nursery:
-            self._serving = await nursery.start(self._server.hold)
-            task_status.started()
             try:
+                self._serving = await nursery.start(self._server.hold)
+                task_status.started()
                 await trio.sleep_forever()
             finally:
                 self._server.stop()

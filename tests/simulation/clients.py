@@ -60,6 +60,7 @@ class Clients:
         self._timeouts: dict[str, float] = {}
         self._locks: dict[str, trio.Lock] = {}
         self._keys: dict[str, str] = {}
+        self._under_way: set[str] = set()
         self._operators = Operators(world, self, chance)
         self._is_configuration_known = False
 
@@ -196,8 +197,10 @@ class Clients:
         chance, world = self._chance, self._world
         instance = chance.choice(world.scenario.instances)
         count = chance.choice((1, 1, 1, 1, 2, 5, 15))
-        if self._emitted and chance.random() < 0.08:
-            repeated, instance = chance.choice(self._emitted)
+        answered = [one for one in self._emitted if one[0] not in self._under_way]
+        is_repeated = bool(answered) and chance.random() < 0.08
+        if is_repeated:
+            repeated, instance = chance.choice(answered)
             ids = [repeated]
         else:
             ids = [f"e{self._events + number}" for number in range(1, count + 1)]
@@ -222,11 +225,14 @@ class Clients:
             stored.extend(receipt.fresh)
 
         # An event that is refused, or not answered, may be stored: its id is not used for another one.
-        is_repeated = ids[0] in {event for event, _ in self._emitted}
         self._emitted += [(event, instance) for event in ids]
         if (api := self._choose_api()) is not None:
             key = self._key_of(instance)
-            stored, refusals = await api.emit(instance, events, key=key, is_repeated=is_repeated)
+            self._under_way.update(ids)
+            try:
+                stored, refusals = await api.emit(instance, events, key=key, is_repeated=is_repeated)
+            finally:
+                self._under_way.difference_update(ids)
             if world.is_over:
                 return
             for refusal in refusals:
@@ -445,13 +451,15 @@ class Clients:
 def _body_of(change: RegistrationChange) -> dict[str, Any]:
     """Return the body of a request that makes a change."""
     body: dict[str, Any] = {"url": change.url, "enabled": change.enabled, "events": change.events}
-    for name in ("ordering", "concurrency", "headers", "timeout"):
+    for name in ("ordering", "concurrency", "headers"):
         if (value := getattr(change, name)) is not msgspec.UNSET:
             body[name] = value
+    if change.timeout is not msgspec.UNSET:
+        body["timeout"] = None if change.timeout is None else f"{change.timeout:g}s"
     if change.rate is not msgspec.UNSET:
         body["rate"] = None if change.rate is None else str(change.rate)
     if change.retry is not msgspec.UNSET:
-        body["retry"] = {"schedule": list(change.retry.schedule or ())}
+        body["retry"] = {"schedule": [f"{wait:g}s" for wait in change.retry.schedule or ()]}
     return body
 
 
