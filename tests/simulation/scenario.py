@@ -143,7 +143,7 @@ def scenario_of(seed: int, folder: Path) -> Scenario:
         connector=has_connector,
         deletions=more.choice((0, 0, 0.4, 1)),
         erasures=more.choice((0, 0, 0.4, 1)),
-        backups=more.choice((0, 0, 0, 0.3)),
+        backups=more.choice((0, 0, 0, 1)),
         api=more.choice((0, 0, 0, 0.6)),
         master_keys=more.choice(((), (), (), (), (), (), MASTER_KEYS[:1], MASTER_KEYS)),
     )
