@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fleet.nodes import free_port
 from tests.support.postgres import PostgresServer, run_postgres
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    with run_postgres(fsync=True) as server:
+    with run_postgres(fsync=True, listen=free_port()) as server:
         yield server
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import trio
 from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
 from tests.crash.account import Arrival
 from tests.crash.target import Target
+from tests.fleet.links import Link, open_link
 from tests.support.gateway_process import KEY, write_config
 from tests.support.postgres import PostgresServer
 
@@ -27,6 +29,8 @@ DELIVERY = {
     "unreachable_first_wait": "50ms",
     "unreachable_max_wait": "500ms",
 }
+GRACE = 5.0
+"""``server.shutdown_grace`` of the nodes, in seconds."""
 OK, FAIL = answer(200), answer(500)
 
 
@@ -41,33 +45,60 @@ def free_port() -> int:
 class Node:
     """One node: a process that is started again and again under its name.
 
-    Attributes:
+    Args:
+        nursery: runs its processes.
+        folder: of the test.
         name: in the fleet.
+        port: where it listens.
+        database: the way to the database.
+        peers: the way of the other nodes to this one.
+        storage: its settings; by default the URL is that of ``database``.
+        launcher: a command that runs the one that follows it.
+
+    Attributes:
         url: where it listens.
         is_up: whether clients are sent to it.
     """
 
-    def __init__(self, nursery: trio.Nursery, folder: Path, name: str, database: str, **blocks: Any) -> None:
-        port = free_port()
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        folder: Path,
+        name: str,
+        port: int,
+        database: Link,
+        peers: Link,
+        storage: Mapping[str, Any],
+        launcher: Sequence[str] = (),
+    ) -> None:
         folder = folder / name
         folder.mkdir()
         self.name = name
         self.url = f"http://127.0.0.1:{port}"
         self.is_up = False
         self.folder = folder
+        self.database = database
+        self.peers = peers
         settings: dict[str, Any] = {
-            "server": {"bind": [f"127.0.0.1:{port}"]},
-            "storage": {"engine": "postgresql", "url": database},
-            "fleet": {"node": name, "url": self.url, "secret": SECRET},
+            "server": {"bind": [f"127.0.0.1:{port}"], "shutdown_grace": f"{GRACE:g}s"},
+            "storage": {"engine": "postgresql", "url": url_at(database.port), **storage},
+            "fleet": {"node": name, "url": f"http://127.0.0.1:{peers.port}", "secret": SECRET},
             "delivery": DELIVERY,
         }
-        self._target = Target(nursery, write_config(folder, **{**settings, **blocks}))
+        self._target = Target(nursery, write_config(folder, **settings), launcher)
 
     async def start(self) -> None:
         """Start it, and wait until it is ready."""
         await self._target.spawn()
         await self._target.ready()
         self.is_up = True
+
+    async def is_ready(self, http: httpx.AsyncClient) -> bool:
+        """Return whether its ``/readyz`` says so."""
+        try:
+            return (await http.get(self.url + "/readyz")).status_code == 200
+        except httpx.HTTPError:
+            return False
 
     async def kill(self) -> None:
         """``kill -9``."""
@@ -124,17 +155,41 @@ class Fleet:
                 await trio.sleep(0.1)
 
 
+def url_at(*ports: int) -> str:
+    """Return the URL of the tests' database, on one or more servers."""
+    return f"postgresql://hookgw@{','.join(f'127.0.0.1:{port}' for port in ports)}/postgres"
+
+
 @asynccontextmanager
 async def open_fleet(
-    postgres: PostgresServer, schema: str, folder: Path, chance: random.Random, count: int = 3
+    postgres: PostgresServer,
+    schema: str,
+    folder: Path,
+    chance: random.Random,
+    *,
+    launchers: Sequence[Sequence[str]] = ((), (), ()),
+    **storage: Any,
 ) -> AsyncIterator[Fleet]:
-    """Run nodes for the length of a block; they start together."""
+    """Run nodes for the length of a block; they start together.
+
+    Args:
+        postgres, schema: the database, which listens on a port, and the schema in it.
+        folder: of the test.
+        chance: chooses the nodes that clients are sent to.
+        launchers: one for each node; see :class:`Node`.
+        storage: settings of the storage.
+    """
     async with AsyncExitStack() as stack:
         nursery = await stack.enter_async_context(trio.open_nursery())
         client = httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, timeout=5)
         http = await stack.enter_async_context(client)
-        storage = {"engine": "postgresql", "url": postgres.url(), "schema": schema}
-        nodes = [Node(nursery, folder, name, postgres.url(), storage=storage) for name in "abcdef"[:count]]
+        nodes = []
+        for name, launcher in zip("abcdef", launchers, strict=False):
+            port = free_port()
+            database = await stack.enter_async_context(open_link(lambda: postgres.port))
+            peers = await stack.enter_async_context(open_link(partial(int, port)))
+            given = {"schema": schema, **storage}
+            nodes.append(Node(nursery, folder, name, port, database, peers, given, launcher))
         fleet = Fleet(nodes, http, chance)
         async with trio.open_nursery() as starting:
             for node in nodes:
@@ -150,11 +205,15 @@ async def open_fleet(
 class Producer:
     """Emits numbered events on one instance, to any node, one after the other, at a steady rate.
 
+    After an outage it catches up.
+
     Attributes:
         emitted: how many events got their 202.
         refusals: how many tries got something else, or nothing.
         longest: the longest time, in seconds, from the first refusal of an event to its 202.
         timeout: of a try, in seconds.
+        slowest: the longest time, in seconds, that a node took for a 503.
+        at_least: so many events at least.
     """
 
     fleet: Fleet
@@ -164,14 +223,17 @@ class Producer:
     emitted: int = 0
     refusals: int = 0
     longest: float = 0.0
+    slowest: float = 0.0
+    at_least: int = 0
     enough: trio.Event = field(default_factory=trio.Event)
 
     async def run(self) -> None:
-        """Emit until ``enough`` is set."""
+        """Emit until ``enough`` is set, and there are enough events."""
+        began = trio.current_time()
         async with httpx.AsyncClient(
             headers={"apikey": KEY}, trust_env=False, timeout=self.timeout
         ) as client:
-            while not self.enough.is_set():
+            while self.emitted < self.at_least or not self.enough.is_set():
                 refused_at = None
                 while not await self._emit(client):
                     refused_at = refused_at or trio.current_time()
@@ -180,15 +242,18 @@ class Producer:
                 self.emitted += 1
                 if refused_at is not None:
                     self.longest = max(self.longest, trio.current_time() - refused_at)
-                await trio.sleep(1 / self.rate)
+                await trio.sleep_until(began + self.emitted / self.rate)
 
     async def _emit(self, client: httpx.AsyncClient) -> bool:
         event = {"event": "CALL", "id": f"{self.instance}-{self.emitted}", "data": {"number": self.emitted}}
+        began = trio.current_time()
         try:
             answered = await client.post(f"{self.fleet.any_url()}/event/emit/{self.instance}", json=event)
         except httpx.HTTPError:
             return False
         assert answered.status_code in (202, 503), answered.text
+        if answered.status_code == 503:
+            self.slowest = max(self.slowest, trio.current_time() - began)
         return answered.status_code == 202
 
 
@@ -220,6 +285,10 @@ class Witness:
             for request, delivered in zip(self.receiver.requests, self._delivered, strict=True)
         ]
 
+    def delivered(self) -> int:
+        """Return how many requests were answered with 200."""
+        return sum(self._delivered)
+
     async def wait_for_event(self, number: int) -> None:
         """Wait until that event was delivered, and so all before it."""
         looked_at = 0
@@ -236,8 +305,15 @@ async def open_witnesses(
     count: int, failing: Callable[[int], float], chance: random.Random
 ) -> AsyncIterator[list[Witness]]:
     """Run receivers for the length of a block."""
-    async with AsyncExitStack() as stack:
-        yield [
-            Witness(await stack.enter_async_context(open_receiver()), failing(number), chance)
-            for number in range(count)
-        ]
+    try:
+        async with AsyncExitStack() as stack:
+            yield [
+                Witness(await stack.enter_async_context(open_receiver()), failing(number), chance)
+                for number in range(count)
+            ]
+    except BaseExceptionGroup as group:
+        # Each receiver has a nursery, and pytest shows only so many groups in groups.
+        found: BaseException = group
+        while isinstance(found, BaseExceptionGroup):
+            found = found.exceptions[0]
+        raise found from None

@@ -14,6 +14,7 @@ def arrivals(*found: tuple[int, float]) -> list[Arrival]:
 
 def test_repeats_and_takeovers_are_counted_by_fault() -> None:
     lane = judge(arrivals((0, 9.0), (1, 9.9), (1, 13.5), (2, 13.6)), [KILL], 3)
+    assert not lane.problems()
     assert lane.repeats == [KILL]
     assert lane.takeovers == {KILL: 3.5}
 
@@ -25,12 +26,12 @@ def test_repeats_and_takeovers_are_counted_by_fault() -> None:
         ([(0, 1.0), (2, 2.0), (1, 3.0)], "out of order"),
         ([(0, 1.0), (1, 2.0), (2, 3.0), (2, 4.0)], "for no reason"),
         ([(0, 1.0), (1, 7.0), (2, 7.5), (2, 13.0)], "for no reason"),  # settled long before the kill
-        ([(0, 9.7), (1, 9.8), (2, 9.9), (1, 13.0), (2, 13.1)], "more than one by one fault"),
+        ([(0, 9.7), (1, 9.8), (2, 9.9), (1, 13.0), (2, 13.1)], "more than one repeat by one fault"),
     ],
 )
 def test_broken_promises_are_found(found: list[tuple[int, float]], message: str) -> None:
-    with pytest.raises(AssertionError, match=message):
-        judge(arrivals(*found), [KILL], 3)
+    [problem] = judge(arrivals(*found), [KILL], 3).problems()
+    assert message in problem
 
 
 def test_a_repeat_that_is_refused_and_retried_is_one() -> None:
@@ -42,6 +43,6 @@ def test_a_repeat_that_is_refused_and_retried_is_one() -> None:
 def test_each_repeat_has_a_fault_of_its_own() -> None:
     later = Fault("kill", "b", 11.0, 12.0)
     found = arrivals((0, 9.0), (1, 9.9), (1, 11.5), (2, 11.6), (2, 13.0))
-    assert sorted(judge(found, [KILL, later], 3).repeats, key=lambda fault: fault.began) == [KILL, later]
+    assert set(judge(found, [KILL, later], 3).repeats or ()) == {KILL, later}
     assert set(explain([[KILL, later], [KILL]]) or ()) == {KILL, later}
     assert explain([[KILL], [KILL]]) is None

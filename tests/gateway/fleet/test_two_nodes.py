@@ -125,6 +125,10 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
             assert other.gateway.fleet is not None
             assert other.gateway.outbound.pools.host_connections == 32
             assert sum(other.gateway.fleet.holds(name) for name in (OF_A, OF_B)) == 1
+        # What one node has made, the other one takes events for at once.
+        new = next(name for name in map(str, range(99)) if a.gateway.fleet and a.gateway.fleet.holds(name))
+        await a.call("POST", "/instance/create", {"instanceName": new}, status=201)
+        await b.call("POST", f"/event/emit/{new}", {"event": "CALL", "data": {}}, status=202)
         made = {}
         for name in (OF_A, OF_B):
             # On the other node, whichever that is. The key that it makes opens both nodes.

@@ -1,0 +1,92 @@
+"""What is done to nodes, the database, and the ways between them. Each fault is over when it returns."""
+
+from __future__ import annotations
+
+import random
+import signal
+from functools import partial
+
+import trio
+
+from tests.fleet.nodes import Fleet, Node
+from tests.support.postgres import PostgresServer
+
+CRASH = 3
+"""SIGQUIT ends a PostgreSQL server at once, as a crash does."""
+
+
+async def kill(node: Node, away: float) -> None:
+    """``kill -9``, and a start after some seconds."""
+    await node.kill()
+    await trio.sleep(away)
+    await node.start()
+
+
+async def stop(node: Node) -> None:
+    """SIGTERM, as an upgrade does, and a start."""
+    assert await node.stop() == 0
+    await node.start()
+
+
+async def freeze(node: Node, seconds: float) -> None:
+    """Stop a process where it is, and let it go on later; a load balancer notices both."""
+    node.signal(signal.SIGSTOP)
+    node.is_up = False
+    try:
+        await trio.sleep(seconds)
+    finally:
+        node.signal(signal.SIGCONT)
+    await trio.sleep(1)
+    node.is_up = True
+
+
+async def restart(postgres: PostgresServer, away: float = 0.0) -> None:
+    """Crash the database's server, and start it after some seconds."""
+    await trio.to_thread.run_sync(partial(postgres.stop, CRASH))
+    await trio.sleep(away)
+    await trio.to_thread.run_sync(postgres.start)
+
+
+async def cut_off(node: Node, seconds: float) -> None:
+    """Let nothing pass between a node and the database. A load balancer notices after a while."""
+    node.database.cut()
+    try:
+        await trio.sleep(min(5.0, seconds))
+        node.is_up = False
+        await trio.sleep(max(0.0, seconds - 5.0))
+    finally:
+        node.database.mend()
+    await trio.sleep(1)
+    node.is_up = True
+
+
+async def hide(node: Node, seconds: float) -> None:
+    """Let nothing pass from the other nodes to this one."""
+    node.peers.cut()
+    try:
+        await trio.sleep(seconds)
+    finally:
+        node.peers.mend()
+
+
+KINDS = ("kill", "kill", "freeze", "stop", "restart", "cut off", "hide")
+
+
+async def any_fault(fleet: Fleet, postgres: PostgresServer, chance: random.Random) -> tuple[str, Node]:
+    """Cause one at random, and return which, and to which node."""
+    kind, node = chance.choice(KINDS), chance.choice(fleet.nodes)
+    match kind:
+        case "kill":
+            # At times it is back before the others have noticed.
+            await kill(node, chance.choice([0.0, 4.0]))
+        case "freeze":
+            await freeze(node, chance.choice([1.0, 3.0, 8.0]))
+        case "stop":
+            await stop(node)
+        case "restart":
+            await restart(postgres, chance.choice([0.0, 0.0, 4.0]))
+        case "cut off":
+            await cut_off(node, chance.choice([1.0, 4.0, 8.0]))
+        case _:
+            await hide(node, chance.choice([1.0, 4.0]))
+    return kind, node

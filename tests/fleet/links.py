@@ -1,0 +1,91 @@
+"""A way over TCP that a test cuts: silently, as a network does, or with an error, or makes slow."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import trio
+
+PIECE = 65536
+
+
+class Link:
+    """A port on 127.0.0.1 that leads to another one.
+
+    Args:
+        target: returns the other port. It is asked for each connection.
+
+    Attributes:
+        port: of this end.
+        delay: seconds that each piece takes, in each direction.
+    """
+
+    def __init__(self, target: Callable[[], int]) -> None:
+        self.port = 0
+        self.delay = 0.0
+        self._target = target
+        self._passes = trio.Event()
+        self._passes.set()
+        self._is_refused = False
+        self._connections: set[trio.CancelScope] = set()
+
+    def cut(self) -> None:
+        """Let nothing pass from now on. What was on its way arrives after :meth:`mend`."""
+        self._passes = trio.Event()
+
+    def refuse(self) -> None:
+        """End all connections, and every new one at once, until :meth:`mend`."""
+        self._is_refused = True
+        for scope in tuple(self._connections):
+            scope.cancel()
+
+    def mend(self) -> None:
+        """Let everything pass."""
+        self._is_refused = False
+        self._passes.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Serve until cancelled."""
+        [listener] = await trio.open_tcp_listeners(self.port, host="127.0.0.1")
+        self.port = listener.socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, self._serve, [listener])
+            task_status.started()
+
+    async def _serve(self, near: trio.SocketStream) -> None:
+        with trio.CancelScope() as scope:
+            self._connections.add(scope)
+            try:
+                if self._is_refused:
+                    return
+                await self._passes.wait()
+                far = await trio.open_tcp_stream("127.0.0.1", self._target())
+                async with far, trio.open_nursery() as nursery:
+                    nursery.start_soon(self._pump, near, far, nursery.cancel_scope)
+                    nursery.start_soon(self._pump, far, near, nursery.cancel_scope)
+            except OSError:
+                pass  # nobody listens there
+            finally:
+                self._connections.discard(scope)
+                near.socket.close()
+
+    async def _pump(self, source: trio.SocketStream, sink: trio.SocketStream, both: trio.CancelScope) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while data := await source.receive_some(PIECE):
+                await self._passes.wait()
+                if self.delay:
+                    await trio.sleep(self.delay)
+                await sink.send_all(data)
+        await self._passes.wait()  # an end is not seen through a cut, either
+        both.cancel()
+
+
+@asynccontextmanager
+async def open_link(target: Callable[[], int]) -> AsyncIterator[Link]:
+    """Run a link for the length of a block."""
+    link = Link(target)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(link.run)
+        yield link
+        nursery.cancel_scope.cancel()
