@@ -96,6 +96,9 @@ from hookgw.plugins.supervise import restart_on_failure
 from hookgw.store import ConnectorState, PendingChange, open_storage
 from hookgw.store.fleet import Membership
 
+STOP_WITHIN = 1.0
+"""Seconds that everything has to stop after the shards were handed over, if that took all of the grace."""
+
 LEAVE_WITHIN = 3.0
 """Seconds that leaving a fleet may take at the end."""
 
@@ -537,12 +540,13 @@ async def open_gateway(  # noqa: C901 -- one step a time
             try:
                 yield gateway
             finally:
-                if ownership is not None:
+                ends = trio.current_time() + settings.server.shutdown_grace
+                if ownership is not None and lease.is_valid():
                     # While lanes and connectors run: each shard is handed over when its attempts have ended.
-                    with trio.move_on_after(settings.server.shutdown_grace, shield=True):
-                        with suppress(StorageUnavailable):
-                            await ownership.hand_over()
-                with trio.move_on_after(settings.server.shutdown_grace, shield=True):
+                    with trio.CancelScope(deadline=ends, shield=True), suppress(StorageUnavailable):
+                        await ownership.hand_over()
+                # An attempt that outlasts the grace has had it. The rest of this takes a moment.
+                with trio.CancelScope(deadline=max(ends, trio.current_time() + STOP_WITHIN), shield=True):
                     # Connectors first, so that they raise no more events; then no lane starts an attempt;
                     # then re-partitions, which keep lanes paused; then what these have reported.
                     connectors.stop_all()

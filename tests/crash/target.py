@@ -16,7 +16,7 @@ import trio
 from tests.support.gateway_process import KEY
 
 ROOT = Path(__file__).parent.parent.parent
-_START_PATIENCE = 30.0
+_START_PATIENCE = 120.0
 _ASK_AGAIN = 0.02
 
 

@@ -90,3 +90,16 @@ async def any_fault(fleet: Fleet, postgres: PostgresServer, chance: random.Rando
         case _:
             await hide(node, chance.choice([1.0, 4.0]))
     return kind, node
+
+
+async def refuse(node: Node, seconds: float) -> None:
+    """End a node's connections to the database, and refuse new ones."""
+    node.database.refuse()
+    try:
+        await trio.sleep(min(5.0, seconds))
+        node.is_up = False
+        await trio.sleep(max(0.0, seconds - 5.0))
+    finally:
+        node.database.mend()
+    await trio.sleep(1)
+    node.is_up = True

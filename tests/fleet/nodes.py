@@ -134,7 +134,7 @@ class Fleet:
 
     async def call(self, method: str, path: str, body: Any = None, *, node: Node | None = None) -> Any:
         """Make a call, again as long as the answer is 503; return the decoded answer of a success."""
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while True:
                 url = node.url if node else self.any_url()
                 answered = await self.http.request(method, url + path, json=body)
@@ -145,7 +145,7 @@ class Fleet:
 
     async def until_shared(self) -> None:
         """Wait until every node that is up has its share."""
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             while True:
                 listed = await self.call("GET", "/node/list")
                 up = sorted(node.name for node in self.nodes if node.is_up)
@@ -198,7 +198,10 @@ async def open_fleet(
         try:
             yield fleet
         finally:
-            nursery.cancel_scope.cancel()  # kills what still runs
+            with trio.CancelScope(shield=True):
+                for node in nodes:
+                    await node.kill()
+            nursery.cancel_scope.cancel()
 
 
 @dataclass

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
 _TAG = "Operation"
-READY_TIMEOUT = 5.0
-"""Seconds that the store may take for a test write."""
+READY_TIMEOUT = 4.0
+"""Seconds that the store may take for a test write. The answer is promised within 5 s."""
 
 
 class HealthRoutes:

@@ -20,6 +20,7 @@ Each node decides for itself, from the same figures (:func:`hookgw.models.shards
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Protocol
 
@@ -85,6 +86,7 @@ class Ownership:
         self._held: set[int] = set()
         self._giving: set[int] = set()
         self._given = trio.Event()
+        self._judges_from = -math.inf
         self._is_suspended = self._is_lost = self._is_leaving = False
         self._rejoined = trio.Event()
         self._viewed = trio.Event()
@@ -165,6 +167,8 @@ class Ownership:
             self._is_lost, self._rejoined = True, trio.Event()
         else:
             self.view = view
+            if not self._lease.is_valid() and self._lease.until > -math.inf:
+                self._judges_from = trio.current_time() + DEAD_AFTER
             self._lease.renewed(sent)
         self._viewed.set()
         self._viewed = trio.Event()
@@ -274,6 +278,9 @@ class Ownership:
                         nursery.start_soon(self._give, work, self.generation, group)
             return
         has_dead = any(node.heartbeat_age >= DEAD_AFTER for node in view.nodes)
+        if has_dead and trio.current_time() < self._judges_from:
+            # This node was away itself. If the database was, the others are back in a moment.
+            return
         # What is this node's in the database, but could not be begun or given, is tried again.
         is_idle = bool(mine - self._held - self._giving)
         if is_idle or has_dead or (None in view.owners and len(mine) < target):

@@ -320,6 +320,29 @@ async def test_what_no_other_node_took_goes_on(autojump_clock: MockClock) -> Non
         assert database.moved == moved
 
 
+async def test_after_an_outage_the_first_node_that_is_back_waits_for_the_others(
+    autojump_clock: MockClock,
+) -> None:
+    database = Database()
+    a, b, dead = Node(database, "a"), Node(database, "b"), Node(database, "dead")
+    async with running(a, b):
+        async with running(dead):
+            await trio.sleep(5)
+            b.members.is_cut_off = True  # it is back a second later
+            database.is_away = True
+            dead.members.is_cut_off = True
+            await trio.sleep(60)
+        before, moved = set(b.works_on), database.moved
+        database.is_away = False
+        await trio.sleep(1)
+        b.members.is_cut_off = False
+        await trio.sleep(1)
+        assert b.sends_for == before
+        assert database.moved == moved
+        await trio.sleep(DEAD_AFTER + 2 * HEARTBEAT)
+        assert len(a.sends_for | b.sends_for) == SHARDS
+
+
 async def test_a_second_node_of_a_name_is_refused(autojump_clock: MockClock) -> None:
     database = Database()
     a, other = Node(database, "a"), Node(database, "a")
