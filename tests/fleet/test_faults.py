@@ -1,4 +1,4 @@
-"""Three nodes on one PostgreSQL under load, and faults at random; and a rolling restart.
+"""Three nodes on one PostgreSQL under load, and faults at random.
 
 Environment: ``HOOKGW_FLEET_FAULTS`` (without it nothing runs), ``HOOKGW_FLEET_EVENTS`` (so many at least),
 ``HOOKGW_FLEET_SEED`` (a random one; it is printed, and gives the same faults again).
@@ -91,42 +91,6 @@ async def test_nothing_is_lost_or_overtaken_whatever_happens(
     problems = [problem for lane in lanes for problem in lane.problems()]
     assert not problems
     assert percentile(takeovers_of(lanes), 0.99) < LONGEST_TAKEOVER
-
-
-async def test_a_rolling_restart_refuses_no_event_for_a_second(
-    postgres: PostgresServer, schema: str, tmp_path: Path
-) -> None:
-    chance = random.Random(SEED)
-    with trio.fail_after(DEADLINE):
-        async with (
-            open_witnesses(LANES, lambda _: 0.0, chance) as witnesses,
-            open_fleet(postgres, schema, tmp_path, chance) as fleet,
-        ):
-            producers = await prepare(fleet, witnesses, LEAST_RATE)
-            for producer in producers:
-                producer.timeout = 20.0  # to be slow, on a busy machine, is not to refuse
-            faults = []
-            async with trio.open_nursery() as load:
-                for producer in producers:
-                    load.start_soon(producer.run)
-                await trio.sleep(1)
-                for node in fleet.nodes:
-                    began = trio.current_time()
-                    # As a load balancer does that is told first: no new requests go there.
-                    node.is_up = False
-                    assert await node.stop() == 0
-                    faults.append(Fault("stop", node.name, began, trio.current_time()))
-                    await node.start()
-                    await fleet.until_shared()
-                for producer in producers:
-                    producer.enough.set()
-            for witness, producer in zip(witnesses, producers, strict=True):
-                await witness.wait_for_event(producer.emitted - 1)
-    for witness, producer in zip(witnesses, producers, strict=True):
-        lane = judge(witness.arrivals(), faults, producer.emitted)
-        assert lane.problems() == []
-        assert lane.repeats == []
-    assert max(producer.longest for producer in producers) < 1.0
 
 
 async def prepare(fleet: Fleet, witnesses: Sequence[Witness], rate: float) -> list[Producer]:

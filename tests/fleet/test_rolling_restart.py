@@ -156,7 +156,9 @@ async def test_no_emit_is_refused_for_a_second(
             arrivals = await _arrivals(fleet, receiver.url("arrivals"), sum(c.emitted for c in clients))
     for client in clients:
         # Nothing was killed, so nothing comes again.
-        assert judge(arrivals[client.number], faults, client.emitted).repeats == []
+        lane = judge(arrivals[client.number], faults, client.emitted)
+        assert lane.problems() == []
+        assert lane.repeats == []
     with capsys.disabled():
         print(_story(clients, faults, seconds))
     assert max(client.longest for client in clients) < 1.0
