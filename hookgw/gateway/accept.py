@@ -13,7 +13,6 @@ Nothing here waits for a receiver. When :meth:`EventIntake.accept` returns, the 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
@@ -192,7 +191,10 @@ class EventIntake:
                 self._turns.end(turn)
         accepted = [event for event, is_new in zip(completed, stored, strict=True) if is_new]
         # Once for each kind, not for each event of a batch.
-        for kind, count in Counter(event.kind for event in accepted).items():
+        kinds: dict[str, int] = {}
+        for event in accepted:
+            kinds[event.kind] = kinds.get(event.kind, 0) + 1
+        for kind, count in kinds.items():
             self._metrics.accepted(kind, count)
         self._metrics.duplicates(len(events) - len(accepted))
         await self._notify(accepted)

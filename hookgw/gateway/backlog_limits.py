@@ -179,7 +179,7 @@ class LimitedOutbox:
                     need_of(a for a, is_new in zip(appends, stored, strict=True) if not is_new)
                 )
         self._backlog.watch(need)
-        self._disk.written(sum(size + _ROW * count for count, size in need.values()))
+        self._disk.written(sum([size + _ROW * count for count, size in need.values()]))
         return stored
 
     async def _make_room(self, address: Callable[[], Sequence[Append]]) -> tuple[Sequence[Append], Need]:
