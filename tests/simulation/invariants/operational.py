@@ -21,8 +21,10 @@ def check(index: Index) -> Iterator[Violation]:
     exchanges = {event: found for (event, name), found in index.exchanges.items() if name == OPERATIONS}
     newest = (-1, "")
     for event in sorted(exchanges, key=lambda one: exchanges[one][0].arrived.number):
-        # One that was raised just before a kill may be on disk, and no plugin has heard of it.
-        if event in raised:
+        # One that was raised just before a kill may be on disk, and no plugin has heard of it. One that was
+        # given up before its first attempt, as plugins make it, may be there again after a kill.
+        at = exchanges[event][0].arrived.at
+        if event in raised and not (index.rules.alters and index.was_killed(raised[event][1].at, at)):
             place = raised[event][0], event
             if place < newest:
                 message = f"{newest[1]} came to operations.url before {event}, which was raised before it"

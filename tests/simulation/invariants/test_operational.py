@@ -27,6 +27,13 @@ def test_an_operational_event_that_overtakes_is_found() -> None:
     ]
 
 
+def test_plugins_and_a_kill_excuse_it() -> None:
+    """Found by seed 5009."""
+    two = (raised(1, "m1"), raised(2, "m2"), reported(3, 1, "m2"), killed(3.5), reported(4, 2, "m1"))
+    assert troubles(operational.check, rules(reports=True, alters=True), *two) == []
+    assert troubles(operational.check, RULES, *two) != []
+
+
 def test_there_is_one_at_a_time() -> None:
     end = answered(3.5, 1, "delivered", "m1", registration=operational.OPERATIONS)
     assert troubles(operational.check, *TWO, reported(3, 1, "m1"), end, reported(4, 2, "m2")) == []
