@@ -16,11 +16,14 @@ from functools import partial
 import msgspec
 from psycopg import Connection
 
+from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.fleet import BacklogNews
-from hookgw.store.postgresql.database import Reader
-from hookgw.store.postgresql.nodes import Nodes
+from hookgw.store.postgresql.database import Reader, Server, Session
 from hookgw.store.postgresql.outbox import pending_counts
 from hookgw.store.records import PendingChange
+
+PATIENCE = 2.0
+"""The longest time, in seconds, that an exchange may take."""
 
 KEPT = 60
 """Seconds for which a row is kept. A node that is behind by more counts the whole outbox again."""
@@ -42,16 +45,22 @@ class PostgresqlBacklogs:
     """See :class:`hookgw.store.fleet.SharedBacklog`.
 
     Args:
-        nodes: this node's membership. Its connection is used, on which nothing takes long.
+        server: the database.
         background: counts.
+        threads: make the calls that block.
+
+    Attributes:
+        session: the caller closes it, and watches that its calls end. It connects once there are other nodes.
     """
 
-    def __init__(self, nodes: Nodes, background: Reader) -> None:
-        self._nodes = nodes
+    def __init__(self, server: Server, background: Reader, threads: Threads = SYSTEM_THREADS) -> None:
+        # For the exchange alone: it waits for no long read, and no heartbeat waits for it.
+        self.session = Session(server, PATIENCE)
+        self._reader = Reader(self.session, threads=threads)
         self._background = background
 
     async def exchange(self, told: BacklogNews | None, known: Mapping[int, int]) -> list[BacklogNews]:
-        return await self._nodes.reader.run(partial(_exchange, told=told, known=known))
+        return await self._reader.run(partial(_exchange, told=told, known=known))
 
     async def count(self) -> tuple[PendingChange, dict[int, int]]:
         return await self._background.run(_count)

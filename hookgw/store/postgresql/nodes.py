@@ -79,8 +79,8 @@ class Nodes:
     Attributes:
         known_version: see :class:`hookgw.store.fleet.Membership`.
         generation: of this process, stamped on what it writes for its shards; 0 before :meth:`join`.
-        session: the caller closes it, and watches that its calls end.
-        reader: of that session, for what must not wait long.
+        session: for heartbeats, which wait for nothing long. The caller closes it, and watches that its calls
+            end.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Nodes:
         self._epochs: dict[int, int] = {}
         self._cipher = cipher
         self.session = Session(server, PATIENCE)
-        self.reader = Reader(self.session, threads=threads)
+        self._reader = Reader(self.session, threads=threads)
         self._token = secrets.token_hex(8)
 
     @asynccontextmanager
@@ -152,7 +152,7 @@ class Nodes:
         return await self._run(partial(_locked, change))
 
     async def _run(self, function: Callable[[Connection], T]) -> T:
-        return await self.reader.run(function)
+        return await self._reader.run(function)
 
     def _join(self, node: str, url: str, connection: Connection) -> int:
         def join(connection: Connection) -> int:

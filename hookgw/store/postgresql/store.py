@@ -210,7 +210,8 @@ async def open_store(
         background = reader(connections.background)
         feed_task = _FeedTask(commits, feed, background)
         nodes = Nodes(server, opened.cipher, threads)
-        sessions.append(nodes.session)
+        backlogs = PostgresqlBacklogs(server, background, threads)
+        sessions += [nodes.session, backlogs.session]
         records = PostgresqlRecords(commits, background, opened.cipher)
         store = PostgresqlStore(
             commits,
@@ -223,7 +224,7 @@ async def open_store(
             writer,
             feed,
             nodes,
-            PostgresqlBacklogs(nodes, background),
+            backlogs,
             threads,
         )
         # To the end: a call that never returns would keep the store from closing.
