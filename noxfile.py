@@ -30,15 +30,16 @@ nox.options.sessions = [
     "networks",
     f"tests-{PYTHONS[-1]}",
     "crash",
-    "simulate",
     "browser",
-    "minimums",
     "e2e",
+    "minimums",
+    "simulate",
     "types",
     "lint",
 ]
-# Plain nox runs two sessions at a time: several wait more than they compute. Those that wait the most are
-# first in the list, and the short ones last. A session that is named is alone, and shows its output at once.
+# Plain nox runs two sessions at a time: several wait more than they compute. Those run beside the longest,
+# then those that use all cores, and the short ones last. A session that is named is alone, and shows its
+# output at once.
 if len(sys.argv) == 1 and hasattr(nox.options, "parallel"):  # since nox 2026
     nox.options.parallel = 2
     nox.options.allow_parallel = True
@@ -98,6 +99,14 @@ show_every_python()
 # compiling hookgw anew each time takes half of all their time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 PROCESS_PYTHON = next(filter(shutil.which, BETWEEN), None)
+# uv installs in a tenth of pip's time, where it is installed. It does not read pip's configuration: so pip is
+# used where that names another index, and certificates are those that the machine trusts.
+PIP_CONFIGURATION = subprocess.run(
+    [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+).stdout
+if "index" not in PIP_CONFIGURATION:
+    nox.options.default_venv_backend = "uv|virtualenv"
+    os.environ.setdefault("UV_SYSTEM_CERTS", "true")
 
 
 def install(session: nox.Session, group: str, *options: str) -> None:
