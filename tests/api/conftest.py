@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +18,7 @@ from hookgw.gateway.open import open_gateway
 from hookgw.models.units import Size
 from tests.api.server.wire import Running
 from tests.support.contract import Contract
+from tests.support.postgres import PostgresServer
 
 KEY = "the-global-key"
 
@@ -25,19 +28,49 @@ def server_settings() -> ServerSettings:
     return ServerSettings(bind=("127.0.0.1:0",))
 
 
+ENGINE = os.environ.get("HOOKGW_TEST_ENGINE", "sqlite")
+
+
+@asynccontextmanager
+async def open_whole_gateway(*arguments: Any, **options: Any) -> AsyncIterator[Gateway]:
+    """Open a gateway, and wait until it holds all instances, which takes a moment in a database."""
+    async with open_gateway(*arguments, **options) as gateway:
+        while gateway.fleet is not None and not gateway.fleet.is_responsible():  # noqa: ASYNC110
+            await trio.sleep(0.01)
+        yield gateway
+
+
+@pytest.fixture(autouse=True)
+def _whole_gateways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tests that open gateways of their own wait, too."""
+    if ENGINE == "postgresql" and getattr(request.module, "open_gateway", None) is open_gateway:
+        monkeypatch.setattr(request.module, "open_gateway", open_whole_gateway)
+
+
 @pytest.fixture
-def settings(tmp_path: Path, server_settings: ServerSettings) -> Settings:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StorageSettings]:
+    """A data file; with ``HOOKGW_TEST_ENGINE=postgresql``, a schema in a database."""
+    if ENGINE != "postgresql":
+        yield StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0))
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    with postgres.new_schema() as schema:
+        yield StorageSettings(engine="postgresql", url=postgres.url(), schema=schema)
+
+
+@pytest.fixture
+def settings(server_settings: ServerSettings, storage: StorageSettings) -> Settings:
     return Settings(
         server=server_settings,
         auth=AuthSettings(global_key=KEY, failed_attempts=0),
-        storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)),
+        storage=storage,
         delivery=DeliverySettings(allow_networks=("127.0.0.0/8",)),
     )
 
 
 @pytest.fixture
 async def gateway(settings: Settings, tmp_path: Path) -> AsyncIterator[Gateway]:
-    async with open_gateway(settings, base=tmp_path) as gateway:
+    async with open_whole_gateway(settings, base=tmp_path) as gateway:
         yield gateway
 
 

@@ -67,7 +67,7 @@ def as_served(body: Any) -> Any:
         return body
     if WHSK.fullmatch(str(body.get("secret"))):
         body = body | {"secret": PRIVATE_KEY}
-    if body.get("integration") in ("matrix", "whatsapp_cloud"):
+    if body.get("integration") in ("matrix", "webhook", "whatsapp_cloud"):
         body = body | {"integration": "simulator"}
     return body | ({"webhook": as_served(body["webhook"])} if "webhook" in body else {})
 
@@ -111,5 +111,6 @@ schemathesis.openapi.format("time-or-duration", st.sampled_from(["2h", "2026-11-
 # The store's cursors are opaque, so the document names only a format.
 schemathesis.openapi.format("cursor", st.sampled_from(["dlv_1", "dlv_17"]))
 hook: Any = schemathesis.hook
-hook.apply_to(name="POST /event/emit/{instance}")(filter_case)
+for path in ("/event/emit/{instance}", "/event/emit/{instance}/{kind}"):
+    hook.apply_to(name=f"POST {path}")(filter_case)
 hook(before_call)
