@@ -15,7 +15,7 @@ from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
 from hookgw.api.fast_emit import FastEmit
 from hookgw.api.fast_ingest import FastIngest
 from hookgw.api.fleet_questions import FleetQuestions
-from hookgw.api.forwarding import FORWARDED, FORWARDER, Forwarder
+from hookgw.api.forwarding import FORWARDER, QUESTION, Forwarder
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
 from hookgw.api.routes.accounts import AccountRoutes
@@ -131,7 +131,7 @@ class Application(QuartTrio):
             scope[FORWARDER] = self._forwarder
         exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active, self._memory)
         scope[EXCHANGE] = exchange
-        if path.startswith(QUESTIONS) and FORWARDED in scope:
+        if QUESTION in scope and path.startswith(QUESTIONS):
             # Also beyond the limit: a busy node must not look like one that does not answer.
             await exchange.run(partial(self._questions.respond, exchange))
             return

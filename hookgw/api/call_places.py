@@ -18,7 +18,8 @@ class Place(StrEnum):
     OWNER = "the node that has the instance in the path"
     OWNER_IN_BODY = "the node that has the instance in the body"
     ALL = "any node, which asks all others"
-    THIS = "the node that is asked, about itself; or the one that the query names"
+    THIS = "the node that is asked, about itself"
+    NAMED = "the node that the query names; without one, the node that is asked"
 
 
 PLACES = {
@@ -67,8 +68,8 @@ PLACES = {
     "/dashboard/live/lanes": Place.ALL,
     "/dashboard/lanes/resume": Place.OWNER_IN_BODY,
     "/dashboard/kinds": Place.ANY,
-    "/dashboard/system": Place.THIS,
-    "/dashboard/live/log": Place.THIS,
+    "/dashboard/system": Place.NAMED,
+    "/dashboard/live/log": Place.NAMED,
     "/dashboard/system/backup": Place.THIS,
     "/dashboard/plugins/<plugin>/<path>": Place.ANY,
 }

@@ -18,7 +18,7 @@ from hookgw.api.call_places import Place, place_of
 from hookgw.api.request_body import MAX_VALUES, WHOLE_BODY, in_one_part, read_body
 from hookgw.api.server.errors import VERSION_HEADER
 from hookgw.api.server.exchange import EXCHANGE, BrokenOff, RequestResponse
-from hookgw.auth.fleet_secret import HEADER, Origin
+from hookgw.auth.fleet_secret import HEADER, OF_NODE, Origin
 from hookgw.gateway.fleet.fleet import Fleet
 from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooManyRequests, Unavailable
 from hookgw.models.fleet import FleetNode
@@ -31,6 +31,9 @@ logger = structlog.get_logger("hookgw.fleet")
 
 FORWARDED = "hookgw.forwarded"
 """The key in a request's scope that says that another node has forwarded it."""
+
+QUESTION = "hookgw.question"
+"""The key in a request's scope that says that another node asks this one; see ``AllNodes``."""
 
 FORWARDER = "hookgw.forwarder"
 """The key in a request's scope for the :class:`Forwarder`, in a fleet."""
@@ -76,7 +79,8 @@ class Forwarder:
         """Take the client's address and scheme from a request that another node has forwarded.
 
         Args:
-            scope: of the request. Both are changed, and :data:`FORWARDED` is set.
+            scope: of the request. Both are changed, and :data:`FORWARDED` is set. Of a request of the node
+                itself, :data:`QUESTION` is set instead.
         """
         secret = self._fleet.secret
         if secret is None:
@@ -85,7 +89,11 @@ class Forwarder:
         if value is None:
             return
         origin = secret.origin_of(value, scope["method"], _target(scope), self._gateway.clock.wall())
-        if origin is not None:
+        if origin is None:
+            return
+        if origin.scheme == OF_NODE:
+            scope[QUESTION] = True
+        else:
             scope["client"] = (origin.client, 0) if origin.client else None
             # The names of cookies depend on it, and this node may not trust the proxy that says so.
             scope["scheme"] = origin.scheme
@@ -107,7 +115,7 @@ class Forwarder:
         place = place_of(rule.rule, rule.arguments)
         if place is Place.OWNER:
             return await self.forward_to_owner(variables["instance"])
-        if place is Place.THIS:
+        if place is Place.NAMED:
             return await self._forward_to_node(request.args.get("node", ""))
         if place is Place.ANY and "instance" in rule.arguments:
             if self._gateway.instances.find(variables["instance"]) is None:

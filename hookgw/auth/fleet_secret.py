@@ -17,12 +17,15 @@ VALID_FOR = 300.0
 """Seconds for which a signature is valid, before and after: the nodes' clocks may differ."""
 
 
+OF_NODE = "node"
+
+
 class Origin(NamedTuple):
-    """Where a request came from that a node has forwarded.
+    """Where a request came from that a node has sent.
 
     Attributes:
         client: the address of the client; empty if it has none, and for a request of the node itself.
-        scheme: with which the client reached the fleet.
+        scheme: with which the client reached the fleet; :data:`OF_NODE` for a request of the node itself.
     """
 
     client: str

@@ -74,10 +74,16 @@ class LanesPart(msgspec.Struct, frozen=True):
     now: float
 
 
-class ConnectionsAsked(msgspec.Struct, frozen=True):
-    """Which instances to report; ``None`` for all."""
+class ConnectionsAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which connections to report.
+
+    Attributes:
+        names: of the instances; ``None`` for all.
+        counts_failing: whether ``failing`` is wanted.
+    """
 
     names: list[str] | None = None
+    counts_failing: bool = False
 
 
 class Connection(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -274,19 +280,22 @@ class NodeReports:
                 await trio.lowlevel.checkpoint()
             if not self._holds(name) or self._instances.find(name) is None:
                 continue
-            connection = self._connection(name)
+            connection = self._connection(name, counts_failing=asked.counts_failing)
             if connection != NO_CONNECTION:
                 found[name] = connection
         return ConnectionsPart(found, sorted(self._shards()))
 
-    def _connection(self, name: str) -> Connection:
-        instances, failing_since = self._instances, self._auto_disable.failing_since
+    def _connection(self, name: str, *, counts_failing: bool) -> Connection:
+        instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since
+        if counts_failing:
+            of_instance = self._registrations.of_instance(name)
+            failing = sum(failing_since(one.id) is not None for one in of_instance)
         return Connection(
             instances.connection_state(name),
             instances.close_reason(name),
             instances.account(name),
             instances.closing(name),
-            sum(failing_since(one.id) is not None for one in self._registrations.of_instance(name)),
+            failing,
         )
 
     async def overview(self, asked: OverviewAsked) -> OverviewPart:

@@ -170,9 +170,17 @@ class Views:
             found = heapq.nsmallest(most, chain.from_iterable(by_node), key=lambda one: one[1].urgency)
         return Lanes(found, sum(part.count for part in gathered.parts.values()), gathered.silent)
 
-    async def connections(self, names: list[str] | None = None) -> Connections:
-        """Return the connections of instances, or of all."""
-        gathered = await self.nodes.ask(CONNECTIONS, ConnectionsAsked(names), instances=names)
+    async def connections(
+        self, names: list[str] | None = None, *, counts_failing: bool = False
+    ) -> Connections:
+        """Return the connections of instances, or of all.
+
+        Args:
+            names: of the instances; ``None`` for all.
+            counts_failing: whether to count their webhooks that fail.
+        """
+        asked = ConnectionsAsked(names, counts_failing)
+        gathered = await self.nodes.ask(CONNECTIONS, asked, instances=names)
         parts = gathered.parts.values()
         found: dict[str, Connection] = {}
         for part in parts:

@@ -164,3 +164,19 @@ async def test_streams_are_no_requests_in_progress(
         await events.next()
         assert (await visitor.get("/")).status_code == 200
     assert (await visitor.get("/")).status_code == 200
+
+
+async def test_the_stream_of_an_instance_that_moves_ends_so_that_the_browser_connects_again(
+    url: str, browser: Browser, gateway: Gateway, dashboard: Dashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.instances.create("loja1")
+    held = {"loja1"}
+    monkeypatch.setattr(dashboard.streams, "_holds", held.__contains__)
+    async with watching(browser, "/dashboard/live/instance/loja1") as events, watching(browser) as others:
+        await events.next()
+        await others.next()
+        held.clear()
+        with pytest.raises(EOFError):  # and no event that leads to the login
+            await events.next()
+        await gateway.instances.create("loja2")
+        assert ">loja2</a>" in (await others.next())["data"]

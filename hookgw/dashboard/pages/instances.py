@@ -111,7 +111,7 @@ class InstancesPage:
         number = min(number, pages)
         shown = found[(number - 1) * PAGE : number * PAGE]
         names = [one.name for one in shown]
-        connections = await gateway.views.connections(names)
+        connections = await gateway.views.connections(names, counts_failing=True)
         newest = await gateway.history.newest(names)
         rows = []
         for one in shown:

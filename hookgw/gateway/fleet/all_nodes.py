@@ -16,7 +16,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.auth.fleet_secret import HEADER, Origin
+from hookgw.auth.fleet_secret import HEADER, OF_NODE, Origin
 from hookgw.gateway.fleet.fleet import Fleet
 from hookgw.models.clock import Clock
 from hookgw.models.fleet import FleetNode
@@ -137,7 +137,7 @@ class AllNodes:
         if fleet.secret is None:
             return None
         target = f"{self._path}{question.name}?{digest_of(body)}".encode()
-        signed = fleet.secret.sign("POST", target, Origin("", "http"), self._clock.wall())
+        signed = fleet.secret.sign("POST", target, Origin("", OF_NODE), self._clock.wall())
         url = httpx.URL(node.url).copy_with(raw_path=target)
         headers = [(HEADER, signed), (b"content-type", b"application/msgpack")]
         try:

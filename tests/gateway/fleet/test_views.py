@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ import httpx
 import pytest
 import trio
 
+from hookgw.api import forwarding
 from hookgw.api.app import create_app
 from hookgw.api.server.serve import serve
 from hookgw.dashboard.blueprint import Dashboard
@@ -23,6 +25,10 @@ from tests.dashboard.test_streams import Events, watching
 from tests.fleet.nodes import free_port
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_of
 from tests.support.postgres import PostgresServer
+
+OF_NODE = {"/metrics", "/node/list", "/readyz", "/docs"}
+"""What a node says of itself, and a page of many bytes."""
+AGE = re.compile(r'"headAge":[0-9.]+')
 
 
 @pytest.fixture
@@ -67,6 +73,26 @@ async def two_nodes(postgres: PostgresServer, schema: str, folder: Path) -> Asyn
         await a.until("b", 128)
         await b.until("a", 128)
         yield a, b
+
+
+async def same_answers(a: Node, b: Node) -> None:
+    """Ask both nodes for everything that can be read of each instance."""
+    listed = await a.call("GET", f"/delivery/list/{OF_A}")
+    filled = {"label": "default", "id": listed["deliveries"][0]["id"], "name": "default", "job": "job_1"}
+    document = await a.call("GET", "/openapi.json")
+    paths = [path for path, methods in document["paths"].items() if "get" in methods]
+    asked = [
+        path.format_map({**filled, "instance": name})
+        for path in paths
+        if path not in OF_NODE and "token" not in path
+        for name in (OF_A, OF_B)
+    ]
+    assert len(asked) >= 60
+    for path in dict.fromkeys(asked):
+        of_a, of_b = [await node.http.get(node.url + path, headers={"apikey": KEY}) for node in (a, b)]
+        assert of_a.status_code == of_b.status_code, path
+        assert AGE.sub("", of_a.text) == AGE.sub("", of_b.text), path
+        assert sorted(of_a.headers) == sorted(of_b.headers), path
 
 
 async def no_more(events: Events) -> None:
@@ -119,6 +145,7 @@ async def test_every_node_shows_all_of_them(  # noqa: C901 -- one view after the
             ]
             [one] = await asked.call("GET", f"/instance/fetchInstances?instanceName={OF_B}")
             assert one["connectionStatus"] == "open"
+        await same_answers(a, b)
         async with browser_of(a) as on_a, browser_of(b) as on_b:
             assert (await on_a.log_in(KEY)).status_code == 303
             # Signed in on a, at once, and b knows the session.
@@ -138,7 +165,9 @@ async def test_every_node_shows_all_of_them(  # noqa: C901 -- one view after the
             assert pages["/instances"][0] == pages["/instances"][1]
 
 
-async def test_what_a_browser_does_on_any_node(postgres: PostgresServer, schema: str, tmp_path: Path) -> None:
+async def test_what_a_browser_does_on_any_node(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with open_receiver() as receiver, two_nodes(postgres, schema, tmp_path) as (a, b):
         for name in (OF_A, OF_B):
             await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
@@ -186,14 +215,20 @@ async def test_what_a_browser_does_on_any_node(postgres: PostgresServer, schema:
                 # A node by its name.
                 assert "<dd>b</dd>" in (await browser.get("/system?node=b")).text
                 assert (await browser.get("/system?node=c")).status_code == 404
+                for name in (OF_A, OF_B):
+                    head = await browser.http.head(f"/webhook/find/{name}", headers={"apikey": KEY})
+                    assert (head.status_code, head.content) == (200, b"")
                 # Streams of both instances; the far one passes through this node.
                 for name in (OF_A, OF_B):
                     async with watching(browser, f"/dashboard/live/instance/{name}") as events:
                         assert "Newest deliveries" in (await events.next())["data"]
+            far = OF_A if b.gateway.fleet is not None and b.gateway.fleet.holds(OF_A) else OF_B
             who = await a.call("GET", f"/audit/list/{OF_B}?action=delivery.resend")
             assert {entry["actor"]["via"] for entry in who["entries"]} == {"dashboard"}
+            with monkeypatch.context() as patched:
+                patched.setattr(forwarding, "MOST_STREAMS", 0)
+                assert (await on_a.get(f"/live/instance/{far}")).status_code == 429
             # The node behind a stream stops: the stream ends without an event that leads to the login.
-            far = OF_A if b.gateway.fleet is not None and b.gateway.fleet.holds(OF_A) else OF_B
             async with watching(on_a, f"/dashboard/live/instance/{far}") as events:
                 await events.next()
                 b.scope.cancel()
