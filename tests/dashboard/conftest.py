@@ -15,9 +15,9 @@ from hookgw.dashboard.blueprint import Dashboard
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.events import Event
 from hookgw.parsing import parse_registration
-from tests.api.conftest import KEY, gateway, server_settings, settings
+from tests.api.conftest import KEY, gateway, server_settings, settings, storage
 
-__all__ = ["KEY", "gateway", "server_settings", "settings"]
+__all__ = ["KEY", "gateway", "server_settings", "settings", "storage"]
 
 
 @pytest.fixture
