@@ -58,7 +58,7 @@ FEW_EXAMPLES = {"HOOKGW_EXAMPLES": "12"}
 # hookgw's own logic: its faults, orders and limits do not depend on the version of a library.
 OWN_LOGIC = (
     *("tests/faults", "tests/properties", "tests/security", "tests/fuzz", "tests/gateway", "tests/dispatch"),
-    *("tests/store", "tests/simulation", "tests/cli", "tests/test_secrets.py"),
+    *("tests/store", "tests/simulation", "tests/cli", "tests/fleet", "tests/test_secrets.py"),
 )
 N8N_NODES = "n8n-nodes-evolution-api@1.0.4"
 SLOW = (

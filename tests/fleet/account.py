@@ -39,7 +39,8 @@ class Lane:
         unexplained: arrivals of events that had been delivered, without a fault as the reason.
         repeats: the faults that explain deliveries of events that had been delivered, each one of them;
             ``None`` if a fault would have to explain two.
-        takeovers: for each fault, seconds from its beginning to the next arrival, if there was a long gap.
+        takeovers: for each fault, seconds from its beginning to the next arrival, if there was a long gap
+            without another fault in it.
     """
 
     arrivals: int
@@ -98,7 +99,10 @@ def judge(arrivals: Sequence[Arrival], faults: Sequence[Fault], events: int, *, 
     takeovers: dict[Fault, float] = {}
     for fault in faults:
         after = next((a.at for a in arrivals if a.at > fault.began), None)
-        if fault.has_takeover and after is not None and after - fault.began > gap:
+        if not fault.has_takeover or after is None or after - fault.began <= gap:
+            continue
+        # A gap in which something else begins is that one's, too.
+        if not any(fault.began < other.began < after for other in faults):
             takeovers[fault] = after - fault.began
     return Lane(len(arrivals), lost, inversions, unexplained, explain(explained), takeovers)
 

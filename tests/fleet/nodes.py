@@ -54,6 +54,7 @@ class Node:
         peers: the way of the other nodes to this one.
         storage: its settings; by default the URL is that of ``database``.
         launcher: a command that runs the one that follows it.
+        plugins: a folder of plugins.
 
     Attributes:
         url: where it listens.
@@ -70,6 +71,7 @@ class Node:
         peers: Link,
         storage: Mapping[str, Any],
         launcher: Sequence[str] = (),
+        plugins: Path | None = None,
     ) -> None:
         folder = folder / name
         folder.mkdir()
@@ -84,6 +86,7 @@ class Node:
             "storage": {"engine": "postgresql", "url": url_at(database.port), **storage},
             "fleet": {"node": name, "url": f"http://127.0.0.1:{peers.port}", "secret": SECRET},
             "delivery": DELIVERY,
+            "plugins": {"folders": [str(plugins)] if plugins else []},
         }
         self._target = Target(nursery, write_config(folder, **settings), launcher)
 
@@ -168,6 +171,7 @@ async def open_fleet(
     chance: random.Random,
     *,
     launchers: Sequence[Sequence[str]] = ((), (), ()),
+    plugins: Path | None = None,
     **storage: Any,
 ) -> AsyncIterator[Fleet]:
     """Run nodes for the length of a block; they start together.
@@ -177,6 +181,7 @@ async def open_fleet(
         folder: of the test.
         chance: chooses the nodes that clients are sent to.
         launchers: one for each node; see :class:`Node`.
+        plugins: see :class:`Node`.
         storage: settings of the storage.
     """
     async with AsyncExitStack() as stack:
@@ -189,7 +194,7 @@ async def open_fleet(
             database = await stack.enter_async_context(open_link(lambda: postgres.port))
             peers = await stack.enter_async_context(open_link(partial(int, port)))
             given = {"schema": schema, **storage}
-            nodes.append(Node(nursery, folder, name, port, database, peers, given, launcher))
+            nodes.append(Node(nursery, folder, name, port, database, peers, given, launcher, plugins))
         fleet = Fleet(nodes, http, chance)
         async with trio.open_nursery() as starting:
             for node in nodes:

@@ -19,6 +19,12 @@ def test_repeats_and_takeovers_are_counted_by_fault() -> None:
     assert lane.takeovers == {KILL: 3.5}
 
 
+def test_a_gap_with_two_faults_is_no_takeover_of_the_first() -> None:
+    later = Fault("kill", "b", 12.0, 13.0)
+    lane = judge(arrivals((0, 9.0), (1, 9.9), (2, 15.0)), [KILL, later], 3)
+    assert lane.takeovers == {later: 3.0}
+
+
 @pytest.mark.parametrize(
     ("found", "message"),
     [

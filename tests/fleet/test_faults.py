@@ -112,6 +112,9 @@ def percentile(ordered: Sequence[float], part: float) -> float:
 def table(lanes: Sequence[Lane], faults: Sequence[Fault], producers: Sequence[Producer]) -> str:
     """The figures, for people."""
     found = takeovers_of(lanes)
+    slowest = sorted(
+        ((seconds, fault.kind) for lane in lanes for fault, seconds in lane.takeovers.items()), reverse=True
+    )
     kinds = Counter(fault.kind for fault in faults)
     rows = [
         ("faults", f"{len(faults)}: " + ", ".join(f"{kinds[kind]} {kind}" for kind in sorted(kinds))),
@@ -126,6 +129,7 @@ def table(lanes: Sequence[Lane], faults: Sequence[Fault], producers: Sequence[Pr
         ("accepted and not delivered at faults", sum(fault.waiting for fault in faults)),
         ("takeovers", len(found)),
         *((f"takeover {name}", f"{percentile(found, part):.1f} s") for name, part in PERCENTILES),
+        ("slowest takeovers", ", ".join(f"{seconds:.1f} s ({kind})" for seconds, kind in slowest[:4])),
         ("longest refusal of an event", f"{max(p.longest for p in producers):.1f} s"),
         ("slowest 503", f"{max(p.slowest for p in producers):.1f} s"),
     ]
