@@ -90,8 +90,8 @@ class PostgresServer:
         words += ["--auth=trust", "--encoding=UTF8", "--no-locale"]
         subprocess.run(words, check=True, capture_output=True, **_as_user(self.folder))
 
-    def start(self) -> None:
-        """Start it, and wait until it accepts connections."""
+    def start(self, **more: str) -> None:
+        """Start it with more settings, and wait until it accepts connections."""
         settings = {
             "listen_addresses": "127.0.0.1" if self._listen else "",
             "unix_socket_directories": str(self.folder),
@@ -100,6 +100,7 @@ class PostgresServer:
             "max_connections": "100",
             "fsync": "on" if self._fsync else "off",
             "full_page_writes": "on" if self._fsync else "off",
+            **more,
         }
         words: list[Any] = [self._binaries / "postgres", "-D", self.folder / "data"]
         for name, value in settings.items():
@@ -129,6 +130,31 @@ class PostgresServer:
             self._process.send_signal(signal)
             self._process.wait(30)
             self._process = None
+
+    @contextmanager
+    def with_standby(self, port: int) -> Iterator[PostgresServer]:
+        """Run a standby that has every commit before it is answered; at the end this server is alone again.
+
+        Args:
+            port: of the standby on 127.0.0.1.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="hookgw-pg-", dir="/tmp"))
+        standby = PostgresServer(self._binaries, folder, port, fsync=self._fsync, listen=True)
+        try:
+            if user := server_user():
+                os.chown(folder, user.pw_uid, user.pw_gid)
+            words: list[Any] = [self._binaries / "pg_basebackup", "-D", folder / "data", "-R", "--no-sync"]
+            words += ["--checkpoint=fast", "-d", self.url()]
+            subprocess.run(words, check=True, capture_output=True, **_as_user(folder))
+            standby.start()
+            self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            self.execute("SELECT pg_reload_conf()")
+            while self.execute("SELECT sync_state FROM pg_stat_replication") != [("sync",)]:
+                time.sleep(0.05)
+            yield standby
+        finally:
+            standby.stop()
+            shutil.rmtree(folder, ignore_errors=True)
 
     def execute(self, statement: str, database: str = "postgres") -> list[Any]:
         """Run a statement as the owner of everything; return its rows."""
@@ -175,7 +201,7 @@ def run_postgres(*, fsync: bool = False, listen: int | None = None) -> Iterator[
     folder = Path(tempfile.mkdtemp(prefix="hookgw-pg-", dir="/tmp"))
     server = PostgresServer(binaries, folder, listen or 5432, fsync=fsync, listen=listen is not None)
     try:
-        if user := _server_user():
+        if user := server_user():
             os.chown(folder, user.pw_uid, user.pw_gid)
         server.initialize()
         server.start()
@@ -185,7 +211,7 @@ def run_postgres(*, fsync: bool = False, listen: int | None = None) -> Iterator[
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _server_user() -> pwd.struct_passwd | None:
+def server_user() -> pwd.struct_passwd | None:
     """Return the user that the server runs as, if this process is root's."""
     if os.geteuid() != 0:
         return None
@@ -196,7 +222,7 @@ def _server_user() -> pwd.struct_passwd | None:
 
 
 def _as_user(folder: Path) -> dict[str, Any]:
-    user = _server_user()
+    user = server_user()
     # A session of its own: Ctrl-C in a terminal is for the tests, which then stop the server.
     common: dict[str, Any] = {"cwd": folder, "start_new_session": True}
     return (
