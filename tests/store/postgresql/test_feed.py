@@ -82,6 +82,24 @@ async def nodes(
         done.set()
 
 
+async def test_others_hear_of_what_is_appended_and_not_of_outcomes(
+    database: Server, connection: psycopg.Connection
+) -> None:
+    """A commit of outcomes makes nothing pending: it costs no further way to the server, and wakes nobody."""
+    async with nodes(database, 1) as (node,):
+        channel = f"hookgw_{database.schema}"
+        connection.execute(f'LISTEN "{channel}"'.encode())
+        await node.store.append(to("e1"))
+        (delivery,) = await pending(node.store)
+        assert [one.channel for one in connection.notifies(timeout=5, stop_after=1)] == [channel]
+        await settle(node.store, as_delivered(delivery.seq))
+        assert await pending(node.store) == []
+        # In its order among all notifications, so one of the outcome would come first.
+        connection.execute(f"NOTIFY \"{channel}\", 'the last one'".encode())
+        told = [one.payload for one in connection.notifies(timeout=5, stop_after=1)]
+        assert told == ["the last one"]
+
+
 async def test_a_node_hears_what_others_append(database: Server) -> None:
     async with nodes(database) as (one, two):
         await one.store.append(to("e1", data='{"a": 1}'))
