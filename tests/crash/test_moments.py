@@ -29,9 +29,10 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(DEADLINE + 10)]
 class Stage:
     """A gateway that is killed, its receiver, and what is asked of it over HTTP."""
 
-    def __init__(self, target: Target, receiver: Receiver) -> None:
+    def __init__(self, target: Target, receiver: Receiver, storage: Storage) -> None:
         self.target = target
         self.receiver = receiver
+        self._storage = storage
 
     async def start(self, doomed_at: str | None = None) -> None:
         await self.target.spawn(doomed_at=doomed_at)
@@ -45,6 +46,10 @@ class Stage:
         """
         async with httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, timeout=30) as client:
             found = await client.request(method, self.target.url + path, json=body, params=query)
+            # On PostgreSQL, a process takes its instances a moment after its start.
+            while found.status_code == 503 and self._storage.file is None:
+                await trio.sleep(LOOK_AGAIN)
+                found = await client.request(method, self.target.url + path, json=body, params=query)
         assert found.status_code < 300, found.text
         return found.json()
 
@@ -82,7 +87,7 @@ async def staged(
         async with open_receiver() as receiver, trio.open_nursery() as nursery:
             settings = {**storage.settings, **more}
             config = write_config(folder, delivery=DELIVERY, storage=settings, plugins=plugins)
-            stage = Stage(Target(nursery, config), receiver)
+            stage = Stage(Target(nursery, config), receiver, storage)
             yield stage
             assert await stage.target.terminate() == 0
 
