@@ -374,9 +374,17 @@ class Backlog:
     # In a fleet, where other nodes change what is pending, too.
 
     def take_noted(self) -> Need:
-        """Return what this node has changed since the last call, and note it from now on."""
+        """Return what this node has changed since the last call, and note it from now on.
+
+        What was appended and delivered meanwhile is there with no deliveries and no bytes.
+        """
         noted, self._noted = self._noted, {}
-        return {holder: amount for holder, amount in (noted or {}).items() if amount != (0, 0)}
+        return noted or {}
+
+    @property
+    def noted(self) -> Need:
+        """What :meth:`take_noted` would return."""
+        return self._noted or {}
 
     def stop_noting(self) -> None:
         """Note no longer what this node changes."""

@@ -497,7 +497,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 await instances.start_connected()
             else:
                 await essential("The fleet", None, ownership.run, work)
-                nursery.start_soon(BacklogExchange(shared.backlogs, backlog, ownership).run)
+                # Otherwise nobody else takes away what is pending for this node's registrations.
+                removed = work.read_again if settings.limits.on_full == "drop_oldest" else None
+                nursery.start_soon(BacklogExchange(shared.backlogs, backlog, ownership, removed).run)
                 nursery.start_soon(views.pass_on_reports, states)
                 nursery.start_soon(divide_limits, ownership, authenticator, outbound.pools)
             nursery.start_soon(activity.run)

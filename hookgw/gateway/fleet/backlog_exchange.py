@@ -5,9 +5,9 @@ node tells the others what it has changed, and adds to its count what they tell:
 :data:`TIGHT_EVERY` near a limit. What a node accepts counts for the others after twice that time at most: by
 what all nodes accept in that time, a limit may be exceeded.
 
-The whole outbox is counted when something may have been missed: a node came or went, or rows are missing. It
-is also counted now and then, which puts small errors right: a count and what is told meanwhile do not fit
-together to the last delivery. The exchange goes on meanwhile.
+The whole outbox is counted when something may have been missed: a node came or went, rows are missing, or the
+database was away. The exchange goes on meanwhile. What others had changed when the count looked, and had not
+told, is counted twice: so the outbox is counted again, now and then, until a count finds a quieter moment.
 
 ::
 
@@ -21,7 +21,8 @@ together to the last delivery. The exchange goes on meanwhile.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import structlog
 import trio
@@ -40,11 +41,20 @@ EXCHANGE_EVERY = 0.4
 TIGHT_EVERY = 0.1
 """The same while something is accepted, or refused, near a limit."""
 
-COUNT_EVERY = 60.0
-"""Seconds between two counts of the whole outbox, at least; see also :data:`COUNT_PART`."""
+COUNT_EVERY = 5.0
+"""Seconds between two counts of the whole outbox, at least, until one fits together with what is told."""
+
+REST = 5
+"""After a count, even one that is needed waits for so many times its length: a slow server needs a rest."""
+
+TOLD_WITHIN = 1.0
+"""Seconds after which all nodes have told what they had changed."""
 
 COUNT_PART = 100
 """At most one part in this many of the time is spent with counting."""
+
+REMOVED_EVERY = 1.0
+"""Seconds. The lanes of a registration count what is on disk then, of which there is much."""
 
 UNKNOWN = -1
 """The number of a node of which nothing was heard yet."""
@@ -57,9 +67,20 @@ class BacklogExchange:
         shared: where nodes tell each other.
         backlog: this node's count.
         ownership: says who lives.
+        removed: called with the id of a registration from which another node has taken deliveries away, at
+            most once in :data:`REMOVED_EVERY`; ``None`` if only the owner of a registration does that.
     """
 
-    def __init__(self, shared: SharedBacklog, backlog: Backlog, ownership: Ownership) -> None:
+    def __init__(
+        self,
+        shared: SharedBacklog,
+        backlog: Backlog,
+        ownership: Ownership,
+        removed: Callable[[str], None] | None = None,
+    ) -> None:
+        self._removed = removed
+        self._with_less: set[str] = set()
+        self._removed_at = -math.inf
         self._shared = shared
         self._backlog = backlog
         self._ownership = ownership
@@ -71,6 +92,9 @@ class BacklogExchange:
         # The last number that was heard of each other node.
         self._known: dict[int, int] = {}
         self._must_count = False
+        # How many changes the last count may have seen or not.
+        self._unsure = 0
+        self._told_at = self._rest_until = -math.inf
         self._count_at = math.inf
         self._is_counting = self._is_away = False
         # Since the count in progress has begun.
@@ -88,14 +112,16 @@ class BacklogExchange:
                     self._backlog.take_noted()  # nobody else needs it
                 elif not self._is_counting:
                     self._backlog.stop_noting()
-                is_due = self._must_count or (has_others and trio.current_time() >= self._count_at)
-                if is_due and not self._is_counting:
+                now = trio.current_time()
+                is_late = has_others and self._unsure > 0 and now >= self._count_at
+                if (is_late or (self._must_count and now >= self._rest_until)) and not self._is_counting:
                     # No checkpoint since the node's own changes were taken: later ones are noted.
+                    nursery.start_soon(partial(self._count, is_check=not self._must_count))
                     self._must_count, self._is_counting = False, True
                     self._told, self._heard = [], []
-                    nursery.start_soon(self._count)
                 if has_others:
                     await self._exchange()
+                self._tell_removed()
                 until = trio.current_time() + EXCHANGE_EVERY
                 self._backlog.is_tight = False
                 while trio.current_time() < until:
@@ -122,15 +148,16 @@ class BacklogExchange:
         # What may have been told already is told again as it was.
         if self._telling is not None:
             return
-        changes = self._backlog.take_noted()
-        if self._is_counting:
+        noted = self._backlog.take_noted()
+        changes = {holder: amount for holder, amount in noted.items() if amount != (0, 0)}
+        if self._is_counting and noted:
             self._told.append(changes)
         if not self._has_begun:
             # What has changed until now, the others count when they hear this.
             self._has_begun, self._must_count = True, True
             self._number += 1
             self._telling = BacklogNews(self._generation, self._number, None)
-        elif changes:
+        elif noted:  # also if nothing is left of it: a count in this moment may have seen a part
             self._number += 1
             self._telling = BacklogNews(self._generation, self._number, changes)
 
@@ -143,6 +170,11 @@ class BacklogExchange:
             return
         self._is_away = False
         self._telling = None
+        now = trio.current_time()
+        if now > self._told_at + TOLD_WITHIN:
+            # The others may have counted without what this node had not told in time.
+            self._has_begun = False
+        self._told_at = now
         for one in news:
             self._hear(one)
 
@@ -152,25 +184,53 @@ class BacklogExchange:
         if news.changes is None or news.number != known + 1:
             self._must_count = True
         # What was told before this node came is in its count.
-        if news.changes and known != UNKNOWN:
+        if news.changes is not None and known != UNKNOWN:
             self._backlog.heard(news.changes)
+            if self._removed is not None:
+                self._with_less.update(name for (name, _), (count, _) in news.changes.items() if count < 0)
             if self._is_counting:
                 self._heard.append(news)
 
-    async def _count(self) -> None:
-        """Count the outbox, and put this node's count right."""
+    def _tell_removed(self) -> None:
+        now = trio.current_time()
+        if self._removed is not None and self._with_less and now >= self._removed_at + REMOVED_EVERY:
+            found, self._with_less, self._removed_at = self._with_less, set(), now
+            for registration_id in found:
+                self._removed(registration_id)
+
+    async def _count(self, *, is_check: bool) -> None:
+        """Count the outbox, and put this node's count right.
+
+        Args:
+            is_check: keep the present count if this one fits together less well with what is told.
+        """
         begun = trio.current_time()
         try:
             found, last = await self._shared.count()
-            since = (one.changes or {} for one in self._heard if one.number > last.get(one.generation, 0))
-            self._backlog.recount(_sum([found, *self._told, *since]))
+            took = trio.current_time() - begun
+            if not is_check:
+                self._recount(found, last)
+            # Whatever anybody had changed when the count looked is told by then.
+            await trio.sleep_until(begun + TOLD_WITHIN)
+            around = [*self._told, *(one.changes or {} for one in self._heard)]
+            if noted := self._backlog.noted:
+                around.append(noted)
+            unsure = sum(max(1, sum(abs(count) for count, _ in one.values())) for one in around)
+            if is_check and unsure < self._unsure:
+                self._recount(found, last)
+            self._unsure = min(unsure, self._unsure) if is_check else unsure
+            now = trio.current_time()
+            self._count_at = now + max(COUNT_EVERY, COUNT_PART * took)
+            self._rest_until = now + REST * took
         except StorageUnavailable as error:
             self._refused(error)
             self._must_count = True
         finally:
             self._is_counting = False
-        now = trio.current_time()
-        self._count_at = now + max(COUNT_EVERY, COUNT_PART * (now - begun))
+
+    def _recount(self, found: PendingChange, last: Mapping[int, int]) -> None:
+        since = (one.changes or {} for one in self._heard if one.number > last.get(one.generation, 0))
+        self._backlog.recount(_sum([found, *self._told, *since]))
 
     def _refused(self, error: StorageUnavailable) -> None:
         if not self._is_away:  # once, until it works again

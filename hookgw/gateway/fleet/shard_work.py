@@ -173,6 +173,13 @@ class ShardWork:
             self._states.leave(name)
         await self._store.flush()
 
+    def read_again(self, registration_id: str) -> None:
+        """Let the lanes of a registration, if they are here, read the outbox again: it has less."""
+        registration = self._registry.registration(registration_id)
+        if registration is not None and shard_of_registration(registration) in self._owner.shards:
+            with self._dispatcher.paused(registration_id):
+                pass
+
     def busy(self) -> set[int]:
         return self._dispatcher.busy_shards()
 

@@ -83,13 +83,15 @@ class Node:
     """A node that counts; a member as long as its block lasts."""
 
     def __init__(self, database: Database) -> None:
+        self.removed: list[str] = []
         database.generations += 1
         self.generation = database.generations
         self.view = FleetView()
         self.database = database
         self.backlog = Backlog(LimitsSettings(), 0, Observer())
         self.backlog.changed(database.pending)
-        self.exchange = BacklogExchange(Shared(database), self.backlog, cast("Ownership", self))
+        shared, ownership = Shared(database), cast("Ownership", self)
+        self.exchange = BacklogExchange(shared, self.backlog, ownership, self.removed.append)
         self.scope = trio.CancelScope()
 
     async def run(self) -> None:
@@ -129,12 +131,17 @@ class World:
             node.view = view
 
     async def settle(self) -> None:
-        """All nodes count once more, while nothing changes."""
+        """All nodes count once more, while nothing changes, and then no more."""
         self.database.refuses, self.database.count_takes = [], 0.0
-        await trio.sleep(25)
-        self.start()
-        await trio.sleep(2)
+        await trio.sleep(25)  # a long count may have begun
+        for node in self.nodes:
+            node.exchange._rest_until = trio.current_time()
+            node.exchange._count_at = min(node.exchange._count_at, trio.current_time())
+        await trio.sleep(COUNT_EVERY)
         self.check()
+        counts = self.database.counts
+        await trio.sleep(3 * COUNT_EVERY)
+        assert self.database.counts == counts
 
     def check(self) -> None:
         """All nodes know what is pending."""
@@ -180,7 +187,7 @@ async def test_nodes_hear_of_each_other_within_a_second(world: World, autojump_c
 async def test_a_node_alone_notes_nothing_and_asks_nothing(world: World, autojump_clock: MockClock) -> None:
     a = world.start()
     a.change(of(5))
-    await trio.sleep(10 * COUNT_EVERY)
+    await trio.sleep(100)
     assert a.backlog._noted is None
     assert (world.database.told, world.database.counts) == ({}, 0)
 
@@ -238,6 +245,22 @@ async def test_the_exchange_goes_on_while_a_long_count_is_taken(
         for node in (a, b):
             assert 0 <= node.backlog.of("reg_1")[0] - 10 * (number + 1) <= 10
     await world.settle()
+
+
+async def test_a_node_hears_what_another_one_has_taken_away(world: World, autojump_clock: MockClock) -> None:
+    a, b = world.start(), world.start()
+    await trio.sleep(2)
+    a.change(of(30) | of(30, registration="reg_2"))
+    await trio.sleep(1)
+    for _ in range(10):
+        a.change(of(-1))
+        await trio.sleep(0.3)
+    a.change(of(-1, registration="reg_2"))
+    await trio.sleep(2)
+    assert a.removed == []
+    assert 3 <= b.removed.count("reg_1") <= 4
+    assert "reg_2" in b.removed
+    world.check()
 
 
 async def test_a_lost_answer_counts_nothing_twice(world: World, autojump_clock: MockClock) -> None:
