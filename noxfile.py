@@ -1,4 +1,4 @@
-"""The checks that every change must pass. Plain ``nox`` runs what CI runs: thirteen minutes on two cores.
+"""The checks that every change must pass. Plain ``nox`` runs what CI runs: about nine minutes on two cores.
 
 ``nox -l`` lists the sessions. Arguments after ``--`` go to pytest: ``nox -s tests-3.12 -- -k lane``.
 """

@@ -267,7 +267,7 @@ async def test_usage_errors_exit_with_2(invoke: Invoke, args: list[str]) -> None
 
 
 async def forward(url: str, request: Received, options: ListenOptions | None = None) -> Any:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as client:
         return await (options or ListenOptions()).forward(request, NOW, Forwarder(url, client))
 
 
@@ -352,6 +352,6 @@ async def test_listen_forwards(echoes: Echoes) -> None:
     async with open_receiver(default=answer(201)) as target, trio.open_nursery() as nursery:
         nursery.start_soon(run, "127.0.0.1", 0, ListenOptions(), target.url)
         url = (await echoes.wait_for(r"Listening on (\S+) and forwarding to"))[1]
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             assert (await client.post(url, content=b"{}")).status_code == 201
         signal.raise_signal(signal.SIGTERM)

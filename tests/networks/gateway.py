@@ -130,7 +130,7 @@ async def running_gateway(
     blocks = {"server": server, "delivery": _DELIVERY, "plugins": {"options": plugins}, **blocks}
     async with (
         open_receiver(host=RECEIVER) as receiver,
-        httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, timeout=40) as http,
+        httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, verify=False, timeout=40) as http,
         trio.open_nursery() as nursery,
     ):
         target = Target(nursery, write_config(folder, **blocks))

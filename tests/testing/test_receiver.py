@@ -114,7 +114,7 @@ async def test_answers_come_in_turn_then_the_default() -> None:
 
     async with open_receiver(answers=[answer(503)], default=teapot) as receiver:
         receiver.will(answer(404), teapot)
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             statuses = [(await client.post(receiver.url + "hook")).status_code for _ in range(4)]
             receiver.default = answer(201)
             statuses.append((await client.post(receiver.url)).status_code)
@@ -324,7 +324,7 @@ async def test_the_end_of_the_block_closes_everything() -> None:
 async def test_it_listens_on_ipv6() -> None:
     async with open_receiver(host="::1") as receiver:
         assert receiver.url == f"http://[::1]:{receiver.port}/"
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             assert (await client.post(receiver.url)).status_code == 200
 
 
@@ -388,7 +388,7 @@ async def test_a_body_over_the_limit_is_refused_and_not_recorded(
 ) -> None:
     told: list[str] = []
     async with open_receiver(max_body=10, on_fault=told.append) as receiver:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
 
             async def pieces() -> AsyncIterator[bytes]:
                 yield b"x" * size

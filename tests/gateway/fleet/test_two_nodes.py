@@ -94,7 +94,7 @@ async def node(postgres: PostgresServer, schema: str, name: str, folder: Path) -
     settings = settings_of(postgres, schema, name, free_port())
     async with (
         open_gateway(settings, base=folder) as gateway,
-        httpx.AsyncClient(trust_env=False, timeout=10) as http,
+        httpx.AsyncClient(trust_env=False, verify=False, timeout=10) as http,
         trio.open_nursery() as nursery,
     ):
         [url] = await nursery.start(serve, create_app(gateway), settings.server, None, lambda _: None)
