@@ -138,10 +138,17 @@ class Writer:
     def _read_feed(self, connection: Connection) -> News:
         if self._feed.channel is None:
             return self._feed.read(connection)
-        with connection.pipeline():
-            # After the commit, not in it: only one transaction with a NOTIFY at a time can commit.
-            connection.execute(sql.SQL("NOTIFY {}").format(sql.Identifier(self._feed.channel)))
-            return self._feed.read(connection)
+        news = None
+        try:
+            with connection.pipeline():
+                # After the commit, not in it: only one transaction with a NOTIFY at a time can commit.
+                connection.execute(sql.SQL("NOTIFY {}").format(sql.Identifier(self._feed.channel)))
+                news = self._feed.read(connection)
+        except psycopg.Error as error:
+            # If the connection is lost now, nothing will report what was read once more.
+            if news is None or not is_server_error(error):
+                raise
+        return news
 
     def _write(self, groups: Sequence[Group[Transaction]], probe: bool) -> _Written:
         is_careful = False

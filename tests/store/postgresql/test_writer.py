@@ -109,6 +109,26 @@ async def test_the_feed_fails_after_a_commit(store: PostgresqlStore, monkeypatch
     assert listener.take() == [("appended", ["e1", "e2"])]
 
 
+async def test_the_connection_is_lost_behind_the_feed(
+    store: PostgresqlStore, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = Listener()
+    store.subscribe(listener)
+    store.share(lambda _: True)
+    store.writer.guard = None  # this is not about membership
+    usual = Feed.read
+
+    def read(self: Feed, connection: psycopg.Connection) -> Any:
+        news = usual(self, connection)
+        if news.appended:
+            postgres.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid}, 5000)")
+        return news
+
+    monkeypatch.setattr(Feed, "read", read)
+    assert await store.append(to("e1")) == [True]
+    assert listener.take() == [("appended", ["e1"])]
+
+
 async def test_a_database_is_not_backed_up_by_hookgw(store: PostgresqlStore, tmp_path: Any) -> None:
     with pytest.raises(Conflict, match="pg_dump"):
         await store.back_up(tmp_path / "copy", lambda *_: None)
