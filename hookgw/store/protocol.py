@@ -130,7 +130,8 @@ class Outbox(Protocol):
                 4 MiB, or one delivery that is larger.
 
         Returns:
-            The deliveries, whether the lane has more, and the bytes of the first one, read or not.
+            The deliveries, whether the lane has more, and the bytes of the first one, read or not. Events of
+            a retired instance have the name with which they were accepted.
         """
 
     def settle_nowait(self, settlement: Settlement) -> int:

@@ -25,6 +25,7 @@ from psycopg import Connection
 
 from hookgw.models.deliveries import Delivery
 from hookgw.models.events import Event
+from hookgw.models.instances import name_before_retirement
 from hookgw.store.postgresql.append import position
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.records import seconds
@@ -158,7 +159,7 @@ def _delivery(row: tuple[Any, ...]) -> Delivery:
         event=Event(
             id=name,
             kind=kind,
-            instance=instance,
+            instance=name_before_retirement(instance),
             data_json=data,
             time=seconds(time),
             sender=sender,

@@ -12,6 +12,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery, Page, Position
 from hookgw.models.events import Event
 from hookgw.models.fleet import ShardEpoch
+from hookgw.models.instances import name_before_retirement
 from hookgw.models.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendJob, NewEvent
@@ -179,7 +180,7 @@ def read_lane(connection: Connection, lane: str, after: int, limit: int, size: i
             event=Event(
                 id=name,
                 kind=kind,
-                instance=instance,
+                instance=name_before_retirement(instance),
                 data_json=data,
                 time=seconds(time),
                 sender=sender,

@@ -13,6 +13,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery, Page, Position
 from hookgw.models.events import Event
 from hookgw.models.fleet import ShardEpoch
+from hookgw.models.instances import name_before_retirement
 from hookgw.models.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendJob, NewEvent
@@ -293,7 +294,7 @@ def _deliveries(
         event = Event(
             id=row.id,
             kind=row.kind,
-            instance=row.instance,
+            instance=name_before_retirement(row.instance),
             data_json=data,
             time=seconds(row.time),
             sender=row.sender,

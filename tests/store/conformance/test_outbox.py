@@ -251,6 +251,14 @@ async def test_counts_are_by_the_instance_of_the_event(store: Store) -> None:
     assert await store.pending_counts() == counts
 
 
+async def test_receivers_know_a_retired_instance_by_its_name(store: Store) -> None:
+    """Found by the simulator: a webhook of the configuration got the name under which the events are kept."""
+    await store.append(to("e1"))
+    await store.remove_instance("shop", retired_as="shop 1")
+    page = await store.read_lane(LANE, FIRST, 10)
+    assert [delivery.event.instance for delivery in page.deliveries] == ["shop"]
+
+
 async def test_numbers_and_positions_are_not_given_twice(engine: Engine) -> None:
     async with engine.open() as store:
         await store.append(to("e1"))
