@@ -192,8 +192,12 @@ async def test_the_server_crashes_in_a_commit_and_another_transaction_gets_its_n
             crashed = True
             forgetful.stop()
             forgetful.start()
-            for number in range(50):
-                forgetful.execute(f"INSERT INTO {store.server.schema}.probe VALUES ({1000 + number}, 1)")
+            # In one call: a busy machine must do all of this within the patience of a commit.
+            forgetful.execute(
+                f"""DO $$ BEGIN FOR number IN 1000..1050 LOOP
+                    INSERT INTO {store.server.schema}.probe VALUES (number, 1); COMMIT;
+                END LOOP; END $$"""
+            )
         return usual(self, query, *arguments, **options)
 
     monkeypatch.setattr(psycopg.Connection, "execute", execute)
