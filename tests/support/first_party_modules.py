@@ -20,6 +20,7 @@ from hookgw.plugins.provided import CheckedConnector, check_connector, check_kin
 
 PREFIX = "_hookgw_plugins_"
 """What the packages of plugin folders are called, with a number for each load."""
+_SCHEMA = "options_schema"
 
 
 class FirstPartyModules(MetaPathFinder):
@@ -32,7 +33,7 @@ class FirstPartyModules(MetaPathFinder):
     def __init__(self, folder: Path) -> None:
         self._path = [str(folder)]
         self._first = ""
-        self._connectors: dict[type, CheckedConnector] = {}
+        self._connectors: dict[tuple[object, ...], CheckedConnector] = {}
         self._kinds: dict[str, EventKind] = {}
 
     def find_spec(
@@ -55,13 +56,15 @@ class FirstPartyModules(MetaPathFinder):
         return ModuleSpec(fullname, _Again(known))
 
     def check_connector(self, connector: Any) -> CheckedConnector:
-        """In place of hookgw's ``check_connector``: look at the first object of a first-party class only."""
+        """In place of hookgw's ``check_connector``: look at a first-party class once with each schema."""
         kind = type(connector)
         if not kind.__module__.startswith(f"{self._first}."):  # a class of a module that is not shared
             return check_connector(connector)
-        if kind not in self._connectors:
-            self._connectors[kind] = check_connector(connector)
-        known = self._connectors[kind]
+        # What it says of itself can depend on its options.
+        said = (kind, *(repr(getattr(connector, name, None)) for name in ("name", "message_types", _SCHEMA)))
+        if said not in self._connectors:
+            self._connectors[said] = check_connector(connector)
+        known = self._connectors[said]
         methods = {name: getattr(connector, name) for name in known.methods}
         return CheckedConnector(known.name, methods, known.message_types, known.options_schema)
 
