@@ -400,6 +400,11 @@ class World:
         for seconds, stride in ((30.0, 0.0), (7200.0, 3600.0), (30.0, 0.0), (CALM, CALM / 3), (60.0, 0.0)):
             with self.night(seconds, stride=stride):
                 await trio.sleep_until(self.clock.until)
+        # Each long move fails the attempts in flight, and a single slow connection takes its time.
+        for _ in range(20):
+            if not self.gateway.backlog.count:
+                break
+            await trio.sleep(60)
         await self.gateway.store.flush()
         self.measure()
         self.meter()

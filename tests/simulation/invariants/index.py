@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from tests.simulation.history import (
@@ -17,9 +19,11 @@ from tests.simulation.history import (
     Erased,
     Final,
     History,
+    Removed,
     Requeued,
     Rules,
     Started,
+    Unanswered,
 )
 
 GLOBAL = "global"
@@ -153,6 +157,18 @@ class Index:
             and (not one.events or event in one.events)
             for one in self._requeues
         )
+
+    def was_accepted_anew(self, event: str, instance: str, since: float, until: float) -> bool:
+        """Return whether an id may be that of another event since a time.
+
+        Its client sent it again when its instance had been deleted, and made again.
+        """
+        for removed in self.history.of(Removed):
+            if removed.at >= since and removed.began <= until and instance in ("", removed.instance):
+                answered, open_ = self.history.of(Accepted), self.history.of(Unanswered)
+                tried: Iterator[Accepted | Unanswered] = chain(answered, open_)
+                return any(one.at >= removed.began and event in one.events for one in tried)
+        return False
 
     def instance_of(self, registration: str, event: str) -> str:
         """Return the instance of a delivery; empty if it is not known.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tests.simulation.history import Accepted, Answered, Metered, Unanswered, Violation
 from tests.simulation.invariants.index import LONGEST, Index
+from tests.simulation.invariants.limits import agree
 
 DOUBTFUL = ("delivered", "unknown")
 """Outcomes of attempts that hookgw may count as delivered."""
@@ -47,7 +48,6 @@ def _delivered(index: Index, metered: Metered) -> Iterator[str]:
 
 
 def _pending(metered: Metered) -> Iterator[str]:
-    pending = {name: count for name, count in metered.pending if count}
-    shown = {name: count for name, count in metered.registrations if count}
-    if shown != pending:
+    if not agree(metered.registrations, metered.pending):
+        shown, pending = dict(metered.registrations), dict(metered.pending)
         yield f"the metrics show {shown} as pending, and the data file has {pending}"

@@ -16,7 +16,7 @@ def check(index: Index) -> Iterator[Violation]:
     for (event, registration), exchanges in index.exchanges.items():
         names = frozenset({event, registration})
         for trouble in chain(
-            _repeats(index, event, registration, exchanges), _bodies(index, registration, exchanges)
+            _repeats(index, event, registration, exchanges), _bodies(index, event, registration, exchanges)
         ):
             yield Violation("repeats", f"{event} came to {registration} {trouble}", names)
         if not all(exchange.arrived.signed for exchange in exchanges):
@@ -32,14 +32,23 @@ def _repeats(index: Index, event: str, registration: str, exchanges: list[Exchan
         # What a former receiver refused is tried at the new one.
         if answered.outcome != "delivered" and _has_changed(index, registration, before, at):
             continue
-        if not index.was_lost(answered.at, at) and not index.was_requeued(event, instance, at):
+        is_excused = (
+            index.was_lost(answered.at, at)
+            or index.was_requeued(event, instance, at)
+            or index.was_accepted_anew(event, instance, before.arrived.at, at)
+        )
+        if not is_excused:
             yield f"again after it was {answered.outcome}"
 
 
-def _bodies(index: Index, registration: str, exchanges: list[Exchange]) -> Iterator[str]:
+def _bodies(index: Index, event: str, registration: str, exchanges: list[Exchange]) -> Iterator[str]:
+    instance = index.instance_of(registration, event)
     fixed: Exchange | None = None
     for before, after in pairwise(exchanges):
         answered, at = before.answered, after.arrived.at
+        if index.was_accepted_anew(event, instance, before.arrived.at, at):
+            fixed = None
+            continue
         if fixed is not None and fixed.answered and index.was_lost(fixed.answered.at, at):
             fixed = None
         # The first attempt that fails fixes the bytes, once that is on disk.

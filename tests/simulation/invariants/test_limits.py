@@ -30,6 +30,13 @@ def test_what_counts_is_what_is_pending() -> None:
     ]
 
 
+def test_an_operational_event_counts_before_it_is_written() -> None:
+    stored = Measured(at=1, life=1, pending=((HOOK, 1),), counted=((HOOK, 1), (limits.OPERATIONS, 1)))
+    assert troubles(limits.check, rules(), stored) == []
+    lost = Measured(at=1, life=1, pending=((HOOK, 1), (limits.OPERATIONS, 1)), counted=((HOOK, 1),))
+    assert len(troubles(limits.check, rules(), lost)) == 1
+
+
 def test_nothing_is_held_at_the_end() -> None:
     assert troubles(limits.check, rules(), final(memory=10, lent=1)) == [
         "at the end, 1 connections are lent, though nothing is sent",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.simulation.history import Requeued
+from tests.simulation.history import Removed, Requeued, Unanswered
 from tests.simulation.invariants import repeats
 from tests.simulation.invariants.building import (
     answered,
@@ -35,6 +35,17 @@ def test_a_commit_that_had_begun_before_does_not_count() -> None:
 def test_a_resend_is_no_repeat() -> None:
     resend = Requeued(at=5, life=1, began=5, what="resend", instance="shop", events=("e1",))
     assert troubles(repeats.check, *DELIVERED, resend, arrived(9, 2)) == []
+
+
+def test_an_event_of_an_instance_that_was_made_again_is_another() -> None:
+    """Seed 770059."""
+    removed = Removed(at=5, life=1, began=4.5, instance="shop")
+    again = Unanswered(at=8.9, life=1, events=("e1",))
+    assert troubles(repeats.check, *DELIVERED, removed, again, arrived(9, 2, body=8)) == []
+    before = Unanswered(at=4, life=1, events=("e1",))
+    assert troubles(repeats.check, *DELIVERED, removed, before, arrived(9, 2)) == AGAIN
+    another = Removed(at=5, life=1, began=4.5, instance="cafe")
+    assert troubles(repeats.check, *DELIVERED, another, again, arrived(9, 2)) == AGAIN
 
 
 def test_a_receiver_that_refused_is_followed_by_another() -> None:
