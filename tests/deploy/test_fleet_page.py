@@ -108,7 +108,7 @@ def test_the_table_of_scale_is_what_the_formulas_say(row: list[str]) -> None:
     payload = parse_size(row[1])
     deliveries = events * registrations
     cores = 0.0005 * events + 0.0002 * deliveries
-    database = 0.00004 * events + 0.00005 * deliveries
+    database = 0.0001 * events + 0.0001 * deliveries
     log = events * (350 + 1.1 * payload + 1_900 * registrations)
     history = events * 3 * 86_400 * (650 + 1.4 * payload + 950 * registrations)
     assert row[4:] == [
