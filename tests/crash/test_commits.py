@@ -22,7 +22,7 @@ pytestmark = [
 
 async def until_forgotten(storage: Storage) -> None:
     """Wait until the server has noticed that the process is gone: it commits nothing more of it."""
-    backends = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'hookgw'"
+    backends = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'hookgw %'"
     while storage.peek(backends) != [(0,)]:  # noqa: ASYNC110 -- the server tells nobody
         await trio.sleep(LOOK_AGAIN)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import threading
 import time
@@ -42,6 +43,9 @@ FROZEN_READER = 60.0
 # Counting a backlog of millions takes its time.
 COUNT_PATIENCE = 60.0
 
+TOKEN_LENGTH = 16
+"""Characters of :attr:`Server.token`."""
+
 # SQLSTATE classes of mistakes in what we sent; to report a bug of ours as a lost server would hide it. All
 # others (connection, resources, operator, system, corruption, read-only) are the server's.
 _OURS = ("0A", "21", "22", "23", "2F", "34", "3F", "42")
@@ -59,6 +63,8 @@ class Server:
 
     Attributes:
         place: names the server and the database, without user and password, for messages.
+        token: random. The names of this process's connections end with it (``application_name``), so that
+            others can tell which connections are those of a node that died.
 
     Raises:
         StartError: the URL cannot be read. The message does not have it, as a password may be in it.
@@ -81,9 +87,12 @@ class Server:
             "keepalives_idle": 2,
             "keepalives_interval": 1,
             "keepalives_count": 3,
-            "application_name": "hookgw",
         }
-        self._conninfo = make_conninfo("", **(usual | given))
+        self.token = secrets.token_hex(TOKEN_LENGTH // 2)
+        # The server cuts names off behind their 63rd byte.
+        name = str(given.get("application_name", "hookgw"))[: 62 - TOKEN_LENGTH]
+        named = {"application_name": f"{name} {self.token}"}
+        self._conninfo = make_conninfo("", **(usual | given | named))
         hosts = str(given.get("host") or given.get("hostaddr") or "localhost").split(",")
         ports = str(given.get("port") or 5432).split(",")
         ports *= len(hosts) if len(ports) == 1 else 1

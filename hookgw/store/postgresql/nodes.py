@@ -13,7 +13,6 @@ tables are locked in one order.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -29,7 +28,7 @@ from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
 from hookgw.store.postgresql.changed_records import read_changes
-from hookgw.store.postgresql.database import Reader, Server, Session
+from hookgw.store.postgresql.database import TOKEN_LENGTH, Reader, Server, Session
 
 T = TypeVar("T")
 
@@ -92,7 +91,7 @@ class Nodes:
         self._cipher = cipher
         self.session = Session(server, PATIENCE)
         self._reader = Reader(self.session, threads=threads)
-        self._token = secrets.token_hex(8)
+        self._token = server.token
 
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[None]:
@@ -165,6 +164,8 @@ class Nodes:
                 # With our own token, the answer to an earlier call was lost on its way.
                 if not is_dead and token != self._token:
                     raise Conflict(f"A node {node!r} is in the fleet already: fleet.node must be unique.")
+                if is_dead and token != self._token:
+                    _end_connections(connection, [generation])
                 _remove(connection, [generation])
             row = connection.execute(
                 "INSERT INTO members VALUES (nextval('node_generations')) RETURNING generation"
@@ -197,7 +198,9 @@ class Nodes:
     def _claim(self, connection: Connection) -> dict[int, int]:
         dead = connection.execute(f"SELECT generation FROM nodes WHERE {_DEAD}").fetchall()  # noqa: S608
         if dead:
-            _remove(connection, [generation for (generation,) in dead])
+            generations = [generation for (generation,) in dead]
+            _end_connections(connection, generations)
+            _remove(connection, generations)
         counts = connection.execute(
             """SELECT name, count(shard), bool_or(generation = %s) FROM nodes
             LEFT JOIN shards USING (generation) WHERE NOT is_leaving GROUP BY name""",
@@ -226,6 +229,19 @@ def _locked(change: Callable[[Connection], T], connection: Connection) -> T:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))", (LOCK,))
         return change(connection)
+
+
+def _end_connections(connection: Connection, generations: Collection[int]) -> None:
+    """End what dead nodes have begun: their transactions would hold up what all others deliver.
+
+    The server itself notices late that a node was cut off. Only connections of the same user can be ended.
+    """
+    connection.execute(
+        f"""SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            JOIN nodes ON right(application_name, {TOKEN_LENGTH}) = token
+            WHERE generation = ANY(%s) AND usename = current_user AND pid <> pg_backend_pid()""",  # noqa: S608
+        (list(generations),),
+    )
 
 
 def _remove(connection: Connection, generations: Collection[int]) -> None:

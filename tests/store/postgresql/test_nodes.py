@@ -4,19 +4,26 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
-from psycopg import Connection
+from psycopg import Connection, OperationalError
 from psycopg.errors import LockNotAvailable
 
 from hookgw.models.errors import Conflict, StorageUnavailable
 from hookgw.models.shards import SHARDS
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.nodes import FENCE, Nodes
+from tests.support.postgres import PostgresServer
 
 
 @pytest.fixture
-def nodes(database: Server) -> Iterator[list[Nodes]]:
+def servers(database: Server, postgres: PostgresServer) -> list[Server]:
+    """The database, as three processes see it."""
+    return [Server(postgres.url(), database.schema) for _ in range(3)]
+
+
+@pytest.fixture
+def nodes(servers: list[Server]) -> Iterator[list[Nodes]]:
     with ExitStack() as stack:
-        made = [Nodes(database) for _ in range(3)]
+        made = [Nodes(server) for server in servers]
         for node in made:
             stack.enter_context(closing(node.session))
         yield made
@@ -89,6 +96,34 @@ async def test_a_node_without_heartbeats_is_removed_with_everything(
     former = a.generation
     assert await a.join("a", "") > former
     assert await a.heartbeat() is not None
+
+
+async def test_what_a_dead_node_has_begun_is_ended(
+    nodes: list[Nodes], servers: list[Server], connection: Connection
+) -> None:
+    """It may be cut off in a transaction, which would hold up what all others deliver for as long."""
+    a, b, _ = nodes
+    await a.join("a", "")
+    await a.claim()
+    await b.join("b", "")
+    with closing(servers[0].connect()) as cut_off, closing(servers[1].connect()) as other:
+        cut_off.execute("BEGIN")
+        cut_off.execute(FENCE, (a.generation,))
+        age(connection, a)
+        assert len(await b.claim()) == SHARDS
+        with pytest.raises(OperationalError):
+            cut_off.execute("COMMIT")
+        other.execute("SELECT 1")
+    assert await b.heartbeat() is not None
+
+
+async def test_the_connections_of_a_process_can_be_told(postgres: PostgresServer) -> None:
+    for given in ("", "&application_name=" + 70 * "x"):
+        server = Server(postgres.url() + given)
+        with closing(server.connect()) as connection:
+            row = connection.execute("SHOW application_name").fetchone()
+            assert row is not None
+            assert row[0].endswith(f" {server.token}")
 
 
 async def test_a_name_is_taken_as_long_as_its_node_lives(nodes: list[Nodes], connection: Connection) -> None:
