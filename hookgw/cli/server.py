@@ -127,6 +127,7 @@ async def open_server(
                     watch = gateway.metrics.watch_connections
                     urls = await serving.start(serve, apps[0], settings.server, certificates, watch)
                     serving.start_soon(apps[0].hold_streams)
+                    serving.start_soon(_limit_observers, gateway, settings.server.shutdown_grace)
                     for dashboard in dashboards:
                         serving.start_soon(dashboard.run)
                     # The address guard must refuse deliveries to this server: they would go round in circles.
@@ -170,6 +171,14 @@ async def _note_hangups(
         async for _ in signals:
             with suppress(trio.WouldBlock):
                 hangups.send_nowait(None)
+
+
+async def _limit_observers(gateway: Gateway, grace: float) -> None:
+    """When cancelled, let plugins hear of events for as long as open requests may take, and no longer."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        gateway.events.limit_observers(trio.current_time() + grace)
 
 
 async def _reload_on_hangup(

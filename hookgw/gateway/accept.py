@@ -13,6 +13,7 @@ Nothing here waits for a receiver. When :meth:`EventIntake.accept` returns, the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
@@ -101,6 +102,8 @@ class EventIntake:
         self._metrics = metrics
         self._server_url = server_url
         self._turns = AppendTurns()
+        self._observed_until = math.inf
+        self._observing: set[trio.CancelScope] = set()
 
     async def accept(  # noqa: C901 -- one step a time
         self,
@@ -267,6 +270,12 @@ class EventIntake:
             return event  # most events: no copy
         return msgspec.structs.replace(event, sender=sender, server_url=server_url)
 
+    def limit_observers(self, until: float) -> None:
+        """Tell observers of no event after a time, by Trio's clock: hookgw stops."""
+        self._observed_until = min(self._observed_until, until)
+        for scope in self._observing:
+            scope.deadline = min(scope.deadline, until)
+
     async def _notify(self, accepted: Sequence[Event]) -> None:
         for event in accepted:
             # The instance may have been deleted during the commit: then its state would be kept for good.
@@ -278,9 +287,14 @@ class EventIntake:
         if not accepted or not self._hooks.implements("hookgw_event_accepted"):
             return
         # Shielded: the events are accepted even if the producer is gone, and observers count them.
-        with trio.move_on_after(_OBSERVERS_TIMEOUT, shield=True) as scope:
-            for event in accepted:
-                await self._hooks.notify("hookgw_event_accepted", event=event)
+        until = min(trio.current_time() + _OBSERVERS_TIMEOUT, self._observed_until)
+        with trio.CancelScope(deadline=until, shield=True) as scope:
+            self._observing.add(scope)
+            try:
+                for event in accepted:
+                    await self._hooks.notify("hookgw_event_accepted", event=event)
+            finally:
+                self._observing.remove(scope)
         if scope.cancelled_caught:
             logger.warning("observers took too long; some events were not observed", events=len(accepted))
 

@@ -543,6 +543,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 yield gateway
             finally:
                 ends = trio.current_time() + settings.server.shutdown_grace
+                events.limit_observers(ends)  # of what connectors receive
                 if ownership is not None and lease.is_valid():
                     # While lanes and connectors run: each shard is handed over when its attempts have ended.
                     with trio.CancelScope(deadline=ends, shield=True), suppress(StorageUnavailable):

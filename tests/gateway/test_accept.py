@@ -94,6 +94,29 @@ async def test_an_event_is_accepted_once(
     assert counted(hookgw_gateway, "hookgw_events_duplicate_total") == ["2.0"]
 
 
+async def test_a_stop_waits_for_no_observer(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+) -> None:
+    """Each call of a plugin may take ``plugins.hook_timeout``, which is longer than the grace of a stop."""
+    observer.does = trio.sleep_forever
+    ended: list[float] = []
+
+    async def accept(kit: GatewayKit) -> None:
+        await kit.gateway.events.accept([event(id="e1"), event(id="e2")])
+        ended.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        settings = {"server": {"shutdown_grace": "2s"}, "plugins": {"hook_timeout": "10s"}}
+        async with open_kit(tmp_path, settings=settings, plugins={"observer": observer}) as kit:
+            await kit.register(hookgw_receiver.url)
+            nursery.start_soon(accept, kit)
+            await kit.settled()
+            stopped_at = trio.current_time()
+            hookgw_clock.autojump_threshold = 0
+    assert observer.heard == ["e1"]
+    assert ended == [pytest.approx(stopped_at + 2)]
+
+
 async def test_the_same_event_twice_at_once_is_accepted_once(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
