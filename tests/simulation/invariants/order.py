@@ -20,7 +20,7 @@ def check(index: Index) -> Iterator[Violation]:
         orderings = {change.ordering for change in index.changes[registration] if change.ordering}
         if "none" in orderings:
             continue
-        newest: dict[tuple[str, ...], tuple[float, int, str]] = {}
+        newest: dict[tuple[str, ...], tuple[float, int, str, float]] = {}
         for _, at, event in sorted(arrivals):
             accepted = index.accepted.get(event)
             # An event whose call was not answered has no known place. One that was given up before its first
@@ -38,18 +38,22 @@ def check(index: Index) -> Iterator[Violation]:
                 key = (accepted.instance, accepted.chats[place])
             # Of the arrivals so far, the one whose call began last.
             before = newest.get(key)
-            if before is not None and (
-                accepted.at < before[0] or (accepted.began == before[0] and _same(index, event, before))
+            # What a plugin gave up may be there again, too, if the disk refused that until the stop.
+            is_back = before is not None and index.rules.alters and index.was_lost(before[3], at)
+            if (
+                before is not None
+                and not is_back
+                and (accepted.at < before[0] or (accepted.began == before[0] and _same(index, event, before)))
             ):
                 yield Violation(
                     "order",
                     f"{registration} got {before[2]} before {event}, which was accepted before it",
                     frozenset({registration, event, before[2]}),
                 )
-            newest[key] = max(before or (-1.0, -1, ""), (accepted.began, place, event))
+            newest[key] = max(before or (-1.0, -1, "", 0.0), (accepted.began, place, event, at))
 
 
-def _same(index: Index, event: str, before: tuple[float, int, str]) -> bool:
+def _same(index: Index, event: str, before: tuple[float, int, str, float]) -> bool:
     """Return whether an event came before another one in the same call."""
     accepted = index.accepted[event]
     return accepted is index.accepted[before[2]] and accepted.events.index(event) < before[1]

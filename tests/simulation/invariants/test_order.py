@@ -1,8 +1,16 @@
 from __future__ import annotations
 
-from tests.simulation.history import Requeued
+from tests.simulation.history import Ended, Requeued
 from tests.simulation.invariants import order
-from tests.simulation.invariants.building import accepted, arrived, changed, killed, rules, troubles
+from tests.simulation.invariants.building import (
+    accepted,
+    arrived,
+    changed,
+    committed,
+    killed,
+    rules,
+    troubles,
+)
 
 OVERTAKEN = ["shop-default-1 got e2 before e1, which was accepted before it"]
 TWO = (rules(), accepted(1, "e1", chats=("c1",)), accepted(2, "e2", chats=("c2",)))
@@ -41,3 +49,13 @@ def test_what_was_sent_again_on_purpose_comes_later() -> None:
 
 def test_a_kill_excuses_nothing() -> None:
     assert troubles(order.check, *TWO, arrived(3, 1, "e2"), killed(3.5), arrived(4, 2, "e1")) == OVERTAKEN
+
+
+def test_what_a_plugin_gave_up_may_be_there_again_if_the_disk_refused_it() -> None:
+    """Seed 908."""
+    stop = Ended(at=3.5, life=1, how="stop")
+    alters = rules(alters=True)
+    arrivals = arrived(3, 1, "e2"), arrived(4, 2, "e1")
+    assert troubles(order.check, alters, *TWO[1:], stop, *arrivals) == []
+    assert troubles(order.check, alters, *TWO[1:], committed(3.2), stop, *arrivals) == OVERTAKEN
+    assert troubles(order.check, *TWO, stop, *arrivals) == OVERTAKEN

@@ -27,6 +27,14 @@ async def store(database: Server) -> AsyncIterator[PostgresqlStore]:
         yield store
 
 
+@pytest.fixture
+async def patient_store(database: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresqlStore]:
+    """It waits for a commit during which a busy machine restarts the server."""
+    monkeypatch.setattr("hookgw.store.postgresql.database.WRITE_PATIENCE", 60.0)
+    async with open_store(database, clock=Clock()) as store:
+        yield store
+
+
 def commits(store: PostgresqlStore) -> Any:
     return store._commits
 
@@ -179,8 +187,9 @@ def forgetful(postgres: PostgresServer) -> Iterator[PostgresServer]:
 
 @pytest.mark.parametrize("what", ["event", "settlement", "record"])
 async def test_the_server_crashes_in_a_commit_and_another_transaction_gets_its_number(
-    store: PostgresqlStore, forgetful: PostgresServer, monkeypatch: pytest.MonkeyPatch, what: str
+    patient_store: PostgresqlStore, forgetful: PostgresServer, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
+    store = patient_store
     await store.append(to("e0"))
     [first] = await seqs_of(store)
     usual = psycopg.Connection.execute
@@ -192,7 +201,6 @@ async def test_the_server_crashes_in_a_commit_and_another_transaction_gets_its_n
             crashed = True
             forgetful.stop()
             forgetful.start()
-            # In one call: a busy machine must do all of this within the patience of a commit.
             forgetful.execute(
                 f"""DO $$ BEGIN FOR number IN 1000..1050 LOOP
                     INSERT INTO {store.server.schema}.probe VALUES (number, 1); COMMIT;
