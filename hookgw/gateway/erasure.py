@@ -100,10 +100,11 @@ class Erasures:
     async def _carry_out(self, running: RunningJob, pauses: ExitStack) -> None:
         with pauses:
             await self._walk(running, pending=True)
-        if running.is_resumed:
-            # The start left their lanes to this job.
-            for registration_id in running.job.registrations:
-                await self._pending.start_lanes(registration_id)
+            if running.is_resumed:
+                # The start left their lanes to this job. They start paused: a new event would start them, too,
+                # and be the first.
+                for registration_id in running.job.registrations:
+                    await self._pending.start_lanes(registration_id)
         await self._walk(running, pending=False)
         # Before the log is emptied, because it has the record, too.
         running.job = msgspec.structs.replace(running.job, erase=None)

@@ -11,6 +11,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw.gateway import jobs
+from hookgw.gateway.pending import PendingDeliveries
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, NotFound
 from hookgw.store import AuditQuery
@@ -180,6 +181,39 @@ async def test_a_long_one_goes_on_after_a_restart(
         await kit.advance(2000)
         assert hookgw_receiver.ids[before:] == bobs
         assert kit.gateway.backlog.count == 0
+
+
+async def test_nothing_overtakes_what_waits_for_it_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 4736 of the simulator: a lane began with a new event, because it had not been started yet."""
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
+    hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
+    async with open_kit(tmp_path) as kit:
+        await kit.register(hookgw_receiver.url)
+        bobs = await emit_both(kit, 2)
+        await kit.settled()
+
+        async def hang(*_: Any, **__: Any) -> None:
+            await trio.sleep_forever()
+
+        monkeypatch.setattr(kit.gateway.store, "erase", hang)
+        await kit.gateway.erasures.erase("shop", ANA)
+    may_start, start_lanes = trio.Event(), PendingDeliveries.start_lanes
+
+    async def start_late(self: PendingDeliveries, registration_id: str) -> None:
+        await may_start.wait()
+        await start_lanes(self, registration_id)
+
+    monkeypatch.setattr(PendingDeliveries, "start_lanes", start_late)
+    hookgw_receiver.default = answer()
+    before = len(hookgw_receiver.requests)
+    async with open_kit(tmp_path) as kit:
+        await kit.emit(KIND, {"remoteJid": BOB}, event_id="newest")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        may_start.set()
+        await kit.advance(2000)
+    assert hookgw_receiver.ids[before:] == [*bobs, "newest"]
 
 
 async def test_an_instance_that_is_deleted_meanwhile_ends_it(
