@@ -101,8 +101,8 @@ class Erasures:
         with pauses:
             await self._walk(running, pending=True)
             if running.is_resumed:
-                # The start left their lanes to this job. They start paused: a new event would start them, too,
-                # and be the first.
+                # The start left their lanes to this job. They start paused: a new event would start them,
+                # too, and be the first.
                 for registration_id in running.job.registrations:
                     await self._pending.start_lanes(registration_id)
         await self._walk(running, pending=False)

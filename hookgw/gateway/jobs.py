@@ -204,9 +204,9 @@ class Jobs:
         found = (running.job for running in self._running.values())
         return next((job for job in found if (job.kind, job.instance) == (kind, instance)), None)
 
-    def registrations(self) -> set[str]:
-        """Return the ids of the registrations whose lanes running jobs keep from starting."""
-        return {name for running in self._running.values() for name in running.job.registrations}
+    def unfinished(self) -> list[Job]:
+        """Return the jobs that are to be carried out, or are being carried out."""
+        return [running.job for running in self._running.values()]
 
     def parking(self, registration: str) -> Job | None:
         """Return the newest stored job that parks a registration; ``None`` if there is none."""

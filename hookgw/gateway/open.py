@@ -394,11 +394,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         # A registration with a lane of a former generation starts none of its lanes: what is in the newest
         # lanes comes after what is yet to be moved there. The re-partition starts them at its end.
         stale = {registration_of(found.lane) for found in waiting if pending.is_stale(found.lane)}
-        # The job of a registration that is being parked does the same.
-        held = stale | jobs.registrations()
-        startable = [
-            (found.lane, found.count) for found in waiting if registration_of(found.lane) not in held
-        ]
+        startable = pending.startable(waiting, stale)
         # Before anything appends. Until the dispatcher runs, it ignores commits: pending_lanes was read.
         store.subscribe(_CommitListener(dispatcher, backlog))
         metrics.watch_backlog(lambda: backlog.size, backlog.instances)

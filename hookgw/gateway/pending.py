@@ -18,7 +18,7 @@ change during the move means only that the same task goes on with the newest rul
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -36,7 +36,7 @@ from hookgw.models.errors import StorageUnavailable, Unavailable
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.lanes import lane_rule, registration_of
 from hookgw.models.registrations import GLOBAL_INSTANCE, Ordering, Registration
-from hookgw.store import Store
+from hookgw.store import LaneBacklog, Store
 
 logger = structlog.get_logger("hookgw.pending")
 
@@ -123,6 +123,34 @@ class PendingDeliveries:
         return (
             registration is not None and registration.enabled and not lane_rule(registration).is_current(lane)
         )
+
+    def startable(self, waiting: Iterable[LaneBacklog], held: Collection[str]) -> list[tuple[str, int]]:
+        """Return the lanes that start at once; the lanes that a job pauses are started at its end.
+
+        Args:
+            waiting: lanes with pending deliveries.
+            held: ids of further registrations that start none.
+
+        Returns:
+            The keys of the lanes, and how many deliveries each has.
+        """
+        registrations, lanes = set(held), set()
+        for job in self._jobs.unfinished():
+            for registration_id in job.registrations:
+                registration, lane = self._registry.registration(registration_id), None
+                # A cancellation pauses the lane of its instance alone, if there is one. An event for a lane
+                # that is held without a pause would start it, and overtake all that waits there.
+                if job.kind is JobKind.CANCEL and registration is not None:
+                    lane = self.lane_of_instance(registration, job.instance)
+                if lane is None:
+                    registrations.add(registration_id)
+                else:
+                    lanes.add(lane)
+        return [
+            (found.lane, found.count)
+            for found in waiting
+            if found.lane not in lanes and registration_of(found.lane) not in registrations
+        ]
 
     async def replace(self, old: Registration, new: Registration) -> RunningJob | None:
         """Store a changed registration, and apply the change to what is pending. Hold ``registry.changing``.

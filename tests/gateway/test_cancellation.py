@@ -12,6 +12,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw.gateway import cancellation, jobs
+from hookgw.gateway.pending import PendingDeliveries
 from hookgw.models.deliveries import DeliveryState, LaneState
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
 from hookgw.models.registrations import Ordering
@@ -160,6 +161,51 @@ async def test_a_long_one_becomes_a_job_that_goes_on_after_a_restart(
         after = [request.event_id for request in hookgw_receiver.requests[requests:]]
         assert set(after) == {"other"}
         assert kit.gateway.backlog.count == 0
+
+
+async def test_after_a_restart_it_holds_the_lanes_of_its_instance_alone(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 5741 of the simulator: what waited for another instance was overtaken, and then stayed."""
+    monkeypatch.setattr(pending_changes, "STEP", 2)
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
+    hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
+    settings = {"global_webhooks": [{"url": hookgw_receiver.url}]}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        for instance in ("shop", "bar"):
+            await kit.gateway.instances.create(instance)
+            for number in range(3):
+                await kit.emit(KIND, {}, instance=instance, event_id=f"{instance}-{number}")
+        await kit.settled()
+
+        step, steps = kit.gateway.store.cancel_step, 0
+
+        async def one_step(*args: Any, **kwargs: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps > 1:
+                await trio.sleep_forever()
+            return await step(*args, **kwargs)
+
+        monkeypatch.setattr(kit.gateway.store, "cancel_step", one_step)
+        assert (await kit.gateway.deliveries.cancel("shop", Cancellation())).is_running
+        await wait_for_count(kit, 4)
+    may_start, start_lanes = trio.Event(), PendingDeliveries.start_lanes
+
+    async def start_late(self: PendingDeliveries, registration_id: str) -> None:
+        await may_start.wait()
+        await start_lanes(self, registration_id)
+
+    monkeypatch.setattr(PendingDeliveries, "start_lanes", start_late)
+    hookgw_receiver.default = answer()
+    before = len(hookgw_receiver.requests)
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.emit(KIND, {}, instance="bar", event_id="newest")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        may_start.set()
+        await kit.advance(2000)
+        assert kit.gateway.backlog.count == 0
+    assert hookgw_receiver.ids[before:] == ["bar-0", "bar-1", "bar-2", "newest"]
 
 
 async def test_a_disk_that_refuses_at_first_cancels_nothing(

@@ -137,9 +137,15 @@ class Disk:
         folder = self._path.parent.with_name(self._path.parent.name + "k")
         folder.mkdir(mode=0o700)
         self.copy = folder / self._path.name
-        for file in _files(self._path):
-            shutil.copyfile(file, folder / file.name)
-        self._on_kill(moment)
+        # The disk may be full in this call; the copy is no file of the run.
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, limits[1]))
+        try:
+            for file in _files(self._path):
+                shutil.copyfile(file, folder / file.name)
+            self._on_kill(moment)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
     def _tear(self, before: dict[str, bytes], copy: Path) -> None:
         """Make a copy what it was in the middle of the call.

@@ -141,15 +141,14 @@ class ShardWork:
         found = [one for one in waiting if self._shard_of_lane(one.lane) in shards]
         stale = {registration_of(one.lane) for one in found if self._pending.is_stale(one.lane)}
         await self._pending.take_up(stale)
-        # The job, or the re-partition, of a registration starts its lanes at its end.
-        held = stale | self._jobs.registrations()
-        gone = {registration_of(one.lane) for one in found if self._is_gone(one.lane)} - held
+        # The re-partition of a registration, or its job, starts its lanes at its end.
+        of_jobs = {name for job in self._jobs.unfinished() for name in job.registrations}
+        gone = {registration_of(one.lane) for one in found if self._is_gone(one.lane)} - stale - of_jobs
         for registration_id in gone:
             cursor, reason = await self._store.park_cursor(), "The registration was deleted."
             while (await self._store.park_step(registration_id, reason, cursor)).more:
                 pass
-        held |= gone
-        return [(one.lane, one.count) for one in found if registration_of(one.lane) not in held]
+        return self._pending.startable(found, stale | gone)
 
     def _shard_of_lane(self, lane: str) -> int:
         """Return the shard of a lane; of a deleted registration, one by its id, so that one node cares."""

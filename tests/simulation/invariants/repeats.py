@@ -19,8 +19,17 @@ def check(index: Index) -> Iterator[Violation]:
             _repeats(index, event, registration, exchanges), _bodies(index, event, registration, exchanges)
         ):
             yield Violation("repeats", f"{event} came to {registration} {trouble}", names)
-        if not all(exchange.arrived.signed for exchange in exchanges):
+        if not all(
+            exchange.arrived.signed or _secret_is_unknown(index, registration, exchange.arrived.at)
+            for exchange in exchanges
+        ):
             yield Violation("repeats", f"{event} came to {registration} without a valid signature", names)
+
+
+def _secret_is_unknown(index: Index, registration: str, at: float) -> bool:
+    """Return whether the receiver may not have the secret: the client had no answer to its change yet."""
+    known = [change for change in index.changes[registration] if change.began <= at]
+    return bool(known) and known[-1].call == "maybe"
 
 
 def _repeats(index: Index, event: str, registration: str, exchanges: list[Exchange]) -> Iterator[str]:
