@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from tests.simulation.history import Accepted, Answered, Cancelled, Dead, Violation
 from tests.simulation.invariants.index import Index
 
+AGE = 3600.0
+"""Seconds that a delivery waits at least before it is too old."""
+
 
 def check(index: Index) -> Iterator[Violation]:
     """Each accepted event has a delivery for each registration that wanted it."""
@@ -18,6 +21,8 @@ def check(index: Index) -> Iterator[Violation]:
     cancelled = {record.instance for record in index.history.of(Cancelled)}
     # A 410 disables a registration, and parks what is pending.
     gone = {one.registration for one in index.history.of(Answered) if one.outcome == "gone"}
+    # So does a registration that failed for too long; parking is silent.
+    gone |= {record.registration for record in index.history.of(Dead) if "disabled" in record.reason}
     for accepted in index.history.of(Accepted):
         for registration in accepted.wanted:
             for event in accepted.events:
@@ -32,6 +37,8 @@ def check(index: Index) -> Iterator[Violation]:
                     or index.rules.drops
                     or registration in gone
                     or accepted.instance in cancelled
+                    # It became too old, and nobody heard of that before the kill.
+                    or index.was_killed(accepted.at + AGE, final.at)
                     or any(
                         not change.enabled or change.call == "maybe" for change in index.changes[registration]
                     )

@@ -45,7 +45,7 @@ def test_there_is_one_at_a_time() -> None:
 def test_an_operational_event_that_is_nowhere_is_found() -> None:
     missing = ["the operational event m2 was raised, and is nowhere"]
     assert troubles(operational.check, *TWO, reported(3, 1, "m1"), final()) == missing
-    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), killed(500), final()) == missing
+    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), killed(5000), final()) == missing
 
 
 def test_a_kill_and_a_disk_that_refuses_excuse_it() -> None:
