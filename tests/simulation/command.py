@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import os
 import shutil
@@ -68,11 +69,16 @@ def run_seed(seed: int) -> Outcome:
         shutil.rmtree(folder)
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         gc.collect()
-        if not gc.get_freeze_count():
-            gc.freeze()  # what is left was imported, or is kept by caches
+        _freeze_once()
         gc.enable()
     last = history.records[-1].at if history.records else 0.0
     return Outcome(seed, violations, history, time.process_time() - began, last / 86_400)
+
+
+@functools.cache
+def _freeze_once() -> None:
+    # What is left was imported, or is kept by caches. (gc.get_freeze_count() would walk through all of it.)
+    gc.freeze()
 
 
 class Summary:
