@@ -20,6 +20,8 @@ from hookgw.api.openapi import routes
 from hookgw.api.openapi.document import Names, Route, build_document
 from hookgw.config.file_permissions import everything_in
 from hookgw.plugins import discovery, loading, startup_hooks
+from hookgw.store.postgresql.database import Server
+from hookgw.store.postgresql.schema import migrate
 from tests.support.first_party_modules import FirstPartyModules
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 
@@ -170,4 +172,15 @@ def postgres() -> Iterator[PostgresServer]:
     if find_binaries() is None and not os.environ.get("CI"):
         pytest.skip("There is no PostgreSQL: apt-get install postgresql.")
     with run_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[Server]:
+    """A database with hookgw's tables."""
+    with postgres.new_schema() as schema:
+        server = Server(postgres.url(), schema)
+        with server.connect() as connection:
+            migrate(connection, schema, server.place)
+        connection.close()
         yield server

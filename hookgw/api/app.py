@@ -132,7 +132,7 @@ class Application(QuartTrio):
         exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active, self._memory)
         scope[EXCHANGE] = exchange
         if QUESTION in scope and path.startswith(QUESTIONS):
-            # Also beyond the limit: a busy node must not look like one that does not answer.
+            # Also beyond the limit: otherwise the others would take a busy node for a dead one.
             await exchange.run(partial(self._questions.respond, exchange))
             return
         if self._active.is_full and path not in _HEALTH_PATHS:

@@ -73,7 +73,7 @@ PLACES = {
     "/dashboard/system/backup": Place.THIS,
     "/dashboard/plugins/<plugin>/<path>": Place.ANY,
 }
-"""Every route without an instance in its path, and those with one that any node answers."""
+"""By path: every route that names no instance, and the others that any node can answer."""
 
 
 def place_of(rule: str, variables: Collection[str]) -> Place:

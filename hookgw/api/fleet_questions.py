@@ -1,6 +1,6 @@
 """What other nodes of the fleet ask this one; see :mod:`hookgw.gateway.fleet.all_nodes`.
 
-It bypasses Quart, and is no route: without the signature of a node the path is one that does not exist.
+It bypasses Quart and is no route: a request without a node's signature gets a 404.
 """
 
 from __future__ import annotations

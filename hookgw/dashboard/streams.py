@@ -89,7 +89,7 @@ class Streams:
                 on, the caller's instance included.
             render: returns the HTML of the part. If it raises an error of :mod:`hookgw.models.errors`, the
                 part is left as it is, and rendered again later.
-            instance: the one that the page is of, if only its node knows what the part shows.
+            instance: the page's, if only the node that holds it knows what the part shows.
 
         Raises:
             TooManyRequests: there are too many streams, of the session or in total.

@@ -112,7 +112,7 @@ class ConnectionsPart(msgspec.Struct, frozen=True):
     """The connections of a node's instances.
 
     Attributes:
-        connections: by instance, without those that are :data:`NO_CONNECTION`.
+        connections: by instance; an instance that is missing has :data:`NO_CONNECTION`.
         shards: what the node holds: an instance of another shard is not among these.
     """
 

@@ -47,9 +47,18 @@ async def restart(postgres: PostgresServer, away: float = 0.0) -> None:
     await trio.to_thread.run_sync(postgres.start)
 
 
-async def cut_off(node: Node, seconds: float) -> None:
-    """Let nothing pass between a node and the database. A load balancer notices after a while."""
-    node.database.cut()
+async def cut_off(node: Node, seconds: float, *, is_refused: bool = False) -> None:
+    """Keep a node from the database. A load balancer notices after a while.
+
+    Args:
+        node: the node.
+        seconds: how long.
+        is_refused: whether its connections are ended and new ones refused; otherwise nothing passes.
+    """
+    if is_refused:
+        node.database.refuse()
+    else:
+        node.database.cut()
     try:
         await trio.sleep(min(5.0, seconds))
         node.is_up = False
@@ -90,16 +99,3 @@ async def any_fault(fleet: Fleet, postgres: PostgresServer, chance: random.Rando
         case _:
             await hide(node, chance.choice([1.0, 4.0]))
     return kind, node
-
-
-async def refuse(node: Node, seconds: float) -> None:
-    """End a node's connections to the database, and refuse new ones."""
-    node.database.refuse()
-    try:
-        await trio.sleep(min(5.0, seconds))
-        node.is_up = False
-        await trio.sleep(max(0.0, seconds - 5.0))
-    finally:
-        node.database.mend()
-    await trio.sleep(1)
-    node.is_up = True

@@ -164,7 +164,7 @@ async def test_something_happens_to_a_node(
             "freeze": partial(faults.freeze, node, 8.0),
             "cut off": partial(faults.cut_off, node, 8.0),
             "hide": partial(faults.hide, node, 6.0),
-            "refuse": partial(faults.refuse, node, 6.0),
+            "refuse": partial(faults.cut_off, node, 6.0, is_refused=True),
         }
         await load.during(kind, happens[kind])
 

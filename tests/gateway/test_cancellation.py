@@ -31,6 +31,32 @@ async def wait_for_count(kit: GatewayKit, count: int) -> None:
         await trio.testing.wait_all_tasks_blocked(0.001)
 
 
+def take_one_step(kit: GatewayKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a cancellation take one step, and hang before the next."""
+    step, steps = kit.gateway.store.cancel_step, 0
+
+    async def one_step(*args: Any, **kwargs: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps > 1:
+            await trio.sleep_forever()
+        return await step(*args, **kwargs)
+
+    monkeypatch.setattr(kit.gateway.store, "cancel_step", one_step)
+
+
+def start_lanes_late(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
+    """Let a gateway that starts wait before its lanes do; return the event that ends the wait."""
+    may_start, start_lanes = trio.Event(), PendingDeliveries.start_lanes
+
+    async def start_late(self: PendingDeliveries, registration_id: str) -> None:
+        await may_start.wait()
+        await start_lanes(self, registration_id)
+
+    monkeypatch.setattr(PendingDeliveries, "start_lanes", start_late)
+    return may_start
+
+
 async def test_what_is_cancelled_is_not_sent_and_can_be_replayed(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
@@ -137,16 +163,7 @@ async def test_a_long_one_becomes_a_job_that_goes_on_after_a_restart(
         await emit(kit, 11)
         await kit.emit("SEND_MESSAGE", {}, event_id="other")
         await kit.settled()
-        step, steps = kit.gateway.store.cancel_step, 0
-
-        async def one_step(*args: Any, **kwargs: Any) -> Any:
-            nonlocal steps
-            steps += 1
-            if steps > 1:
-                await trio.sleep_forever()
-            return await step(*args, **kwargs)
-
-        monkeypatch.setattr(kit.gateway.store, "cancel_step", one_step)
+        take_one_step(kit, monkeypatch)
         job = await kit.gateway.deliveries.cancel("shop", Cancellation(kinds=(KIND,)))
         assert job.is_running
         await wait_for_count(kit, 10)
@@ -177,26 +194,10 @@ async def test_after_a_restart_it_holds_the_lanes_of_its_instance_alone(
             for number in range(3):
                 await kit.emit(KIND, {}, instance=instance, event_id=f"{instance}-{number}")
         await kit.settled()
-
-        step, steps = kit.gateway.store.cancel_step, 0
-
-        async def one_step(*args: Any, **kwargs: Any) -> Any:
-            nonlocal steps
-            steps += 1
-            if steps > 1:
-                await trio.sleep_forever()
-            return await step(*args, **kwargs)
-
-        monkeypatch.setattr(kit.gateway.store, "cancel_step", one_step)
+        take_one_step(kit, monkeypatch)
         assert (await kit.gateway.deliveries.cancel("shop", Cancellation())).is_running
         await wait_for_count(kit, 4)
-    may_start, start_lanes = trio.Event(), PendingDeliveries.start_lanes
-
-    async def start_late(self: PendingDeliveries, registration_id: str) -> None:
-        await may_start.wait()
-        await start_lanes(self, registration_id)
-
-    monkeypatch.setattr(PendingDeliveries, "start_lanes", start_late)
+    may_start = start_lanes_late(monkeypatch)
     hookgw_receiver.default = answer()
     before = len(hookgw_receiver.requests)
     async with open_kit(tmp_path, settings=settings) as kit:

@@ -11,13 +11,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw.gateway import jobs
-from hookgw.gateway.pending import PendingDeliveries
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, NotFound
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from tests.gateway.test_cancellation import wait_for_count
+from tests.gateway.test_cancellation import start_lanes_late, wait_for_count
 from tests.gateway.test_pending import KIND, states
 
 ANA, BOB = "5511988887777@s.whatsapp.net", "5511900000000@s.whatsapp.net"
@@ -109,9 +108,11 @@ async def test_an_attempt_for_a_deleted_registration_is_waited_for(
     await gateway.registrations.delete("shop", "default")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(gateway.erasures.erase, "shop", ANA)
+        while not (found := list(gateway.jobs.all())):
+            await trio.testing.wait_all_tasks_blocked(0.001)
         for _ in range(20):
             await trio.testing.wait_all_tasks_blocked(0.001)
-        [job] = gateway.jobs.all()
+        [job] = found
         assert (job.is_running, job.done) == (True, 0)
         # The receiver may begin its wait after a jump, and the call waits no longer than its patience.
         while nursery.child_tasks or any(job.is_running for job in gateway.jobs.all()):
@@ -199,13 +200,7 @@ async def test_nothing_overtakes_what_waits_for_it_after_a_restart(
 
         monkeypatch.setattr(kit.gateway.store, "erase", hang)
         await kit.gateway.erasures.erase("shop", ANA)
-    may_start, start_lanes = trio.Event(), PendingDeliveries.start_lanes
-
-    async def start_late(self: PendingDeliveries, registration_id: str) -> None:
-        await may_start.wait()
-        await start_lanes(self, registration_id)
-
-    monkeypatch.setattr(PendingDeliveries, "start_lanes", start_late)
+    may_start = start_lanes_late(monkeypatch)
     hookgw_receiver.default = answer()
     before = len(hookgw_receiver.requests)
     async with open_kit(tmp_path) as kit:

@@ -66,7 +66,7 @@ Answers = Mapping[Question[Any, Any], Callable[[Any], Awaitable[Any]]]
 
 
 class AllNodes:
-    """This node and the others, as those that can be asked.
+    """Asks this node and the others.
 
     Args:
         fleet: the others; ``None`` without a fleet.

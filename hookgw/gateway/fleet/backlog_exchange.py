@@ -1,4 +1,4 @@
-"""Keeps each node's count of the backlog that of the whole fleet, so that limits hold whoever accepts.
+"""Keeps each node's count of the backlog that of the whole fleet, so that limits hold on every node.
 
 Counting the outbox takes a second for a million deliveries, and would have to be done every second. So each
 node tells the others what it has changed, and adds to its count what they tell: :data:`EXCHANGE_EVERY`, and
@@ -45,13 +45,13 @@ COUNT_EVERY = 5.0
 """Seconds between two counts of the whole outbox, at least, until one fits together with what is told."""
 
 REST = 5
-"""After a count, even one that is needed waits for so many times its length: a slow server needs a rest."""
+"""How many times the length of a count must pass before the next: a slow server needs a rest."""
 
 TOLD_WITHIN = 1.0
 """Seconds after which all nodes have told what they had changed."""
 
 COUNT_PART = 100
-"""At most one part in this many of the time is spent with counting."""
+"""At most a hundredth of the time is spent on counting."""
 
 REMOVED_EVERY = 1.0
 """Seconds. The lanes of a registration count what is on disk then, of which there is much."""

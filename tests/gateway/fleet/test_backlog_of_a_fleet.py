@@ -5,7 +5,7 @@ A limit may be exceeded, or refuse too early, by 5 % and by what all nodes accep
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
@@ -27,24 +27,14 @@ from hookgw.models.registrations import Ordering
 from hookgw.models.units import Size
 from hookgw.store import Append, PendingChange
 from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.schema import migrate
 from hookgw.store.postgresql.store import PostgresqlStore, open_store
+from tests.gateway.test_backlog import NO_LIMITS
 from tests.store.support import delivered
-from tests.support.postgres import PostgresServer
 
 NODES = 3
 DATA = b'"%s"' % (b"x" * 98)
 BATCH = 10
 INSTANCES = 8
-
-NO_LIMITS: dict[str, Any] = {
-    "deliveries": 0,
-    "bytes": Size(0),
-    "registration_deliveries": 0,
-    "registration_bytes": Size(0),
-    "instance_reserved_deliveries": 0,
-    "instance_reserved_bytes": Size(0),
-}
 
 
 class Silent:
@@ -105,16 +95,6 @@ class Node:
             if not count:
                 break
         await self.store.flush()
-
-
-@pytest.fixture
-def database(postgres: PostgresServer) -> Iterator[Server]:
-    with postgres.new_schema() as schema:
-        server = Server(postgres.url(), schema)
-        with server.connect() as connection:
-            migrate(connection, schema, server.place)
-        connection.close()
-        yield server
 
 
 @asynccontextmanager

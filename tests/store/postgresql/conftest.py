@@ -6,19 +6,6 @@ import psycopg
 import pytest
 
 from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.schema import migrate
-from tests.support.postgres import PostgresServer
-
-
-@pytest.fixture
-def database(postgres: PostgresServer) -> Iterator[Server]:
-    """A database with hookgw's tables."""
-    with postgres.new_schema() as schema:
-        server = Server(postgres.url(), schema)
-        with server.connect() as connection:
-            migrate(connection, schema, server.place)
-        connection.close()
-        yield server
 
 
 @pytest.fixture
