@@ -22,6 +22,7 @@ from hookgw.auth.fleet_secret import HEADER, OF_NODE, Origin
 from hookgw.gateway.fleet.fleet import Fleet
 from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooManyRequests, Unavailable
 from hookgw.models.fleet import FleetNode
+from hookgw.models.shards import shard_of
 from hookgw.parsing.json_text import decode_strict
 
 if TYPE_CHECKING:
@@ -141,7 +142,8 @@ class Forwarder:
             The other node's response; ``None`` if this node has the instance.
 
         Raises:
-            Unavailable: the instance moves, or the other node cannot be reached.
+            Unavailable: the instance moves, or the other node cannot be reached, or is gone before it
+                answers.
         """
         if self._fleet.holds(instance):
             return None
@@ -149,7 +151,7 @@ class Forwarder:
         if scope.get(FORWARDED):
             # Two nodes that see the fleet at different moments must not send a request to and fro.
             raise self._fleet.moving(instance)
-        response = await self._send(self._fleet.owner_of(instance), scope)
+        response = await self._send(self._fleet.owner_of(instance), scope, shard_of(instance))
         if request.method not in ("GET", "HEAD"):
             # The client sees its own change, also if its next request comes to this node.
             with suppress(StorageUnavailable):
@@ -168,9 +170,9 @@ class Forwarder:
         node = next((node for node in self._fleet.view.nodes if node.name == name), None)
         if node is None or not node.url:
             raise NotFound(f"There is no node {name[:64]!r}.")
-        return await self._send(node, scope)
+        return await self._send(node, scope, None)
 
-    async def _send(self, node: FleetNode, scope: Any) -> Response:
+    async def _send(self, node: FleetNode, scope: Any, shard: int | None) -> Response:
         secret = self._fleet.secret
         if secret is None:  # two nodes without it cannot be in one fleet
             raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0)
@@ -186,16 +188,20 @@ class Forwarder:
         url = httpx.URL(node.url).copy_with(raw_path=target)
         content = scope.get(WHOLE_BODY, request.body if has_body else None)
         outgoing = self._fleet.http.build_request(scope["method"], url, headers=headers, content=content)
+        response = None
         try:
-            response = await self._fleet.http.send(outgoing, stream=True)
+            with self._fleet.calls.waiting(node, shard):
+                response = await self._fleet.http.send(outgoing, stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             logger.warning("a node cannot be reached", node=node.name, url=node.url, reason=repr(error))
             raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0) from None
         except httpx.HTTPError as error:
             logger.warning("a forwarded call failed", node=node.name, url=node.url, reason=repr(error))
+        if response is None:
+            # It is not sent to another node: this one may have done it, and died before it said so.
             raise Unavailable(
                 f"The node {node.name} has not answered. What was asked for may be done.", retry_after=1.0
-            ) from None
+            )
         is_stream = response.headers.get("content-type", "").startswith(_STREAM)
         if is_stream and self._streams >= MOST_STREAMS:
             await response.aclose()
@@ -204,7 +210,7 @@ class Forwarder:
             await response.aclose()
             forwarded = Response(b"", response.status_code)
         else:
-            body = self._body_of(node, response, scope[EXCHANGE], is_stream)
+            body = self._body_of(node, shard, response, scope[EXCHANGE], is_stream)
             forwarded = Response(body, response.status_code)
         # The other node ends what takes too long, and knows what may: a stream, a large file.
         forwarded.timeout = None
@@ -215,7 +221,12 @@ class Forwarder:
         return forwarded
 
     async def _body_of(
-        self, node: FleetNode, response: httpx.Response, exchange: RequestResponse, is_stream: bool
+        self,
+        node: FleetNode,
+        shard: int | None,
+        response: httpx.Response,
+        exchange: RequestResponse,
+        is_stream: bool,
     ) -> AsyncIterator[bytes]:
         if is_stream:
             # It lasts as long as the page is open, and does nothing most of the time.
@@ -225,15 +236,21 @@ class Forwarder:
         try:
             while not (is_stream and self._is_closed):
                 part = None
-                with trio.CancelScope() as reading:
+                # The rest of an answer that the node began before it gave the instance away is good.
+                with self._fleet.calls.waiting(node, shard if is_stream else None) as waiting:
                     if is_stream:
-                        self._reading.add(reading)
+                        self._reading.add(waiting)
                     try:
                         part = await anext(parts, None)
                     finally:
-                        self._reading.discard(reading)
+                        self._reading.discard(waiting)
+                if waiting.cancelled_caught and not is_stream:
+                    logger.warning(
+                        "a forwarded response broke off", node=node.name, reason="the node is gone"
+                    )
+                    raise BrokenOff
                 if part is None:
-                    break
+                    break  # of a stream that was ended here, the browser connects again
                 yield part
         except httpx.HTTPError as error:
             logger.warning("a forwarded response broke off", node=node.name, reason=repr(error))

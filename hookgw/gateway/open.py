@@ -55,6 +55,7 @@ from hookgw.gateway.fleet.joining import join_fleet
 from hookgw.gateway.fleet.lease import Lease
 from hookgw.gateway.fleet.own_backlogs import OwnBacklogs
 from hookgw.gateway.fleet.ownership import Ownership
+from hookgw.gateway.fleet.peer_calls import PeerCalls
 from hookgw.gateway.fleet.record_refresh import RecordRefresh
 from hookgw.gateway.fleet.shard_work import UNKNOWN, LaneShards, ShardOwner, ShardWork
 from hookgw.gateway.gateway import Gateway
@@ -342,7 +343,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
             peers = await resources.enter_async_context(
                 httpx.AsyncClient(timeout=PEER_TIMEOUT, trust_env=False, limits=PEER_LIMITS)
             )
-            fleet = Fleet(ownership, secret, owner, refresh, lease, peers)
+            peer_calls = PeerCalls(ownership, peers, settings.server.base_path)
+            fleet = Fleet(ownership, secret, owner, refresh, lease, peers, peer_calls)
             metrics.watch_node(ownership.node, lambda: len(owner.shards))
             work = ShardWork(
                 owner,
@@ -497,6 +499,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 removed = work.read_again if settings.limits.on_full == "drop_oldest" else None
                 nursery.start_soon(BacklogExchange(shared.backlogs, backlog, ownership, removed).run)
                 nursery.start_soon(views.pass_on_reports, states)
+                nursery.start_soon(peer_calls.run)
                 nursery.start_soon(divide_limits, ownership, authenticator, outbound.pools)
             nursery.start_soon(activity.run)
             nursery.start_soon(

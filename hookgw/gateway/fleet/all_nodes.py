@@ -140,12 +140,13 @@ class AllNodes:
         signed = fleet.secret.sign("POST", target, Origin("", OF_NODE), self._clock.wall())
         url = httpx.URL(node.url).copy_with(raw_path=target)
         headers = [(HEADER, signed), (b"content-type", b"application/msgpack")]
-        try:
-            response = await fleet.http.post(url, content=body, headers=headers)
-            if response.status_code == 200:
-                return msgspec.msgpack.decode(response.content, type=question.part)
-        except (httpx.HTTPError, msgspec.MsgspecError):
-            pass
+        with fleet.calls.waiting(node):
+            try:
+                response = await fleet.http.post(url, content=body, headers=headers)
+                if response.status_code == 200:
+                    return msgspec.msgpack.decode(response.content, type=question.part)
+            except (httpx.HTTPError, msgspec.MsgspecError):
+                pass
         return None
 
     def _note(self, nodes: Collection[FleetNode], found: Collection[str]) -> None:

@@ -7,6 +7,7 @@ import httpx
 from hookgw.auth.fleet_secret import FleetSecret
 from hookgw.gateway.fleet.lease import Lease
 from hookgw.gateway.fleet.ownership import Ownership
+from hookgw.gateway.fleet.peer_calls import PeerCalls
 from hookgw.gateway.fleet.record_refresh import RecordRefresh
 from hookgw.gateway.fleet.shard_work import ShardOwner
 from hookgw.models.errors import Unavailable
@@ -17,7 +18,7 @@ ALL = 0
 """The node with this shard does what is to be done once, such as pruning the history."""
 
 PEER_TIMEOUT = httpx.Timeout(120.0, connect=2.0)
-"""Of calls to other nodes. A connector may take a minute; a stream says something every few seconds."""
+"""Of calls to nodes that live. A connector may take a minute; a stream says something every few seconds."""
 PEER_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=5.0)
 
 MOVING = 1.0
@@ -31,6 +32,7 @@ class Fleet:
         node: this node's name.
         secret: signs requests between nodes; ``None`` if this node has no ``fleet.url``, and so is alone.
         http: makes requests to other nodes. The gateway closes it.
+        calls: ends these requests when a node is gone. The gateway runs it.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class Fleet:
         refresh: RecordRefresh,
         lease: Lease,
         http: httpx.AsyncClient,
+        calls: PeerCalls,
     ) -> None:
         self.http = http
+        self.calls = calls
         self.node = ownership.node
         self.secret = secret
         self._ownership = ownership

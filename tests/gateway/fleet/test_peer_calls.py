@@ -1,0 +1,263 @@
+"""Calls that wait for another node: they end when it is gone, and not while it lives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw.gateway.fleet import peer_calls
+from hookgw.gateway.fleet.lease import DEAD_AFTER, HEARTBEAT, Lease
+from hookgw.gateway.fleet.ownership import Ownership
+from hookgw.gateway.fleet.peer_calls import FINISH_WITHIN, PROBE_AFTER, PROBE_WITHIN, PeerCalls
+from hookgw.models.errors import StorageUnavailable
+from tests.gateway.fleet.test_ownership import Database, Members
+from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node
+from tests.support.postgres import PostgresServer
+
+SHARD = 7
+
+
+class World:
+    """A node that looks at another one, which can be reached or not."""
+
+    def __init__(self) -> None:
+        self.database = Database()
+        self.ownership = Ownership(Members(self.database), "a", "http://a", Lease())
+        self.other = Members(self.database)
+        self.answers_after = 0.0
+        self.refuses = False
+        self.probes = 0
+        self.http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
+        self.calls = PeerCalls(self.ownership, self.http, "/base")
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        assert request.url == "http://b:8080/base/healthz"
+        self.probes += 1
+        if self.refuses:
+            raise httpx.ConnectError("refused")
+        with trio.move_on_after(request.extensions["timeout"]["read"]) as scope:
+            await trio.sleep(self.answers_after)
+        if scope.cancelled_caught:
+            raise httpx.ReadTimeout("nothing")
+        return httpx.Response(200)
+
+    async def beat(self) -> None:
+        """Live as b."""
+        while True:
+            with suppress(StorageUnavailable):
+                await self.other.heartbeat()
+            await trio.sleep(HEARTBEAT)
+
+    async def wait(self, *, shard: int | None = SHARD, within: float = 600.0) -> float:
+        """Make a call to b that it never answers; return the seconds after which the call ends."""
+        began = trio.current_time()
+        b = next(found for found in self.ownership.view.nodes if found.name == "b")
+        with trio.move_on_after(within), self.calls.waiting(b, shard) as scope:
+            await trio.sleep_forever()
+        return trio.current_time() - began if scope.cancelled_caught else math.inf
+
+
+@asynccontextmanager
+async def world(autojump_clock: MockClock) -> AsyncIterator[tuple[World, trio.CancelScope]]:
+    """Run both nodes; the scope ends b's heartbeats."""
+    made = World()
+    generation = await made.other.join("b", "http://b:8080")
+    made.database.owners[SHARD] = generation
+    await made.ownership.join()
+    frozen = trio.CancelScope()
+
+    async def live() -> None:
+        with frozen:
+            await made.beat()
+
+    async with made.http, trio.open_nursery() as nursery:
+        nursery.start_soon(live)
+        nursery.start_soon(made.ownership._send_heartbeats)
+        nursery.start_soon(made.calls.run)
+        yield made, frozen
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_node_that_lives_may_take_long(autojump_clock: MockClock) -> None:
+    async with world(autojump_clock) as (made, _):
+        made.answers_after = PROBE_WITHIN - 0.5  # a busy one
+        assert await made.wait(within=100.0) == math.inf
+        assert 100 / (PROBE_AFTER + PROBE_WITHIN) < made.probes < 100 / PROBE_AFTER
+        # It stops, and takes no more connections; it still answers the calls that it has.
+        made.refuses = True
+        assert await made.wait(within=10.2) == math.inf
+        # What is answered soon, it is not asked about.
+        made.probes = 0
+        assert await made.wait(within=PROBE_AFTER - 0.5) == math.inf
+        assert made.probes == 0
+
+
+async def test_many_calls_ask_a_node_once(autojump_clock: MockClock) -> None:
+    async with world(autojump_clock) as (made, _), trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(lambda: made.wait(within=PROBE_AFTER + 1.5))
+        await trio.sleep(PROBE_AFTER + 1.0)
+        assert made.probes == 1
+
+
+async def test_every_call_to_a_frozen_node_ends_when_others_remove_it(autojump_clock: MockClock) -> None:
+    async with world(autojump_clock) as (made, frozen), trio.open_nursery() as nursery:
+        frozen.cancel()
+        ended: list[float] = []
+
+        async def call(shard: int | None) -> None:
+            ended.append(await made.wait(shard=shard))
+
+        nursery.start_soon(call, None)
+        nursery.start_soon(call, SHARD)
+        await trio.sleep(DEAD_AFTER + HEARTBEAT)
+        assert ended == []
+        await made.ownership._members.claim()
+        await trio.sleep(HEARTBEAT + 0.01)
+        assert len(ended) == 2
+
+
+async def test_a_node_that_gave_the_instance_may_finish(autojump_clock: MockClock) -> None:
+    async with world(autojump_clock) as (made, _):
+        made.database.owners[SHARD] = made.ownership.generation
+        assert await made.wait(shard=None, within=60.0) == math.inf
+        assert FINISH_WITHIN <= await made.wait() <= FINISH_WITHIN + 2 * HEARTBEAT
+
+
+async def test_a_hidden_node_is_found_also_without_the_database(autojump_clock: MockClock) -> None:
+    async with world(autojump_clock) as (made, _):
+        made.answers_after = 1000.0
+        for is_away in (False, True):
+            made.database.is_away = is_away
+            waited = await made.wait()
+            assert PROBE_AFTER + PROBE_WITHIN <= waited <= PROBE_AFTER + PROBE_WITHIN + 2 * HEARTBEAT
+
+
+@pytest.fixture
+def schema(postgres: PostgresServer) -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name
+
+
+STREAM = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n3\r\n: \n\r\n"
+)
+FILE = b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\ncontent-length: 99\r\n\r\nbegin"
+
+
+class Mute:
+    """A port that takes connections and answers no request as a whole.
+
+    Attributes:
+        begins: what it says to a request.
+        requests: the first lines of what it was asked.
+    """
+
+    def __init__(self) -> None:
+        self.begins = b""
+        self.requests: list[bytes] = []
+        self.url = ""
+        self.asked = trio.Event()
+
+    async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Serve until cancelled."""
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        self.url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+        task_status.started()
+        await trio.serve_listeners(self._serve, [listener])
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            while asked := await stream.receive_some():
+                line = asked.split(b"\r\n")[0]
+                self.requests.append(line)
+                if b"healthz" not in line:
+                    self.asked.set()
+                    await stream.send_all(self.begins)
+
+
+@asynccontextmanager
+async def mute_node(
+    postgres: PostgresServer, schema: str, folder: Path
+) -> AsyncIterator[tuple[Node, str, Mute]]:
+    """Run a node and another one that seems to be frozen, or hidden, and an instance that this one has."""
+    mute = Mute()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(mute.run)
+        async with node(postgres, schema, "a", folder) as a, node(postgres, schema, "b", folder) as b:
+            await a.until("b", 128)
+            await b.until("a", 128)
+            assert a.gateway.fleet is not None
+            assert b.gateway.fleet is not None
+            theirs = next(name for name in (OF_A, OF_B) if b.gateway.fleet.holds(name))
+            await b.call("POST", "/instance/create", {"instanceName": theirs}, status=201)
+            postgres.execute(f"UPDATE {schema}.nodes SET url = '{mute.url}' WHERE name = 'b'")
+            with trio.fail_after(10):
+                while mute.url not in [found.url for found in a.gateway.fleet.view.nodes]:  # noqa: ASYNC110
+                    await trio.sleep(0.05)
+            yield a, theirs, mute
+        nursery.cancel_scope.cancel()
+
+
+def remove(postgres: PostgresServer, schema: str) -> None:
+    """Remove b, as others do that find it dead."""
+    postgres.execute(
+        f"""DELETE FROM {schema}.members USING {schema}.nodes
+        WHERE nodes.generation = members.generation AND name = 'b'"""
+    )
+    postgres.execute(f"DELETE FROM {schema}.nodes WHERE name = 'b'")
+    postgres.execute(
+        f"""UPDATE {schema}.shards SET generation = NULL
+        WHERE generation NOT IN (SELECT generation FROM {schema}.members)"""
+    )
+
+
+@pytest.mark.parametrize("begins", [b"", STREAM, FILE], ids=["no answer", "a stream", "a file"])
+async def test_a_call_to_a_node_that_is_removed_ends(
+    postgres: PostgresServer, schema: str, tmp_path: Path, begins: bytes
+) -> None:
+    async with mute_node(postgres, schema, tmp_path) as (a, theirs, mute):
+        mute.begins = begins
+
+        async def remove_asked() -> None:
+            await mute.asked.wait()
+            remove(postgres, schema)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(remove_asked)
+            with trio.fail_after(10):
+                path = f"{a.url}/webhook/find/{theirs}"
+                if begins == FILE:
+                    with pytest.raises(httpx.RemoteProtocolError):  # less than it says
+                        await a.http.get(path, headers={"apikey": KEY}, timeout=30)
+                    return
+                answered = await a.http.get(path, headers={"apikey": KEY}, timeout=30)
+        if begins == STREAM:
+            assert (answered.status_code, answered.content) == (200, b": \n")
+        else:
+            assert (answered.status_code, answered.headers["retry-after"]) == (503, "1")
+            assert "may be done" in answered.text
+        assert len([line for line in mute.requests if b"/webhook/find" in line]) == 1
+
+
+async def test_a_call_to_a_hidden_node_ends(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_calls, "PROBE_AFTER", 0.05)
+    monkeypatch.setattr(peer_calls, "PROBE_WITHIN", 0.1)
+    async with mute_node(postgres, schema, tmp_path) as (a, theirs, mute):
+        hook = {"url": "http://127.0.0.1:9/"}
+        with trio.fail_after(10):
+            refused = await a.http.post(
+                f"{a.url}/webhook/set/{theirs}", json=hook, headers={"apikey": KEY}, timeout=30
+            )
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert "may be done" in refused.text
+        assert len([line for line in mute.requests if b"POST" in line]) == 1
