@@ -90,6 +90,7 @@ class Clients:
                     version=1,
                     ordering=orderings.get(one.label, "url"),
                     schedule=schedule,
+                    host=one.url.split("/")[2],
                 )
         folder = Path(world.gateway.settings.storage.backup_folder or "")
         for backup in sorted(folder.glob("*.db")):

@@ -185,6 +185,7 @@ class Changed(Record, frozen=True, kw_only=True):
         enabled: whether it is enabled after the call.
         paused: whether it is paused after the call.
         schedule: waits of failing deliveries, in seconds.
+        host: of the URL, for a registration of the configuration: it stays.
     """
 
     began: float
@@ -195,6 +196,7 @@ class Changed(Record, frozen=True, kw_only=True):
     enabled: bool = True
     paused: bool = False
     schedule: tuple[float, ...] = ()
+    host: str = ""
 
 
 class Requeued(Record, frozen=True, kw_only=True):

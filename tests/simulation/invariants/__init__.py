@@ -10,6 +10,7 @@ from tests.simulation.invariants import (
     ending,
     erasing,
     kept,
+    known,
     limits,
     metrics,
     operational,
@@ -25,7 +26,7 @@ from tests.simulation.invariants.index import Index
 
 CHECKS = (
     *(kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending),
-    *(erasing, backups, operational, blocking, metrics),
+    *(erasing, backups, operational, blocking, metrics, known),
 )
 
 

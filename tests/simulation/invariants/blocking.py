@@ -3,99 +3,136 @@
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import NamedTuple
 
-from tests.simulation.history import Accepted, Ended, Faulted, Violation
-from tests.simulation.invariants.index import GLOBAL, Index
+from tests.simulation.history import Accepted, Cancelled, Dead, Ended, Faulted, Removed, Started, Violation
+from tests.simulation.invariants.index import GLOBAL, Exchange, Index
 
-SOON = 60.0
+SOON = 10.0
 """Seconds within which an event is sent while everything but the refused event works."""
 TAKES = ("healthy", "busy", "failing", "picky", "gone")
 """Moods in which a receiver answers every request at once."""
 
 
+class Wait(NamedTuple):
+    """The time from the first refusal of an event until the attempt that follows the last one."""
+
+    instance: str
+    since: float
+    until: float
+
+
 def check(index: Index) -> Iterator[Violation]:
-    """While an event waits for its next attempt, those of other instances are sent."""
+    """While a refused event waits for its attempts, those of other instances are sent."""
     if index.rules.alters:
         return
-    waits = _waits(index)
-    if not waits:
-        return
-    spans = _quiet_spans(index)
-    for accepted in index.history.of(Accepted):
-        concerned = [
-            (name, *wait)
-            for name in accepted.wanted
-            for wait in waits.get(name, ())
-            if wait[0] != accepted.instance and wait[1] < accepted.at < wait[2] - SOON
-        ]
-        for name, refused, _, until in concerned:
+    for registration in [name for name in index.changes if name.startswith(GLOBAL)]:
+        waits = list(_waits(index, registration))
+        if not waits or _may_be_disabled(index, registration):
+            continue
+        spans = _quiet_spans(index, index.changes[registration][0].host)
+        for accepted in index.history.of(Accepted):
             first = accepted.events[0]
-            found = index.exchanges.get((first, name))
+            found = index.exchanges.get((first, registration))
+            if registration not in accepted.wanted or not found:
+                continue
+            held_by = [
+                wait.instance
+                for wait in waits
+                if wait.since < accepted.at < wait.until - SOON
+                and wait.instance not in ("", accepted.instance)
+                and found[0].arrived.at >= wait.until
+            ]
             if (
-                found
-                and found[0].arrived.at >= until
+                held_by
+                and not _was_parked(index, accepted, found[0])
                 and _is_quiet(spans, accepted.at, accepted.at + SOON)
-                and _has_free_lane(index, name, accepted)
+                and _has_free_lane(index, registration, accepted, found[0])
             ):
                 yield Violation(
                     "blocking",
-                    f"{name} got {first} only after an event of {refused} that it had refused",
-                    frozenset({first, name}),
+                    f"{registration} got {first} only after an event of {held_by[0]} that it had refused",
+                    frozenset({first, registration}),
                 )
 
 
-def _waits(index: Index) -> dict[str, list[tuple[str, float, float]]]:
-    """Return the waits after refused events at each registration: of which instance, from when, and until."""
-    waits: dict[str, list[tuple[str, float, float]]] = defaultdict(list)
-    for (event, registration), exchanges in index.exchanges.items():
-        if registration.startswith(GLOBAL) and _is_by_instance(index, registration):
-            instance = index.instance_of(registration, event)
-            for before, after in pairwise(exchanges):
-                if before.answered is not None and before.answered.outcome == "failed":
-                    waits[registration].append((instance, before.answered.at, after.arrived.at))
-    return waits
+def _waits(index: Index, registration: str) -> Iterator[Wait]:
+    """Yield the waits at a registration whose instances have lanes of their own."""
+    if any(change.ordering != "instance" for change in index.changes[registration]):
+        return
+    for (event, name), exchanges in index.exchanges.items():
+        if name != registration:
+            continue
+        since: float | None = None
+        for before, after in pairwise(exchanges):
+            if before.answered is None or before.answered.outcome != "failed":
+                since = None
+                continue
+            since = before.answered.at if since is None else since
+            is_last = after is exchanges[-1] or after.answered is None or after.answered.outcome != "failed"
+            if is_last:
+                yield Wait(index.instance_of(registration, event), since, after.arrived.at)
 
 
-def _is_by_instance(index: Index, registration: str) -> bool:
-    return all(change.ordering == "instance" for change in index.changes[registration])
+def _may_be_disabled(index: Index, registration: str) -> bool:
+    """Return whether a 410, or failures for long, have disabled a registration."""
+    is_gone = any(
+        one.answered is not None and one.answered.outcome == "gone"
+        for (_, name), exchanges in index.exchanges.items()
+        if name == registration
+        for one in exchanges
+    )
+    dead = (one for one in index.history.of(Dead) if one.registration == registration)
+    return is_gone or any("disabled" in one.reason for one in dead)
 
 
-def _has_free_lane(index: Index, registration: str, accepted: Accepted) -> bool:
-    """Return whether what was sent of an instance before has been taken."""
-    last = [
-        [one.answered for one in exchanges if one.arrived.at <= accepted.at][-1:]
-        for (event, name), exchanges in index.exchanges.items()
-        if name == registration and index.instance_of(name, event) == accepted.instance
-    ]
-    return all(one is not None and one.outcome in ("delivered", "rejected") for [one] in filter(None, last))
+def _was_parked(index: Index, accepted: Accepted, first: Exchange) -> bool:
+    """Return whether calls may have ended a delivery before its first attempt, and made it pending again."""
+    ends: Iterator[Cancelled | Removed] = chain(index.history.of(Cancelled), index.history.of(Removed))
+    may_end = index.rules.drops or any(one.instance == accepted.instance for one in ends)
+    event, at = first.arrived.event, first.arrived.at
+    return may_end and index.was_requeued(event, accepted.instance, at, since=accepted.began)
 
 
-def _quiet_spans(index: Index) -> list[tuple[float, float]]:
-    """Return the times in which a process runs, and nothing around it but refusals disturbs it."""
-    moods: dict[str, str] = {}
-    names: dict[str, str] = {}
-    spans, since, has_room = [], 0.0, True
+def _has_free_lane(index: Index, registration: str, accepted: Accepted, first: Exchange) -> bool:
+    """Return whether all that was sent of an instance until the first attempt of an event was taken at once.
+
+    Events of which the instance is not known count, too.
+    """
+    for (event, name), exchanges in index.exchanges.items():
+        if name == registration and index.instance_of(name, event) in ("", accepted.instance):
+            earlier = [one for one in exchanges if one.arrived.number < first.arrived.number]
+            count = sum(one.arrived.at <= accepted.at for one in earlier)
+            # How it was when the event was accepted, and what came after that.
+            for one in earlier[max(0, count - 1) :]:
+                if one.answered is None or one.answered.outcome not in ("delivered", "rejected"):
+                    return False
+    return True
+
+
+def _quiet_spans(index: Index, host: str) -> list[tuple[float, float]]:
+    """Return the times in which a process runs, and a host disturbs it with nothing but refusals."""
+    mood, name, has_room, is_running = "healthy", "found", True, True
+    spans, since = [], 0.0
     for record in index.history.records:
         if isinstance(record, Ended):
-            is_quiet = False
+            is_running = False
+        elif isinstance(record, Started):
+            is_running = True
         elif isinstance(record, Faulted):
-            first, _, state = record.what.rpartition(" is ")
-            if first.startswith("the name "):
-                names[first] = state
+            if record.what == "everything works":
+                mood, name, has_room = "healthy", "found", True
+            elif record.what.startswith(f"{host} is "):
+                mood = record.what.rpartition(" ")[2]
+            elif record.what.startswith(f"the name {host} is "):
+                name = record.what.rpartition(" ")[2]
             elif record.what.startswith("the disk"):
                 has_room = "all" in record.what
-            elif first:
-                moods[first] = state
-            is_quiet = (
-                has_room
-                and all(mood in TAKES for mood in moods.values())
-                and all(name == "found" for name in names.values())
-            )
         else:
             continue
+        is_quiet = is_running and has_room and mood in TAKES and name == "found"
         if not is_quiet:
             spans.append((since, record.at))
         since = min(since, record.at) if is_quiet else float("inf")
