@@ -331,8 +331,9 @@ class World:
                     at=self.now,
                     life=life,
                     took=self.now - stopped_at,
-                    # Requests have the time, and then attempts.
-                    allowed=(grace if self.api is None else 2 * grace) + CLOSE_GRACE + 4 * disk.latest + 1,
+                    # Requests have the time, and then attempts. On a disk that refuses, the store and what is
+                    # noted last (a second) have more.
+                    allowed=(grace if self.api is None else 2 * grace) + CLOSE_GRACE + 4 * disk.latest + 2,
                     open_connections=line.count_open() + left_open,
                 )
             )
