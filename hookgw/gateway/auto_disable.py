@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import msgspec
@@ -52,13 +52,26 @@ class AutoDisable:
         self._operational = operational
         self._clock = clock
         self._settings = settings
-        # With those that were failing before the start: their next attempt may be minutes away.
-        self._failing: dict[str, tuple[Registration, float]] = {
-            found.id: (found, found.failing_since)
-            for found in registry.registrations()
-            if found.enabled and found.failing_since is not None
-        }
+        self._failing: dict[str, tuple[Registration, float]] = {}
+        self._most = _FEW
+
+    def take_up(self, registrations: Iterable[Registration]) -> None:
+        """Begin to watch registrations, before their lanes start.
+
+        Those that were failing are known as failing at once: their next attempt may be minutes away.
+        """
+        for found in registrations:
+            if found.enabled and found.failing_since is not None:
+                self._failing[found.id] = found, found.failing_since
         self._most = max(_FEW, 2 * len(self._failing))
+
+    def leave(self, registration_ids: Iterable[str]) -> None:
+        """Forget registrations, after their lanes have ended: another node watches them from now on.
+
+        When they come back, they may have worked meanwhile.
+        """
+        for registration_id in registration_ids:
+            self._failing.pop(registration_id, None)
 
     def failing(self) -> Iterator[tuple[Registration, float]]:
         """Yield the registrations that fail now, with the time of the first failure in a row (steady clock).

@@ -252,6 +252,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
         await jobs.load()
         pending = PendingDeliveries(registry, store, dispatcher, metrics, operational, jobs)
         auto_disable = AutoDisable(registry, pending, operational, clock, settings.delivery)
+        if not shared:  # in a fleet, with their shards
+            auto_disable.take_up(registry.registrations())
         activity = Activity(metrics, store, clock, ownership.node if ownership else "")
         await activity.load()
         monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable)
@@ -355,6 +357,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 dispatcher,
                 jobs,
                 pending,
+                auto_disable,
                 instances,
                 connectors,
                 states,

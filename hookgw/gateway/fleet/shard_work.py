@@ -13,6 +13,7 @@ import structlog
 import trio
 
 from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.fleet.record_refresh import RecordRefresh
@@ -107,6 +108,7 @@ class ShardWork:
         dispatcher: Dispatcher,
         jobs: Jobs,
         pending: PendingDeliveries,
+        auto_disable: AutoDisable,
         instances: InstanceService,
         connectors: Connectors,
         states: ConnectionStates,
@@ -119,6 +121,7 @@ class ShardWork:
         self._dispatcher = dispatcher
         self._jobs = jobs
         self._pending = pending
+        self._auto_disable = auto_disable
         self._instances = instances
         self._connectors = connectors
         self._states = states
@@ -136,6 +139,9 @@ class ShardWork:
         # As the former holder has left them: from now on, this node changes them.
         await self._refresh.catch_up()
         self._owner.shards.update(shards)
+        self._auto_disable.take_up(
+            one for one in self._registry.registrations() if shard_of_registration(one) in shards
+        )
         await self._jobs.take_up(partial(_concerns, shards))
         waiting = await self._store.pending_lanes()
         found = [one for one in waiting if self._shard_of_lane(one.lane) in shards]
@@ -168,6 +174,7 @@ class ShardWork:
         moved = [one.id for one in self._registry.registrations() if shard_of_registration(one) in shards]
         await self._pending.leave(moved)
         await self._dispatcher.release(shards)
+        self._auto_disable.leave(moved)
         for name in names:
             self._states.leave(name)
         await self._store.flush()
