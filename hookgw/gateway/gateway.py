@@ -131,6 +131,8 @@ class Gateway:
             raise Unavailable("The dispatcher is not running.")
         if self.fleet is not None and not self.fleet.has_lease():
             raise Unavailable("This node cannot reach the database: it delivers nothing.")
+        if self.fleet is not None and not self.fleet.has_begun():
+            raise Unavailable("This node has not begun with its first shards yet.")
         if recovering := self.dispatcher.recovering:
             raise Unavailable(
                 f"Lanes ended by an error in hookgw, and start again: {', '.join(recovering[:3])}."

@@ -35,7 +35,7 @@ ENGINE = os.environ.get("HOOKGW_TEST_ENGINE", "sqlite")
 async def open_whole_gateway(*arguments: Any, **options: Any) -> AsyncIterator[Gateway]:
     """Open a gateway, and wait until it holds all instances, which takes a moment in a database."""
     async with open_gateway(*arguments, **options) as gateway:
-        while gateway.fleet is not None and not gateway.fleet.is_responsible():  # noqa: ASYNC110
+        while gateway.fleet is not None and not gateway.fleet.holds_share():  # noqa: ASYNC110
             await trio.sleep(0.01)
         yield gateway
 

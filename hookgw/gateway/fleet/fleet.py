@@ -71,6 +71,14 @@ class Fleet:
         """Return whether this node is in touch with the database."""
         return self._lease.is_valid()
 
+    def has_begun(self) -> bool:
+        """Return whether this node has worked on its first shards since it was started."""
+        return self._ownership.has_begun
+
+    def holds_share(self) -> bool:
+        """Return whether this node works on all of its share of the shards now."""
+        return self._ownership.is_whole
+
     def owner_of(self, instance: str) -> FleetNode:
         """Return the node that has an instance.
 

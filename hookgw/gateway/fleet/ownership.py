@@ -28,7 +28,7 @@ import structlog
 import trio
 
 from hookgw.gateway.fleet.lease import DEAD_AFTER, HEARTBEAT, Lease
-from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.models.errors import Conflict, StorageUnavailable, Unavailable
 from hookgw.models.fleet import FleetView
 from hookgw.models.shards import share_targets
 from hookgw.store.fleet import Membership
@@ -43,7 +43,7 @@ class Work(Protocol):
     """What a node does for its shards."""
 
     async def acquire(self, shards: Collection[int]) -> None:
-        """Begin to work on shards. Raises ``StorageUnavailable`` if it could not begin with any of them."""
+        """Begin to work on shards. Raises ``Unavailable`` if it could not begin with any of them."""
 
     async def release(self, shards: Collection[int]) -> None:
         """Stop to work on shards, and return once everything of it is on disk, or refused."""
@@ -74,11 +74,14 @@ class Ownership:
         node: its name.
         view: the fleet at the last heartbeat.
         generation: of this node.
+        has_begun: whether it has worked on its first shards, or is due none.
+        is_whole: whether it works on all of its share now.
     """
 
     def __init__(self, members: Membership, node: str, url: str, lease: Lease) -> None:
         self.view = FleetView()
         self.generation = 0
+        self.has_begun = self.is_whole = False
         self._members = members
         self.node = node
         self._url = url
@@ -88,6 +91,7 @@ class Ownership:
         self._given = trio.Event()
         self._judges_from = -math.inf
         self._is_suspended = self._is_lost = self._is_leaving = False
+        self._is_taking = False
         self._rejoined = trio.Event()
         self._viewed = trio.Event()
         self._nudge = trio.Event()
@@ -142,7 +146,7 @@ class Ownership:
         self._is_leaving = True
         await self._members.announce_leaving()
         self.nudge()
-        while self._held or self._giving:
+        while self._held or self._giving or self._is_taking:
             self._given = trio.Event()
             await self._given.wait()
 
@@ -228,7 +232,7 @@ class Ownership:
                     await self._rejoin(work)
                 else:
                     await self._balance(work, nursery)
-            except StorageUnavailable as error:
+            except Unavailable as error:
                 logger.warning("no shards are taken", node=self.node, reason=str(error))
             await viewed.wait()
 
@@ -238,6 +242,7 @@ class Ownership:
         logger.error("other nodes took over", node=self.node, shards=len(self._held))
         await work.release(self._held | self._giving)
         self._held.clear()
+        self.is_whole = False
         self._given.set()  # a node that leaves waits for this
         while self._giving:
             self._given = trio.Event()
@@ -265,6 +270,11 @@ class Ownership:
         }
         target = 0 if self._is_leaving else share_targets(held).get(self.node, 0)
         mine = view.held_by(self.generation)
+        was_whole, self.is_whole = self.is_whole, len(mine) == target and mine == self._held
+        if self.is_whole and not self._is_leaving:
+            self.has_begun = True
+            if not was_whole:
+                logger.info("this node holds its share", node=self.node, shards=target, nodes=len(held))
         if len(mine) > target:
             if not self._giving:
                 busy = work.busy()
@@ -284,12 +294,18 @@ class Ownership:
         # What is this node's in the database, but could not be begun or given, is tried again.
         is_idle = bool(mine - self._held - self._giving)
         if is_idle or has_dead or (None in view.owners and len(mine) < target):
-            taken = await self._members.claim() - self._held - self._giving
-            if taken:
-                await work.acquire(taken)
-                self._held |= taken
-                logger.info("shards taken", node=self.node, taken=len(taken), held=len(self._held))
-                self.nudge()
+            self._is_taking = True
+            try:
+                taken = await self._members.claim() - self._held - self._giving
+                if taken:
+                    await work.acquire(taken)
+                    self._held |= taken
+                    self.has_begun = True
+                    logger.info("shards taken", node=self.node, taken=len(taken), held=len(self._held))
+                    self.nudge()
+            finally:
+                self._is_taking = False
+                self._given.set()  # a node that leaves waits for this
 
     async def _give(self, work: Work, generation: int, shards: set[int]) -> None:
         try:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+import structlog
 import trio
 from trio.testing import MockClock
 
@@ -129,12 +132,13 @@ class Node:
         self.ownership = Ownership(self.members, name, f"http://{name}", self.lease)
         self.works_on: set[int] = set()
         self.is_suspended = False
+        self.starting_takes = 0.01
         self.stopping_takes = 0.0
         self.in_flight: set[int] = set()
         self.acquired: list[float] = []
 
     async def acquire(self, shards: Collection[int]) -> None:
-        await trio.sleep(0.01)
+        await trio.sleep(self.starting_takes)
         self.works_on |= set(shards)
         self.acquired.append(trio.current_time())
 
@@ -196,6 +200,47 @@ async def test_one_node_holds_everything(autojump_clock: MockClock) -> None:
         assert node.ownership.view.owner_of(7) is not None
 
 
+async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share(autojump_clock: MockClock) -> None:
+    database = Database()
+    a, b = Node(database, "a"), Node(database, "b")
+
+    def said(logs: Sequence[Mapping[str, Any]]) -> list[tuple[object, ...]]:
+        whole = [log for log in logs if log["event"] == "this node holds its share"]
+        return [(log["node"], log["shards"], log["nodes"]) for log in whole]
+
+    with structlog.testing.capture_logs() as logs:
+        a.starting_takes = 0.3
+        async with running(a):
+            assert not a.ownership.has_begun
+            assert not a.ownership.is_whole
+            await trio.sleep(1)
+            assert a.ownership.has_begun
+            assert said(logs) == [("a", SHARDS, 1)]
+            # Most of what b is to have has an attempt in flight; what it has already, it works on.
+            a.in_flight, a.stopping_takes = set(range(100, SHARDS)), 3.0
+            async with running(b):
+                await trio.sleep(2)
+                assert b.ownership.has_begun
+                assert not b.ownership.is_whole
+                await trio.sleep(5)
+                assert b.ownership.is_whole
+                assert sorted(said(logs)[1:]) == [("a", 128, 2), ("b", 128, 2)]
+
+
+async def test_a_node_that_is_due_none_has_begun(autojump_clock: MockClock) -> None:
+    database = Database()
+    node = Node(database, "one too many")
+    for number in range(SHARDS):
+        generation = database.generations = number + 1
+        database.nodes[generation] = FleetNode(f"n{number}", generation, "", 0.0)
+        database.owners[number] = generation
+    database.beats = dict.fromkeys(database.nodes, math.inf)
+    async with running(node):
+        await trio.sleep(1)
+        assert node.ownership.has_begun
+        assert not node.works_on
+
+
 async def test_nodes_share_evenly_and_a_new_one_moves_only_its_share(autojump_clock: MockClock) -> None:
     database = Database()
     nodes = [Node(database, name) for name in "abc"]
@@ -248,6 +293,18 @@ async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) 
             await a.ownership.leave()
             assert not a.lease.is_valid()
             assert [node.name for node in database.nodes.values()] == ["b"]
+
+
+async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too(autojump_clock: MockClock) -> None:
+    database = Database()
+    node = Node(database, "a")
+    node.starting_takes = 2.0
+    async with running(node):
+        await trio.sleep(0.1)
+        await node.ownership.hand_over()
+        assert trio.current_time() >= 2.0  # nothing of a gateway may stop while shards begin
+        assert not node.works_on
+        assert database.owners == [None] * SHARDS
 
 
 async def test_a_node_that_was_cut_off_stops_before_others_begin(autojump_clock: MockClock) -> None:
