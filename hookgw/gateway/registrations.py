@@ -313,12 +313,13 @@ class RegistrationService:
             raise Conflict("The registration is disabled; set it with enabled true first.")
         wanted = (self._catalog.get(name) for name in registration.events)
         kind = next((kind for kind in wanted if kind), None) or self._catalog.resolve(_USUAL_KIND, "event")
+        at = self._clock.wall()
         event = Event(
-            id=new_event_id(),
+            id=new_event_id(at),
             kind=kind.name,
             instance=registration.instance,
             data_json=Event.encode(kind.example),
-            time=self._clock.wall(),
+            time=at,
         )
         now = self._clock.steady()
         delivery = Delivery(

@@ -11,7 +11,6 @@ import difflib
 import hashlib
 import random
 import re
-import time
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -36,7 +35,8 @@ _COMPARED = 40
 _CANDIDATES = 5
 
 # os.urandom releases the interpreter lock, which costs a switch of threads for each event.
-_random_bits = random.Random().getrandbits  # noqa: S311 -- seeded by the system; event ids are not secret
+_random = random.Random()  # noqa: S311 -- seeded by the system; event ids are not secret
+_random_bits = _random.getrandbits
 
 
 # dict=True: cached_property stores the decoded payload in __dict__.
@@ -115,10 +115,14 @@ class _Chat(msgspec.Struct):
 _chat_of = msgspec.json.Decoder(_Chat, float_hook=float).decode
 
 
-def new_event_id() -> str:
-    """Return a new event id: ``msg_``, the time in milliseconds (48 bits), and 80 random bits."""
+def new_event_id(now: float) -> str:
+    """Return a new event id: ``msg_``, the time in milliseconds (48 bits), and 80 random bits.
+
+    Args:
+        now: the wall-clock time, in seconds since 1970.
+    """
     # Ids that grow with time stay together in the store's index of ids, which makes commits cheaper.
-    return f"msg_{time.time_ns() // 1_000_000:012x}{_random_bits(80):020x}"
+    return f"msg_{int(1000 * now):012x}{_random_bits(80):020x}"
 
 
 def event_id_of(*parts: str) -> str:

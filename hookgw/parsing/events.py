@@ -426,7 +426,7 @@ class _Reader:
                 form = "an RFC 3339 time such as 2026-11-20T12:00:00.000Z"
                 raise Invalid(f"{_at(where, 'date_time')} must be {form}.")
         return Event(
-            id=event_id or new_event_id(),
+            id=event_id or new_event_id(self._now),
             kind=found.name,
             instance=self._instance,
             data_json=data,
@@ -441,7 +441,7 @@ class _Reader:
             raise self._too_large(data, where)
         event_id = self._key or (id_of_message(kind.name, payload, data) if self._by_message else None)
         return Event(
-            id=event_id or new_event_id(),
+            id=event_id or new_event_id(self._now),
             kind=kind.name,
             instance=self._instance,
             data_json=data,

@@ -49,7 +49,7 @@ async def accept(
     kit: GatewayKit, headers: dict[str, str] | None = None, event_id: str | None = None
 ) -> Event:
     event = Event(
-        id=event_id or new_event_id(),
+        id=event_id or new_event_id(1.0),
         kind=KIND,
         instance="shop",
         data_json=b'{"a": 1}',

@@ -30,7 +30,7 @@ DATA |= {"messageTimestamp": 1}
 
 
 def event(data: Any = DATA, **more: Any) -> Event:
-    fields = {"id": new_event_id(), "kind": "MESSAGES_UPSERT", "instance": "shop", "time": 1.0}
+    fields = {"id": new_event_id(1.0), "kind": "MESSAGES_UPSERT", "instance": "shop", "time": 1.0}
     return Event(**{"data_json": Event.encode(data), **fields, **more})
 
 

@@ -36,7 +36,7 @@ KIND = "CALL"
 
 def event(number: int = 0, *, instance: str = "shop", event_id: str | None = None) -> Event:
     data = b'{"n":%d}' % number
-    return Event(id=event_id or new_event_id(), kind=KIND, instance=instance, data_json=data, time=1.0)
+    return Event(id=event_id or new_event_id(1.0), kind=KIND, instance=instance, data_json=data, time=1.0)
 
 
 async def deliveries(kit: GatewayKit, state: DeliveryState) -> list[tuple[str, str | None]]:

@@ -66,9 +66,12 @@ class TestEvent:
             event().replace(data=object())
 
     def test_new_ids_are_different_and_fit_the_rule(self) -> None:
-        ids = [new_event_id() for _ in range(100)]
+        ids = [new_event_id(1.0) for _ in range(100)]
         assert len(set(ids)) == 100
         assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,255}", one) for one in ids)
+
+    def test_new_ids_grow_with_time(self) -> None:
+        assert new_event_id(1_700_000_000.0) < new_event_id(1_700_000_000.002)
 
     def test_it_survives_being_written_as_json(self) -> None:
         one = event()

@@ -237,7 +237,7 @@ class Clients:
             if world.is_over:
                 return
             for refusal in refusals:
-                self._note(Refused, what="emit", why=refusal[:120])
+                self._note(Refused, what="emit", why=world.without_paths(refusal)[:120])
         elif not await self.attempt("emit", call):
             return
         after = self.wanting(instance, kind)

@@ -18,6 +18,7 @@ import trio
 import trio._core._run
 from werkzeug.routing import Rule
 
+import hookgw.models.events
 from hookgw.api.app import Application, create_app
 from hookgw.config.settings import Settings
 from hookgw.delivery.signing import SignatureInvalid, verify
@@ -201,7 +202,7 @@ class World:
                 )
 
     def alias(self, event: str) -> str:
-        """Return an event's id, or another name if the gateway made it: then it differs with each process."""
+        """Return an event's id, or a short name if the gateway made it."""
         if event.startswith("msg_"):
             return self._aliases.setdefault(event, f"m{len(self._aliases) + 1}")
         return event
@@ -552,6 +553,7 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc] # as pytest-trio does
     trio._core._run._r.seed(seed)
     random.seed(seed)
+    hookgw.models.events._random.seed(seed)
     token = random_source.set(chance.randbytes)
     structlog.configure(processors=[partial(_hear, world)], cache_logger_on_first_use=False)
     try:

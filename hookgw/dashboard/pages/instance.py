@@ -197,12 +197,13 @@ class InstancePage:
         gateway.instances.get(instance)
         try:
             kind = gateway.catalog.resolve(form.get("kind"), "The kind")
+            now = gateway.clock.wall()
             event = Event(
-                id=new_event_id(),
+                id=new_event_id(now),
                 kind=kind.name,
                 instance=instance,
                 data_json=Event.encode(kind.example),
-                time=gateway.clock.wall(),
+                time=now,
             )
             await gateway.events.accept([event])
         except HookgwError as error:

@@ -183,7 +183,7 @@ class ConnectorSession:
         try:
             accepted = [
                 Event(
-                    id=event.event_id or new_event_id(),
+                    id=event.event_id or new_event_id(now),
                     kind=event.kind,
                     instance=self.instance,
                     data_json=self._encode(event),

@@ -248,12 +248,13 @@ class OperationalEvents:
             "label": registration.label if registration else None,
             "url": registration.address if registration else None,
         }
+        now = self._clock.wall()
         event = Event(
-            id=new_event_id(),
+            id=new_event_id(now),
             kind=event_kind,
             instance=GLOBAL_INSTANCE,
             data_json=Event.encode({**about, **more}),
-            time=self._clock.wall(),
+            time=now,
         )
         self._metrics.operational_event(event_kind)
         if self._hooks.implements("hookgw_operational_event"):

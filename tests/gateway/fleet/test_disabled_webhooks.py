@@ -19,7 +19,7 @@ from tests.support.postgres import PostgresServer
 
 
 def event(instance: str) -> Event:
-    return Event(id=new_event_id(), kind="CALL", instance=instance, data_json=b"{}", time=1.0)
+    return Event(id=new_event_id(1.0), kind="CALL", instance=instance, data_json=b"{}", time=1.0)
 
 
 def webhook(gateway: Gateway) -> Registration:

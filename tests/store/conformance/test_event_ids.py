@@ -92,10 +92,10 @@ async def test_ids_over_their_size_lose_their_oldest(engine: Engine, store: Stor
 
 
 async def test_generated_ids_are_not_kept(store: Store) -> None:
-    generated = new_event_id()
+    generated = new_event_id(1.0)
     given = ["msg_1", generated[:-1], generated + "0", generated.upper(), generated[:-1] + "-"]
     await finish(store, generated, *given)
-    await store.append([Append(event(new_event_id()), ())])
+    await store.append([Append(event(new_event_id(1.0)), ())])
     assert await prune(store) == 7
     assert await store.append(to(generated, *given)) == [True, *[False] * 5]
 
@@ -114,7 +114,7 @@ async def test_an_id_stays_with_its_event_while_a_delivery_needs_it(store: Store
 
 async def test_without_a_history_ids_are_kept_all_the_same(engine: Engine) -> None:
     async with engine.open(keep_history=False) as store:
-        generated = new_event_id()
+        generated = new_event_id(1.0)
         await store.append(to("e1", generated))
         await settle(store, *map(delivered, await seqs_of(store)))
         assert await prune(store) == 0
