@@ -20,14 +20,15 @@ def check(index: Index) -> Iterator[Violation]:
         return
     raised = {record.event: (number, record) for number, record in enumerate(index.history.of(Raised))}
     exchanges = {event: found for (event, name), found in index.exchanges.items() if name == OPERATIONS}
-    newest = (-1, "")
+    newest = (-1, "", 0.0)
     for event in sorted(exchanges, key=lambda one: exchanges[one][0].arrived.number):
         # One that was raised just before a kill may be on disk, and no plugin has heard of it. One that was
-        # given up before its first attempt, as plugins make it, may be there again after a kill.
+        # given up before its first attempt, as plugins make it, may be there again after a kill, and after a
+        # stop if the disk refused until then.
         at = exchanges[event][0].arrived.at
         if event in raised and not (index.rules.alters and index.was_killed(raised[event][1].at, at)):
-            place = raised[event][0], event
-            if place < newest:
+            place = raised[event][0], event, at
+            if place < newest and not (index.rules.alters and index.was_lost(newest[2], at)):
                 message = f"{newest[1]} came to operations.url before {event}, which was raised before it"
                 yield Violation("operational", message, frozenset({event, newest[1], OPERATIONS}))
             newest = max(place, newest)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.simulation.history import Arrived, Faulted, Raised
+from tests.simulation.history import Arrived, Ended, Faulted, Raised
 from tests.simulation.invariants import operational
-from tests.simulation.invariants.building import answered, arrived, final, killed, rules, troubles
+from tests.simulation.invariants.building import answered, arrived, committed, final, killed, rules, troubles
 
 RULES = rules(reports=True)
 
@@ -32,6 +32,17 @@ def test_plugins_and_a_kill_excuse_it() -> None:
     two = (raised(1, "m1"), raised(2, "m2"), reported(3, 1, "m2"), killed(3.5), reported(4, 2, "m1"))
     assert troubles(operational.check, rules(reports=True, alters=True), *two) == []
     assert troubles(operational.check, RULES, *two) != []
+
+
+def test_what_a_plugin_gave_up_may_be_there_again_if_the_disk_refused_it() -> None:
+    """Seed 9548."""
+    stop = Ended(at=3.5, life=1, how="stop")
+    alters = rules(reports=True, alters=True)
+    arrivals = reported(3, 1, "m2"), reported(4, 2, "m1")
+    overtaken = ["m2 came to operations.url before m1, which was raised before it"]
+    assert troubles(operational.check, alters, *TWO[1:], stop, *arrivals) == []
+    assert troubles(operational.check, alters, *TWO[1:], committed(3.2), stop, *arrivals) == overtaken
+    assert troubles(operational.check, *TWO, stop, *arrivals) == overtaken
 
 
 def test_there_is_one_at_a_time() -> None:
