@@ -174,7 +174,9 @@ async def test_a_refusal_looks_nothing_up(
         services = (gateway.events, gateway.instances, gateway.registrations, gateway.keys)
         for part in (*services, gateway.deliveries, gateway.store):
             for name, _ in inspect.getmembers(part, inspect.isroutine):
-                if not name.startswith("_"):
+                # In a fleet a key is looked up once more, before anything is: another node may have made it.
+                is_of_key = gateway.fleet is not None and part is gateway.keys and name == "holder_of"
+                if not name.startswith("_") and not is_of_key:
                     patched.setattr(part, name, look)
         for key, status in ((OWN_KEY, 403), ("wrong", 401)):
             for method, path, _ in scoped(walk(app, "loja2")):

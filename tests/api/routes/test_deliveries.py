@@ -144,6 +144,7 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
         "waitsFor": None,
         "lastOutcome": "delivered",
         "lastError": None,
+        **({} if gateway.fleet is None else {"node": gateway.fleet.node}),
     }
 
 
@@ -174,15 +175,16 @@ class TestSendingAgain:
         receiver.default = answer()
         receiver.requests.clear()
 
-    @pytest.mark.parametrize("name", ["e-1", "dlv_2"])
+    @pytest.mark.parametrize("by", ["eventId", "id"])
     async def test_one(
-        self, name: str, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+        self, by: str, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
     ) -> None:
         await self.refused(client, gateway, hookgw_receiver)
-        response = await client.post(f"/delivery/resend/loja1/{name}")
+        (_, dead, _) = (await page(client))["deliveries"]
+        response = await client.post(f"/delivery/resend/loja1/{dead[by]}")
         assert response.status_code == 202
         sent = response.json()
-        assert (sent["id"], sent["eventId"], sent["label"]) == ("dlv_2", "e-1", "default")
+        assert (sent["id"], sent["eventId"], sent["label"]) == (dead["id"], "e-1", "default")
         (request,) = await hookgw_receiver.wait_for(1)
         assert (request.event_id, request.header("x-attempt")) == ("e-1", "2")
 
@@ -190,14 +192,15 @@ class TestSendingAgain:
         self, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
     ) -> None:
         await self.refused(client, gateway, hookgw_receiver)
-        response = await client.post("/delivery/resend/loja1/dlv_9")
+        response = await client.post("/delivery/resend/loja1/dlv_99")
         assert (response.status_code, shape_of(response)) == (
             404,
-            ["The instance 'loja1' has no delivery 'dlv_9'."],
+            ["The instance 'loja1' has no delivery 'dlv_99'."],
         )
-        assert (await client.post("/delivery/resend/nobody/dlv_1")).status_code == 404
+        dead = (await page(client))["deliveries"][0]["id"]
+        assert (await client.post(f"/delivery/resend/nobody/{dead}")).status_code == 404
         await client.delete("/webhook/delete/loja1")
-        response = await client.post("/delivery/resend/loja1/dlv_1")
+        response = await client.post(f"/delivery/resend/loja1/{dead}")
         assert response.status_code == 409
         assert "was deleted" in shape_of(response)[0]
 

@@ -12,6 +12,7 @@ from hookgw.api.routes import health
 from hookgw.config.settings import OperationsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.errors import StorageUnavailable
+from hookgw.models.shards import SHARDS
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 
@@ -28,9 +29,11 @@ async def test_the_process_is_alive(stranger: httpx.AsyncClient) -> None:
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
-async def test_it_is_ready(stranger: httpx.AsyncClient) -> None:
+async def test_it_is_ready(stranger: httpx.AsyncClient, gateway: Gateway) -> None:
     response = await stranger.get("/readyz")
-    assert (response.status_code, response.json()) == (200, {"status": "ready"})
+    fleet = gateway.fleet
+    shares = {} if fleet is None else {"node": fleet.node, "shards": {fleet.node: SHARDS}}
+    assert (response.status_code, response.json()) == (200, {"status": "ready", **shares})
 
 
 async def test_it_is_not_ready_if_the_disk_refuses(

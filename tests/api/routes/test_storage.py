@@ -15,6 +15,7 @@ from hookgw.config.settings import Settings
 from hookgw.gateway import jobs
 from hookgw.gateway.gateway import Gateway
 from hookgw.store.sqlite import backup
+from tests.api.conftest import is_sqlite
 from tests.api.test_app import shape_of
 from tests.store.sqlite.support import peek
 
@@ -43,6 +44,7 @@ def names(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
 
+@is_sqlite
 async def test_a_backup_has_the_mode_and_the_content(client: httpx.AsyncClient, folder: Path) -> None:
     await client.post("/instance/create", json={"instanceName": "loja1"})
     response = await client.post("/storage/backup", json={"name": "a.db"})
@@ -55,6 +57,7 @@ async def test_a_backup_has_the_mode_and_the_content(client: httpx.AsyncClient, 
     assert entry["details"] == {"bytes": str((folder / "a.db").stat().st_size)}
 
 
+@is_sqlite
 async def test_without_a_name_it_gets_the_time(client: httpx.AsyncClient, folder: Path) -> None:
     bodies: list[dict[str, Any]] = [{}, {"json": {}}, {"json": {"name": None}}]
     for body in bodies:
@@ -77,6 +80,7 @@ async def test_no_name_leads_out_of_the_folder(
     assert names(folder) == []
 
 
+@is_sqlite
 @pytest.mark.parametrize("kind", ["file", "link", "broken link"])
 async def test_nothing_is_replaced(
     client: httpx.AsyncClient, folder: Path, tmp_path: Path, kind: str
@@ -96,6 +100,7 @@ async def test_nothing_is_replaced(
     assert other.exists() == (kind == "link")
 
 
+@is_sqlite
 async def test_a_folder_that_others_can_write_to_is_refused(client: httpx.AsyncClient, folder: Path) -> None:
     prepare(folder, 0o777)
     response = await client.post("/storage/backup", json={"name": "a.db"})
@@ -104,6 +109,7 @@ async def test_a_folder_that_others_can_write_to_is_refused(client: httpx.AsyncC
     assert names(folder) == []
 
 
+@is_sqlite
 async def test_a_path_that_is_no_folder(client: httpx.AsyncClient, folder: Path) -> None:
     folder.write_text("")  # noqa: ASYNC240
     response = await client.post("/storage/backup", json={"name": "a.db"})
@@ -132,6 +138,7 @@ class TestWithoutAFolder:
         assert "set storage.backup_folder" in shape_of(response)[0]
 
 
+@is_sqlite
 async def test_a_long_backup_is_a_job_and_another_one_waits_for_its_end(
     client: httpx.AsyncClient, gateway: Gateway, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +162,7 @@ async def test_a_long_backup_is_a_job_and_another_one_waits_for_its_end(
     assert (await client.post("/storage/backup", json={"name": "b.db"})).status_code < 300
 
 
+@is_sqlite
 async def test_a_backup_that_fails_later_says_why(
     client: httpx.AsyncClient, gateway: Gateway, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +182,7 @@ async def test_a_backup_that_fails_later_says_why(
     assert (folder / "a.db").read_text() == "somebody else's"
 
 
+@is_sqlite
 async def test_the_end_of_the_gateway_ends_a_backup(
     client: httpx.AsyncClient, gateway: Gateway, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
