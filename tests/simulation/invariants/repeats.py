@@ -29,7 +29,7 @@ def check(index: Index) -> Iterator[Violation]:
 def _secret_is_unknown(index: Index, registration: str, at: float) -> bool:
     """Return whether the receiver may not have the secret: the client had no answer to its change yet."""
     known = [change for change in index.changes[registration] if change.began <= at]
-    return bool(known) and known[-1].call == "maybe"
+    return bool(known) and (known[-1].call == "maybe" or known[-1].at > at)
 
 
 def _repeats(index: Index, event: str, registration: str, exchanges: list[Exchange]) -> Iterator[str]:

@@ -72,3 +72,15 @@ def test_an_attempt_that_goes_on_on_a_new_connection_fixes_nothing_yet() -> None
 def test_a_signature_is_checked() -> None:
     found = troubles(repeats.check, rules(), arrived(1, 1, signed=False))
     assert found == ["e1 came to shop-default-1 without a valid signature"]
+
+
+def test_a_secret_is_not_known_before_the_answer_to_the_change() -> None:
+    """Seed 11158: an event was accepted between the change and its answer."""
+    for change, is_excused in (
+        (changed(2, began=0.5), True),
+        (changed(0.8, "maybe", began=0.5), True),
+        (changed(0.8, began=0.5), False),
+        (changed(3, began=2), False),
+    ):
+        found = troubles(repeats.check, rules(), change, arrived(1, 1, signed=False))
+        assert found == ([] if is_excused else ["e1 came to shop-default-1 without a valid signature"])
