@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.simulation.history import Metered, Record, Unanswered
+from tests.simulation.history import Metered, Record, Removed, Unanswered
 from tests.simulation.invariants import metrics
 from tests.simulation.invariants.building import HOOK, accepted, answered, rules, troubles
+from tests.simulation.invariants.limits import OPERATIONS
 
 
 def metered(at: float = 100.0, life: int = 1, **more: Any) -> Metered:
@@ -34,6 +35,20 @@ def test_an_event_without_an_answer_may_count() -> None:
     assert len(found(lost, accepted(3, "e2", "e3"), metered(accepted=3))) == 1
 
 
+def test_an_instance_that_is_made_again_has_other_events_of_the_same_ids() -> None:
+    removed = Removed(at=2, life=1, began=2, instance="shop")
+    first, again = accepted(1, "e1"), accepted(3, "e1")
+    assert found(first, removed, again, metered(accepted=2)) == []
+    assert found(first, removed, again, metered(accepted=1)) == []
+    assert len(found(first, removed, again, metered(accepted=3))) == 1
+    assert len(found(first, removed, metered(accepted=2))) == 1
+    assert len(found(first, again, metered(accepted=2))) == 1
+    before = Removed(at=2, life=2, began=2, instance="shop")
+    assert len(found(first, before, again, metered(accepted=2))) == 1
+    lost = Unanswered(at=3, life=1, events=("e1",))
+    assert found(first, removed, lost, metered(accepted=2)) == []
+
+
 def test_a_delivery_counts_once() -> None:
     taken = answered(1, 1, "delivered")
     assert found(taken, metered(taken=1, delivered=1)) == []
@@ -55,3 +70,5 @@ def test_what_is_pending_is_what_is_in_the_data_file() -> None:
     assert trouble.endswith(
         "show {'shop-default-1': 2} as pending, and the data file has {'shop-default-1': 1}"
     )
+    # An operational event counts before it is written.
+    assert found(metered(registrations=((HOOK, 2), (OPERATIONS, 1)), pending=((HOOK, 2),))) == []
