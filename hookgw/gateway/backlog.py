@@ -28,7 +28,7 @@ Operational events count towards the total, and towards no instance.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from hookgw.config.settings import LimitsSettings
@@ -396,8 +396,15 @@ class Backlog:
             self._adjust(registration, instance, count, size)
         self.watch(change)
 
-    def recount(self, found: Mapping[tuple[str, str], Amount]) -> None:
-        """Take a count in place of its own, with what was noted since then."""
+    def recount(
+        self, found: Mapping[tuple[str, str], Amount], only: Collection[tuple[str, str]] | None = None
+    ) -> None:
+        """Take a count in place of its own, with what was noted since then.
+
+        Args:
+            found: what is pending, by registration id and instance.
+            only: of others, its own count stands; ``None`` for all.
+        """
         change = _by_former_names(found)
         for key, (count, size) in (self._noted or {}).items():
             has = change.get(key, (0, 0))
@@ -411,7 +418,13 @@ class Backlog:
         for key, (count, size) in counted.items():
             has = change.get(key, (0, 0))
             change[key] = has[0] - count, has[1] - size
-        self.heard({key: amount for key, amount in change.items() if amount != (0, 0)})
+        self.heard(
+            {
+                key: amount
+                for key, amount in change.items()
+                if amount != (0, 0) and (only is None or key in only)
+            }
+        )
 
     def _note(self, change: Need) -> None:
         noted = self._noted

@@ -7,7 +7,8 @@ what all nodes accept in that time, a limit may be exceeded.
 
 The whole outbox is counted when something may have been missed: a node came or went, rows are missing, or the
 database was away. The exchange goes on meanwhile. What others had changed when the count looked, and had not
-told, is counted twice: so the outbox is counted again, now and then, until a count finds a quieter moment.
+told, is counted twice: so the outbox is counted again, now and then, until each holder of a backlog was once
+counted while it was quiet. Of one that is never quiet, the count may be off by what changes in a second.
 
 ::
 
@@ -21,6 +22,7 @@ told, is counted twice: so the outbox is counted again, now and then, until a co
 from __future__ import annotations
 
 import math
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -92,8 +94,10 @@ class BacklogExchange:
         # The last number that was heard of each other node.
         self._known: dict[int, int] = {}
         self._must_count = False
-        # How many changes the last count may have seen or not.
-        self._unsure = 0
+        # By holder, how many changes the count that stands may have seen or not.
+        self._unsure: Counter[tuple[str, str]] = Counter()
+        # When this node told or heard what, for about as long as it takes until all know.
+        self._recent: deque[tuple[float, PendingChange]] = deque()
         self._told_at = self._rest_until = -math.inf
         self._count_at = math.inf
         self._is_counting = self._is_away = False
@@ -113,7 +117,7 @@ class BacklogExchange:
                 elif not self._is_counting:
                     self._backlog.stop_noting()
                 now = trio.current_time()
-                is_late = has_others and self._unsure > 0 and now >= self._count_at
+                is_late = has_others and bool(self._unsure) and now >= self._count_at
                 if (is_late or (self._must_count and now >= self._rest_until)) and not self._is_counting:
                     # No checkpoint since the node's own changes were taken: later ones are noted.
                     nursery.start_soon(partial(self._count, is_check=not self._must_count))
@@ -149,17 +153,17 @@ class BacklogExchange:
         if self._telling is not None:
             return
         noted = self._backlog.take_noted()
-        changes = {holder: amount for holder, amount in noted.items() if amount != (0, 0)}
+        self._remember(noted)
         if self._is_counting and noted:
-            self._told.append(changes)
+            self._told.append(noted)
         if not self._has_begun:
             # What has changed until now, the others count when they hear this.
             self._has_begun, self._must_count = True, True
             self._number += 1
             self._telling = BacklogNews(self._generation, self._number, None)
-        elif noted:  # also if nothing is left of it: a count in this moment may have seen a part
+        elif noted:  # also that of which nothing is left: a count in this moment may have seen a part
             self._number += 1
-            self._telling = BacklogNews(self._generation, self._number, changes)
+            self._telling = BacklogNews(self._generation, self._number, noted)
 
     async def _exchange(self) -> None:
         known = {other: max(number, 0) for other, number in self._known.items()}
@@ -185,11 +189,19 @@ class BacklogExchange:
             self._must_count = True
         # What was told before this node came is in its count.
         if news.changes is not None and known != UNKNOWN:
-            self._backlog.heard(news.changes)
+            self._backlog.heard({of: amount for of, amount in news.changes.items() if amount != (0, 0)})
+            self._remember(news.changes)
             if self._removed is not None:
                 self._with_less.update(name for (name, _), (count, _) in news.changes.items() if count < 0)
             if self._is_counting:
                 self._heard.append(news)
+
+    def _remember(self, changes: PendingChange) -> None:
+        now = trio.current_time()
+        while not self._is_counting and self._recent and self._recent[0][0] < now - TOLD_WITHIN:
+            self._recent.popleft()
+        if changes:
+            self._recent.append((now, changes))
 
     def _tell_removed(self) -> None:
         now = trio.current_time()
@@ -202,23 +214,29 @@ class BacklogExchange:
         """Count the outbox, and put this node's count right.
 
         Args:
-            is_check: keep the present count if this one fits together less well with what is told.
+            is_check: keep the present count of a holder unless this one fits better with what is told.
         """
         begun = trio.current_time()
         try:
             found, last = await self._shared.count()
             took = trio.current_time() - begun
             if not is_check:
-                self._recount(found, last)
-            # Whatever anybody had changed when the count looked is told by then.
+                self._backlog.recount(self._now(found, last))
+            # Whatever anybody had changed when the count looked is told by then. What was told just before it
+            # looked may have been committed after that.
             await trio.sleep_until(begun + TOLD_WITHIN)
-            around = [*self._told, *(one.changes or {} for one in self._heard)]
-            if noted := self._backlog.noted:
-                around.append(noted)
-            unsure = sum(max(1, sum(abs(count) for count, _ in one.values())) for one in around)
-            if is_check and unsure < self._unsure:
-                self._recount(found, last)
-            self._unsure = min(unsure, self._unsure) if is_check else unsure
+            unsure: Counter[tuple[str, str]] = Counter()
+            around = [changes for at, changes in self._recent if at >= begun - TOLD_WITHIN]
+            for changes in (*around, self._backlog.noted):
+                for holder, (count, _) in changes.items():
+                    unsure[holder] += max(1, abs(count))
+            if is_check:
+                # Each holder by itself: most of what is pending for long rests, however busy others are.
+                better = {holder for holder, count in self._unsure.items() if unsure[holder] < count}
+                if better:
+                    self._backlog.recount(self._now(found, last), better)
+                unsure = Counter({holder: min(unsure[holder], n) for holder, n in self._unsure.items()})
+            self._unsure = +unsure
             now = trio.current_time()
             self._count_at = now + max(COUNT_EVERY, COUNT_PART * took)
             self._rest_until = now + REST * took
@@ -228,9 +246,10 @@ class BacklogExchange:
         finally:
             self._is_counting = False
 
-    def _recount(self, found: PendingChange, last: Mapping[int, int]) -> None:
+    def _now(self, found: PendingChange, last: Mapping[int, int]) -> Need:
+        """Return what is pending now, but for what this node has noted, by a count a moment ago."""
         since = (one.changes or {} for one in self._heard if one.number > last.get(one.generation, 0))
-        self._backlog.recount(_sum([found, *self._told, *since]))
+        return _sum([found, *self._told, *since])
 
     def _refused(self, error: StorageUnavailable) -> None:
         if not self._is_away:  # once, until it works again

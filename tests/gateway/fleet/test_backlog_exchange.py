@@ -247,6 +247,55 @@ async def test_the_exchange_goes_on_while_a_long_count_is_taken(
     await world.settle()
 
 
+async def test_what_rests_is_counted_right_however_busy_others_are(
+    world: World, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    a, b = world.start(), world.start()
+    await trio.sleep(2)
+
+    async def be_busy() -> None:
+        more = 1
+        while True:
+            for node, count in ((a, more), (b, more), (b, -more), (a, -more)):
+                node.change(of(count, registration="busy"))
+                await trio.sleep(0.03)
+            more += 1
+
+    nursery.start_soon(be_busy)
+    # Webhooks that fail get some events, while all nodes count because another one comes.
+    for number in range(40):
+        if number == 10:
+            world.start()
+        (a, b)[number % 2].change(of(1, registration=f"failing {number}"))
+        await trio.sleep(0.05)
+    await trio.sleep(3 * COUNT_EVERY)
+    for node in world.nodes:
+        assert [node.backlog.of(f"failing {number}") for number in range(40)] == [(1, 100)] * 40
+    nursery.cancel_scope.cancel()
+
+
+async def test_what_is_accepted_and_delivered_while_a_node_counts_is_not_pending_for_it(
+    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = world.start(), world.start()
+    await trio.sleep(2)
+    shared = cast("Shared", a.exchange._shared)
+    look = shared.count
+
+    async def count() -> tuple[PendingChange, Mapping[int, int]]:
+        b.change(of(1))
+        found = await look()
+        b.change(of(-1))  # nothing is left of it when b tells the others
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shared, "count", count)
+        a.exchange._must_count = True
+        await trio.sleep(1)
+    await trio.sleep(2 * COUNT_EVERY)
+    world.check()
+
+
 async def test_a_node_hears_what_another_one_has_taken_away(world: World, autojump_clock: MockClock) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
