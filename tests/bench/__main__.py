@@ -58,7 +58,7 @@ MEASURES = {
     "emit-batches": Measure(over_http.emit_batches),
     "ingest": Measure(over_http.ingest),
     "isolation": Measure(_in_trio(isolation.isolation), 90.0, 180.0),
-    "beside-flood": Measure(beside_flood.beside_flood, 90.0, 240.0),
+    "beside-flood": Measure(beside_flood.beside_flood, 120.0, 300.0),
     "lanes-at-rest": Measure(_in_trio(scale.lanes_at_rest)),
     "active-lanes": Measure(_in_trio(scale.active_lanes), 90.0, 300.0),
     "registrations": Measure(_in_trio(scale.registrations), 90.0, 600.0),

@@ -1,7 +1,9 @@
-"""A producer that floods a server: ``python -m tests.bench.flood PORT PATH SECONDS``, a process of its own.
+"""A producer that floods a server, as a process: ``python -m tests.bench.flood PORT PATH SECONDS KIND``.
 
-Half of its connections send batches of a hundred events, the others one event a request, each as fast as the
-server answers. It prints a line when it begins, and at its end its figures as JSON.
+Each of its connections sends its next request as soon as the last one is answered. Of the kind ``batches``,
+half of 32 connections send batches of a hundred events, the others one event a request. Of the kind
+``publishers``, all of 128 send one event a request. It prints a line when it begins, and at its end its
+figures as JSON.
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ import sys
 from tests.bench.load import EVENT, drive_all, request_of
 
 BATCH = b"[" + b",".join([EVENT] * 100) + b"]"
-CONNECTIONS = 16
-"""Of each kind."""
+KINDS = {"batches": [BATCH, EVENT] * 16, "publishers": [EVENT] * 128}
+"""The body that each connection sends."""
 
 
-def main(port: str, path: str, seconds: str) -> None:
+def main(port: str, path: str, seconds: str, kind: str) -> None:
     """Flood, then print."""
-    requests = [request_of(path, BATCH), request_of(path, EVENT)] * CONNECTIONS
+    bodies = KINDS[kind]
     print("begins", flush=True)
-    load = drive_all(int(port), requests, seconds=float(seconds))
-    batches, singles = sum(load.answers[::2]), sum(load.answers[1::2])
-    print(json.dumps({"events_per_second": (100 * batches + singles) / load.seconds}), flush=True)
+    load = drive_all(int(port), [request_of(path, body) for body in bodies], seconds=float(seconds))
+    answers = zip(bodies, load.answers, strict=True)
+    events = sum(count * (100 if body is BATCH else 1) for body, count in answers)
+    print(json.dumps({"events_per_second": events / load.seconds}), flush=True)
 
 
 if __name__ == "__main__":

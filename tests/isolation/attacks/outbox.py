@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import trio
 
+from tests.bench.parts import DATA
 from tests.isolation.attack import attack
 from tests.isolation.target import Target, batch, emit, event, hang, ok
 from tests.isolation.wire import Connection, open_stream
@@ -92,3 +93,15 @@ async def greedy(target: Target) -> None:
     request = emit(event(), key)
     await target.begin()
     await target.flood(lambda: request, connections=16, pause=0.02)
+
+
+@attack(
+    "flood of events",
+    "emits on 64 connections, each as soon as the last event is answered, to a good receiver",
+)
+async def flood(target: Target) -> None:
+    key = await target.tenant()
+    await target.register(await target.receiver(ok))
+    request = emit(event(DATA, "MESSAGES_UPSERT"), key)
+    await target.begin()
+    await target.flood(lambda: request, connections=64)
