@@ -200,7 +200,7 @@ class Forwarder:
         if response is None:
             # It is not sent to another node: this one may have done it, and died before it said so.
             raise Unavailable(
-                f"The node {node.name} has not answered. What was asked for may be done.", retry_after=1.0
+                f"The node {node.name} has not answered. The call may have been carried out.", retry_after=1.0
             )
         is_stream = response.headers.get("content-type", "").startswith(_STREAM)
         if is_stream and self._streams >= MOST_STREAMS:

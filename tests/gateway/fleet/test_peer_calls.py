@@ -243,8 +243,23 @@ async def test_a_call_to_a_node_that_is_removed_ends(
             assert (answered.status_code, answered.content) == (200, b": \n")
         else:
             assert (answered.status_code, answered.headers["retry-after"]) == (503, "1")
-            assert "may be done" in answered.text
+            assert "may have been carried out" in answered.text
         assert len([line for line in mute.requests if b"/webhook/find" in line]) == 1
+
+
+async def test_a_question_to_a_node_that_is_removed_ends(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    async with mute_node(postgres, schema, tmp_path) as (a, theirs, mute), trio.open_nursery() as nursery:
+
+        async def remove_asked() -> None:
+            await mute.asked.wait()
+            remove(postgres, schema)
+
+        nursery.start_soon(remove_asked)
+        with trio.fail_after(10):  # it may take half a minute
+            [(name, [why])] = await a.gateway.views.resend([(theirs, "dlv_1")], without_global=False)
+        assert (name, "did not answer" in why) == ("dlv_1", True)
 
 
 async def test_a_call_to_a_hidden_node_ends(
@@ -259,5 +274,5 @@ async def test_a_call_to_a_hidden_node_ends(
                 f"{a.url}/webhook/set/{theirs}", json=hook, headers={"apikey": KEY}, timeout=30
             )
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        assert "may be done" in refused.text
+        assert "may have been carried out" in refused.text
         assert len([line for line in mute.requests if b"POST" in line]) == 1
