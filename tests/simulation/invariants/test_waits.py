@@ -66,3 +66,22 @@ def test_a_used_connection_that_is_closed_is_replaced_at_once() -> None:
     closed = (*SET, arrived(1, 1), answered(1, 1, "unreachable"))
     assert troubles(waits.check, *closed, arrived(1, 2, dialled=1.0)) == []
     assert troubles(waits.check, *closed, arrived(1, 2, dialled=1.0, attempt=2)) != []
+
+
+def test_failures_of_a_former_target_do_not_count() -> None:
+    """Seed 12093."""
+    first = (*SET, arrived(1, 1), answered(1, 1, "failed"))
+    second = (arrived(6, 2, attempt=2), answered(6, 2, "failed"), arrived(12, 3, attempt=3))
+    assert troubles(waits.check, *first, *second) != []
+    assert troubles(waits.check, *first, changed(1), *second) == []
+    assert troubles(waits.check, *first, changed(1, "pause"), *second) != []
+
+
+def test_an_attempt_that_waited_for_its_connection_may_end_before_the_receiver_closes_it() -> None:
+    """Seed 12065: it had a third of a second left for its request."""
+    closed = answered(50.5, 1, "unreachable")
+    waited = (*SET, arrived(50, 1, dialled=50.0))
+    assert troubles(waits.check, *waited, arrived(50.2, 2, attempt=2), closed) == []
+    assert troubles(waits.check, *waited, arrived(50.2, 2), closed) != []
+    assert troubles(waits.check, *SET, arrived(50, 1), arrived(50.2, 2, attempt=2), closed) != []
+    assert troubles(waits.check, *waited, closed, arrived(50.7, 2, attempt=2)) != []

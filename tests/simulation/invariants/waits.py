@@ -12,6 +12,8 @@ ROUNDING = 0.001
 """Seconds: times on disk are in microseconds, and ``Retry-After`` dates in whole seconds."""
 FREE = ("set", "resume", "pause", "maybe", "rotate")
 """Calls after which a waiting delivery may be tried at once."""
+OTHER_TARGET = ("set", "maybe", "rotate")
+"""Calls after which failures count anew, as they may have changed the target."""
 
 
 def check(index: Index) -> Iterator[Violation]:
@@ -25,7 +27,12 @@ def check(index: Index) -> Iterator[Violation]:
             least = 0.0
             if answered.outcome == "failed":
                 # A failure that a kill made hookgw forget does not count.
-                known = [one for one in failed if not index.was_lost(one, after.arrived.at)]
+                known = [
+                    one
+                    for one in failed
+                    if not index.was_lost(one, after.arrived.at)
+                    and not _has_other_target(index, registration, one, answered.at)
+                ]
                 least = _shortest(index, registration, len(known))
                 failed.append(answered.at)
             elif answered.outcome == "unreachable":
@@ -54,11 +61,22 @@ def _shortest(index: Index, registration: str, failures: int) -> float:
     return min(waits, default=0.0)
 
 
+def _has_other_target(index: Index, registration: str, since: float, until: float) -> bool:
+    return any(
+        change.call in OTHER_TARGET and since <= change.at and change.began <= until
+        for change in index.changes[registration]
+    )
+
+
 def _is_excused(index: Index, event: str, registration: str, before: Exchange, after: Exchange) -> bool:
     answered, at = before.answered, after.arrived.at
     assert answered is not None
     is_same = before.arrived.attempt == after.arrived.attempt
     if before.may_go_on and after.arrived.dialled is not None and is_same:
+        return True
+    # An attempt that waited for its connection may end by its timeout soon after it has sent the request, and
+    # a receiver that is about to close the connection does not notice.
+    if not is_same and before.arrived.dialled is not None and at < answered.at and not answered.status:
         return True
     if index.was_lost(answered.at, at) or index.was_requeued(
         event, index.instance_of(registration, event), at
