@@ -69,11 +69,12 @@ def test_a_used_connection_that_is_closed_is_replaced_at_once() -> None:
 
 
 def test_failures_of_a_former_target_do_not_count() -> None:
-    """Seed 12093."""
-    first = (*SET, arrived(1, 1), answered(1, 1, "failed"))
+    """Seeds 12093 and 14769: the change came before the attempt's end, or during it."""
+    first = (*SET, arrived(1, 1), answered(1.5, 1, "failed"))
     second = (arrived(6, 2, attempt=2), answered(6, 2, "failed"), arrived(12, 3, attempt=3))
     assert troubles(waits.check, *first, *second) != []
-    assert troubles(waits.check, *first, changed(1), *second) == []
+    assert troubles(waits.check, *first, changed(1.2), *second) == []
+    assert troubles(waits.check, *first, changed(0.8), *second) != []
     assert troubles(waits.check, *first, changed(1, "pause"), *second) != []
 
 

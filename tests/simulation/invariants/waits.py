@@ -19,7 +19,7 @@ OTHER_TARGET = ("set", "maybe", "rotate")
 def check(index: Index) -> Iterator[Violation]:
     """Between the end of an attempt and the next one lies the wait that follows from its outcome."""
     for (event, registration), exchanges in index.exchanges.items():
-        failed: list[float] = []
+        failed: list[Exchange] = []
         for before, after in pairwise(exchanges):
             answered = before.answered
             if answered is None:
@@ -30,11 +30,11 @@ def check(index: Index) -> Iterator[Violation]:
                 known = [
                     one
                     for one in failed
-                    if not index.was_lost(one, after.arrived.at)
-                    and not _has_other_target(index, registration, one, answered.at)
+                    if not (one.answered and index.was_lost(one.answered.at, after.arrived.at))
+                    and not _has_other_target(index, registration, one.earliest, answered.at)
                 ]
                 least = _shortest(index, registration, len(known))
-                failed.append(answered.at)
+                failed.append(before)
             elif answered.outcome == "unreachable":
                 least = index.rules.first_wait
             if answered.outcome in ("failed", "unreachable"):
