@@ -111,7 +111,7 @@ class Api:
         self._server = _Server(app, world.scenario.settings.server, None)
         self._serving: trio.Nursery
         self._idle: list[_Connection] = []
-        self._all: set[_Connection] = set()
+        self._all: dict[_Connection, None] = {}  # in this order: that of a set differs
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled, as :func:`hookgw.api.server.serve.serve` does on listeners."""
@@ -150,11 +150,11 @@ class Api:
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
         self._serving.start_soon(self._server.handle, stream)
         connection = _Connection(ours)
-        self._all.add(connection)
+        self._all[connection] = None
         return connection
 
     def _close(self, connection: _Connection) -> None:
-        self._all.discard(connection)
+        self._all.pop(connection, None)
         connection.close()
 
     async def call(self, method: str, path: str, body: object = None, *, key: str) -> Any:

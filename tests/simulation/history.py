@@ -276,10 +276,16 @@ class BackedUp(Record, frozen=True, kw_only=True):
 
 
 class Raised(Record, frozen=True, kw_only=True):
-    """A plugin heard of an operational event."""
+    """A plugin heard of an operational event.
+
+    Attributes:
+        event, kind: of the operational event.
+        about: the registration that it is about, if there is one.
+    """
 
     event: str
     kind: str
+    about: str = ""
 
 
 class Cancelled(Record, frozen=True, kw_only=True):

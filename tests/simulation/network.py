@@ -126,7 +126,7 @@ class Network:
                         return
         finally:
             stream.close()
-            line.ends.discard(sock)
+            line.ends.pop(sock, None)
 
     async def _answer(  # noqa: C901 -- a list of what receivers do
         self, stream: trio.socket.SocketType, host: Host, number: int
@@ -195,7 +195,7 @@ class Line:
     def __init__(self, network: Network) -> None:
         self._network = network
         self.is_cut = False
-        self.ends: set[socket.socket] = set()
+        self.ends: dict[socket.socket, None] = {}  # in this order: that of a set differs
 
     def cut(self) -> None:
         """Break every connection: the process is gone."""
@@ -236,7 +236,7 @@ class Line:
             if self.is_cut:
                 raise OSError(errno.ENETUNREACH, "Network is unreachable")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self.ends.add(theirs)
+        self.ends[theirs] = None
         self._network.nursery.start_soon(self._network.serve, theirs, found[0], dialled, self)
         return ours
 

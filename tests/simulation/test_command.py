@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,15 @@ def test_it_ends_with_the_first_failure_if_asked(
     broken_seeds |= {2}
     assert run("--seed", "1", "--runs", "9", "--first") == 1
     assert "2 runs (seeds 1 to 2)" in capsys.readouterr().out
+
+
+def test_a_run_that_waits_for_ever_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "TIMERS", ((signal.SIGALRM, signal.ITIMER_REAL, 0.01),))
+    monkeypatch.setattr(command, "simulate", lambda *_: time.sleep(60))
+    assert run("--seed", "4") == 1
+    assert "does it end?" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("broken_seeds")

@@ -220,7 +220,17 @@ class World:
     def raised(self, event: Event) -> None:
         """Note an operational event that plugins hear of."""
         if not self.disk.is_dead:
-            self.note(Raised(at=self.now, life=self.life, event=self.alias(event.id), kind=event.kind))
+            found = event.data.get("registration") or ""
+            about = self.names.get(found, found)
+            self.note(
+                Raised(
+                    at=self.now,
+                    life=self.life,
+                    event=self.alias(event.id),
+                    kind=event.kind,
+                    about=about,
+                )
+            )
 
     def _dead(self, event: str, registration: str, reason: str) -> None:
         if not self.disk.is_dead:

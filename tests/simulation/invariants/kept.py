@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.simulation.history import Accepted, Answered, Cancelled, Dead, Violation
+from tests.simulation.history import Accepted, Answered, Cancelled, Dead, Raised, Violation
 from tests.simulation.invariants.index import Index
 
 AGE = 3600.0
@@ -21,8 +21,9 @@ def check(index: Index) -> Iterator[Violation]:
     cancelled = {record.instance for record in index.history.of(Cancelled)}
     # A 410 disables a registration, and parks what is pending.
     gone = {one.registration for one in index.history.of(Answered) if one.outcome == "gone"}
-    # So does a registration that failed for too long; parking is silent.
+    # So do failures for too long; parking is silent.
     gone |= {record.registration for record in index.history.of(Dead) if "disabled" in record.reason}
+    gone |= {one.about for one in index.history.of(Raised) if one.kind == "REGISTRATION_DISABLED"}
     for accepted in index.history.of(Accepted):
         for registration in accepted.wanted:
             for event in accepted.events:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tests.simulation.history import Dead, Ended, Record
+from tests.simulation.history import Dead, Ended, Raised, Record
 from tests.simulation.invariants import kept
 from tests.simulation.invariants.building import HOOK, accepted, arrived, final, killed, rules, troubles
 
@@ -37,6 +37,15 @@ def test_without_a_history_what_a_disabled_registration_parked_leaves_nothing() 
     assert lost(dead, complete=True) == LOST
     assert lost(msgspec.structs.replace(dead, registration="shop-crm-2")) == LOST
     assert lost(msgspec.structs.replace(dead, reason="The receiver rejected this payload.")) == LOST
+
+
+def test_without_a_history_all_may_be_parked_at_once() -> None:
+    """Seed 101727: the delivery that failed for too long was the first of its instance, and died of that."""
+    disabled = Raised(at=5000, life=1, event="m1", kind="REGISTRATION_DISABLED", about=HOOK)
+    assert lost(disabled) == []
+    assert lost(disabled, complete=True) == LOST
+    assert lost(msgspec.structs.replace(disabled, about="shop-crm-2")) == LOST
+    assert lost(msgspec.structs.replace(disabled, kind="DELIVERY_DEAD")) == LOST
 
 
 def test_without_a_history_what_became_too_old_before_a_kill_leaves_nothing() -> None:

@@ -56,10 +56,14 @@ def test_there_is_one_at_a_time() -> None:
 def test_an_operational_event_that_is_nowhere_is_found() -> None:
     missing = ["the operational event m2 was raised, and is nowhere"]
     assert troubles(operational.check, *TWO, reported(3, 1, "m1"), final()) == missing
-    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), killed(5000), final()) == missing
+    stored = committed(3.5), committed(4)
+    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), *stored, killed(5000), final()) == missing
 
 
 def test_a_kill_and_a_disk_that_refuses_excuse_it() -> None:
     full = Faulted(at=1, life=1, what="the disk has 0 room")
     assert troubles(operational.check, *TWO, reported(3, 1, "m1"), killed(4), final()) == []
+    # Seed 101215: the second commit since then was cut off, after hours in three moves of the clock.
+    first = committed(3.5)
+    assert troubles(operational.check, *TWO, reported(3, 1, "m1"), first, killed(7000), final()) == []
     assert troubles(operational.check, full, *TWO, reported(3, 1, "m1"), final()) == []
