@@ -20,6 +20,13 @@ def test_what_was_erased_is_not_listed() -> None:
     assert found == ["e1 was listed, though c1 was erased at 5.000000"]
 
 
+def test_a_list_that_was_answered_in_the_moment_before_is_no_trouble() -> None:
+    """Seed 15222."""
+    listed = Listed(at=5, life=1, began=5, instance="shop", events=("e1", "e2"))
+    assert troubles(erasing.check, *TWO, listed, erased(5)) == []
+    assert troubles(erasing.check, *TWO, erased(5), listed) != []
+
+
 def test_what_was_erased_is_not_in_the_data_file() -> None:
     found = ["e1 is in the data file, though c1 was erased at 5.000000"]
     assert troubles(erasing.check, *TWO, erased(5), STORED) == found
