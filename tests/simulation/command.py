@@ -28,7 +28,7 @@ PROGRESS_EVERY = 60.0
 """Seconds between two lines about a long run."""
 LONGEST = 120.0
 """Seconds of CPU that a run may take."""
-LONGEST_REST = 600.0
+LONGEST_REST = 300.0
 """Seconds in which a run must end in any case: it may wait for SQLite, which takes no CPU."""
 TIMERS = (
     (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, LONGEST),
