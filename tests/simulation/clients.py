@@ -72,9 +72,10 @@ class Clients:
         """Look at the registrations after a start: an unanswered change may have been stored."""
         world = self._world
         configured = world.configured()
-        found = [*configured, *(one for name in world.scenario.instances for one in world._of(name))]
-        known = [(world.name_of(one), int(one.url.split("/")[4])) for one in found]
-        self._note(Known, registrations=tuple(known))
+        stored = [one for name in world.scenario.instances for one in world._of(name)]
+        known = [(world.name_of(one), int(one.url.split("/")[4])) for one in [*configured, *stored]]
+        ordered = tuple((world.name_of(one), one.ordering.value) for one in stored)
+        self._note(Known, registrations=tuple(known), orderings=ordered)
         if not self._is_configuration_known:
             self._is_configuration_known = True
             schedule = tuple(map(float, world.scenario.settings.delivery.schedule))

@@ -76,9 +76,11 @@ class Known(Record, frozen=True, kw_only=True):
 
     Attributes:
         registrations: the name of each, and the version of its URL.
+        orderings: of those that clients store, by name: a change that was not answered may count.
     """
 
     registrations: tuple[tuple[str, int], ...]
+    orderings: tuple[tuple[str, str], ...] = ()
 
 
 class Ended(Record, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from tests.simulation.history import (
     Erased,
     Final,
     History,
+    Known,
     Removed,
     Requeued,
     Rules,
@@ -95,6 +96,18 @@ class Index:
         found: dict[str, list[Changed]] = defaultdict(list)
         for record in self.history.of(Changed):
             found[record.registration].append(record)
+        return found
+
+    @cached_property
+    def orderings(self) -> dict[str, set[str]]:
+        """The orderings that each registration has had, also by a change that was not answered."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for change in self.history.of(Changed):
+            if change.ordering:
+                found[change.registration].add(change.ordering)
+        for known in self.history.of(Known):
+            for registration, ordering in known.orderings:
+                found[registration].add(ordering)
         return found
 
     @cached_property

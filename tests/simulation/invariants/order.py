@@ -17,7 +17,7 @@ def check(index: Index) -> Iterator[Violation]:
         firsts[registration].append((first.number, first.at, event))
     given_up = {(record.event, record.registration) for record in index.history.of(Dead)}
     for registration, arrivals in firsts.items():
-        orderings = {change.ordering for change in index.changes[registration] if change.ordering}
+        orderings = index.orderings[registration]
         if "none" in orderings:
             continue
         newest: dict[tuple[str, ...], tuple[float, int, str, float]] = {}

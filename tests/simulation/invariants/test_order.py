@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from tests.simulation.history import Ended, Requeued
+from tests.simulation.history import Ended, Known, Requeued
 from tests.simulation.invariants import order
 from tests.simulation.invariants.building import (
+    HOOK,
     accepted,
     arrived,
     changed,
@@ -40,6 +41,15 @@ def test_the_ordering_decides() -> None:
     assert troubles(order.check, *TWO, changed(0, ordering="instance"), *arrivals) == OVERTAKEN
     assert troubles(order.check, *TWO, changed(0, ordering="chat"), *arrivals) == []
     assert troubles(order.check, *TWO, changed(0, ordering="none"), *arrivals) == []
+
+
+def test_the_ordering_of_a_change_that_was_not_answered_decides_after_a_start() -> None:
+    """Seed 16729: a kill came between the commit and the answer."""
+    arrivals = arrived(3, 1, "e2"), arrived(4, 2, "e1")
+    maybe = changed(0.5, "maybe"), killed(0.6)
+    known = Known(at=0.7, life=2, registrations=((HOOK, 1),), orderings=((HOOK, "none"),))
+    assert troubles(order.check, TWO[0], *maybe, known, *TWO[1:], *arrivals) == []
+    assert troubles(order.check, TWO[0], *maybe, *TWO[1:], *arrivals) == OVERTAKEN
 
 
 def test_what_was_sent_again_on_purpose_comes_later() -> None:
