@@ -174,6 +174,8 @@ class Api:
 
         ``None`` stands for one that was not answered, or whose client left.
         """
+        if self._world.is_over:  # killed in this very moment: the server takes no connection any more
+            return [None] * len(requests)
         chance = self._chance
         is_used = bool(self._idle) and chance.random() < 0.7
         connection = self._idle.pop() if is_used else self._connect()
@@ -274,6 +276,8 @@ class Api:
 
     async def linger(self) -> None:
         """Begin a request, and never end it."""
+        if self._world.is_over:
+            return
         data = request("POST", "/event/emit/shop", {"event": "SEND_MESSAGE", "data": {}}, "no key")
         await self._connect().send(data[: self._chance.randrange(1, len(data))])
 
