@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tests.simulation.history import Removed, Unanswered
 from tests.simulation.invariants import accounting
 from tests.simulation.invariants.building import HOOK, answered, arrived, final, rules, troubles
 
@@ -33,6 +34,9 @@ def test_a_delivery_exists_once() -> None:
     history = (rules(), arrived(1, 1), answered(1, 1, "delivered"))
     end = final(("e1", "delivered"), ("e1", "delivered"))
     assert troubles(accounting.check, *history, end) == ["e1 has two deliveries to shop-default-1"]
+    # Seed 23566: its instance was deleted, and the client sent the id again, to the new one.
+    anew = Removed(at=2, life=1, began=2, instance="shop"), Unanswered(at=3, life=1, events=("e1",))
+    assert troubles(accounting.check, *history, *anew, end) == []
 
 
 def test_the_figures_are_those_of_the_file() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from tests.simulation.history import Removed, Requeued, Unanswered
 from tests.simulation.invariants import repeats
 from tests.simulation.invariants.building import (
+    accepted,
     answered,
     arrived,
     changed,
@@ -12,6 +13,7 @@ from tests.simulation.invariants.building import (
     troubles,
 )
 
+HOOK_OF_ALL = "global-every-0"
 AGAIN = ["e1 came to shop-default-1 again after it was delivered"]
 DELIVERED = (rules(), arrived(1, 1), answered(1, 1, "delivered"))
 
@@ -46,6 +48,13 @@ def test_an_event_of_an_instance_that_was_made_again_is_another() -> None:
     assert troubles(repeats.check, *DELIVERED, removed, before, arrived(9, 2)) == AGAIN
     another = Removed(at=5, life=1, began=4.5, instance="cafe")
     assert troubles(repeats.check, *DELIVERED, another, again, arrived(9, 2)) == AGAIN
+    # Seed 23566: a webhook of the configuration gets the event of the deleted instance, and then the new one.
+    former = arrived(1, 1, registration=HOOK_OF_ALL), answered(1.5, 1, "failed", registration=HOOK_OF_ALL)
+    anew = arrived(9, 2, body=8, registration=HOOK_OF_ALL)
+    history = (rules(), accepted(0.8, "e1"))
+    removed = Removed(at=0.9, life=1, began=0.9, instance="shop")
+    assert troubles(repeats.check, *history, removed, *former, again, anew) == []
+    assert troubles(repeats.check, *history, removed, *former, anew) != []
 
 
 def test_a_receiver_that_refused_is_followed_by_another() -> None:
