@@ -318,14 +318,14 @@ class PendingDeliveries:
         await self._registry.put(new, due=due, job=self._jobs.parking(new.id))
 
     async def _put_and_repartition(self, new: Registration, *, due: bool) -> None:
-        if self._nursery is None:  # stored now, the change would wait for the next start without a pause
-            raise Unavailable("hookgw is shutting down.")
         # The task that runs goes on with the newest rule, unless it ends before this gets its lock.
-        while (lock := self._repartitions.get(new.id)) is not None:
+        while self._nursery is not None and (lock := self._repartitions.get(new.id)) is not None:
             async with lock:
-                if self._repartitions.get(new.id) is lock:
+                if self._nursery is not None and self._repartitions.get(new.id) is lock:
                     await self._put(new, due=due)
                     return
+        if self._nursery is None:  # stored now, the change would wait for the next start without a pause
+            raise Unavailable("hookgw is shutting down.")
         await self._nursery.start(self._repartition, new.id, new, due)
 
     async def _repartition(

@@ -477,6 +477,36 @@ async def test_a_change_of_lanes_while_the_gateway_closes_is_refused(
     assert hookgw_gateway.gateway.registrations.get("shop").ordering is Ordering.URL
 
 
+async def test_a_further_change_of_lanes_that_waits_while_the_gateway_closes_is_refused(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Found by seed 26899 of the simulator: it was an internal error."""
+
+    async def hang(*_: object) -> None:
+        await trio.sleep_forever()
+
+    hookgw_receiver.default = answer(503)
+    gateway = hookgw_gateway.gateway
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await emit(hookgw_gateway, 2)
+    await hookgw_gateway.settled()
+    monkeypatch.setattr(gateway.store, "repartition_step", hang)
+    before = await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 8"])
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def change() -> None:
+            with pytest.raises(Unavailable, match="shutting down"):
+                await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 2"])
+
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        gateway.registrations._pending.stop()
+    assert gateway.registrations.get("shop") == before
+
+
 async def test_a_change_of_lanes_that_the_disk_refuses_changes_nothing(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
