@@ -13,9 +13,10 @@ from hookgw.models.errors import Invalid
 from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.transaction import Transaction
 
+# Of a sequence that has given no number, last_value is its first.
 _NOW = """SELECT pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint,
         ARRAY(SELECT running::text::bigint FROM pg_snapshot_xip(now) running),
-        (SELECT last_value FROM delivery_numbers)
+        (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM delivery_numbers)
     FROM pg_current_snapshot() now"""
 
 IS_BEFORE = """(xid < %(xmin)s OR xid < %(xmax)s AND xid <> ALL(%(running)s)

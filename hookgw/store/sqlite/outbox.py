@@ -19,6 +19,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendJob, NewEvent
 from hookgw.store.records import Append, ConnectorState, LaneBacklog, PendingChange, seconds
 from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
 from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -158,32 +159,6 @@ _rows_of = msgspec.json.Decoder(list[_Row]).decode
 _counts_of = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
 _lane_counts_of = msgspec.json.Decoder(list[tuple[str, str, int, int, int, int, int, int]]).decode
 _lanes_of = msgspec.json.Decoder(list[PendingLane]).decode
-
-
-class SequenceNumbers:
-    """The numbers of events, deliveries and positions.
-
-    They are given in the Trio thread, so that the order of the calls is the order of delivery. Deliveries
-    and positions share one count: a delivery that is sent again comes after all that was appended before,
-    and before all that is appended later. No number is given twice.
-
-    Args:
-        event, delivery: the highest numbers given so far.
-
-    Attributes:
-        newest_event: the highest number of an event.
-        newest: the highest number of a delivery, which is also its first position.
-    """
-
-    def __init__(self, event: int, delivery: int) -> None:
-        self.newest_event = event
-        self.newest = delivery
-
-    def next_positions(self, count: int) -> int:
-        """Return the first of so many positions for deliveries that are sent again."""
-        first = self.newest + 1
-        self.newest += count
-        return first
 
 
 class SqliteOutbox:
@@ -361,9 +336,3 @@ def count_pending(connection: sqlite3.Connection, lane: str | None = None) -> in
 def lanes_of(connection: sqlite3.Connection, registration: str) -> list[PendingLane]:
     """Return the lanes of a registration that have pending deliveries."""
     return _lanes_of(connection.execute(_LANES, (registration,)).fetchone()[0])
-
-
-def last_numbers(connection: sqlite3.Connection) -> SequenceNumbers:
-    """Return the numbers behind the highest ones ever given."""
-    rows: dict[str, int] = dict(connection.execute("SELECT name, seq FROM sqlite_sequence"))
-    return SequenceNumbers(rows.get("events", 0), rows.get("deliveries", 0))

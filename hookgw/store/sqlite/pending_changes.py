@@ -17,9 +17,9 @@ from hookgw.store.sqlite.audit import write_audit
 from hookgw.store.sqlite.cancel import cancel, find_pending
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.erase import erase, find_concerned
-from hookgw.store.sqlite.outbox import SequenceNumbers
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, requeue, resend
+from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
 from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.steps import SteppedChanges, Walk, count_dead

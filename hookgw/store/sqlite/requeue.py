@@ -19,6 +19,7 @@ from hookgw.store.records import ReplayQuery, micros
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.repartition import find_lanes
+from hookgw.store.sqlite.sequence_numbers import keep_number
 from hookgw.store.sqlite.settle import weight
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -30,7 +31,6 @@ _REQUEUE = Bulk(
     4,
     "WHERE deliveries.seq = column1",
 )
-_LAST_POSITION = "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'deliveries'"
 # By instance, so that a key of one instance cannot resend the deliveries of another.
 _BELONGS = """SELECT 1 FROM deliveries d JOIN names i ON i.number = d.instance
     WHERE d.seq = ? AND d.state <> 'pending' AND i.name = ?"""
@@ -67,8 +67,7 @@ def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, a
     places = enumerate(lanes.items(), position)
     rows = [(seq, ids[lane], place, since) for place, (seq, lane) in places if seq in finished]
     _REQUEUE.run(connection, rows)
-    # AUTOINCREMENT knows rows, not positions: after a restart these numbers would be given a second time.
-    connection.execute(_LAST_POSITION, (position + len(lanes) - 1,))
+    keep_number(connection, position + len(lanes) - 1)
     transaction.count_requeued(
         Counter(lane for seq, lane in lanes.items() if seq in finished), weight(connection, finished)
     )

@@ -8,12 +8,14 @@ from functools import partial
 from typing import TypeVar
 
 from hookgw.models.audit import AuditEntry
+from hookgw.models.jobs import Job
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.shelves import ShelvedRecords, Shelves, Table
 from hookgw.store.sqlite.audit import write_audit
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, keep_number
 from hookgw.store.sqlite.settle import make_due
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -27,13 +29,25 @@ class SqliteRecords(ShelvedRecords[Transaction]):
         commits: writes.
         reader: reads.
         cipher: encrypts the records; ``None`` stores them in the clear.
+        numbers: that the cursors of jobs are made of.
     """
 
     def __init__(
-        self, commits: GroupCommit[Transaction], reader: Reader, cipher: RecordCipher | None
+        self,
+        commits: GroupCommit[Transaction],
+        reader: Reader,
+        cipher: RecordCipher | None,
+        numbers: SequenceNumbers,
     ) -> None:
         super().__init__(commits, cipher)
         self._reader = reader
+        self._numbers = numbers
+
+    def write_job(self, transaction: Transaction, job: Job | None) -> None:
+        super().write_job(transaction, job)
+        if job is not None:
+            # What is appended after a restart must be behind the job's cursor, as it would be without one.
+            keep_number(transaction.connection, self._numbers.newest)
 
     async def _read(self, function: Callable[[Shelves], T]) -> T:
         return await self._reader.run(

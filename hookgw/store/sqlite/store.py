@@ -26,9 +26,10 @@ from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import Connections, Reader, measure_disk_space, open_database, start_errors
 from hookgw.store.sqlite.history import SqliteHistory
-from hookgw.store.sqlite.outbox import SequenceNumbers, SqliteOutbox, count_pending, last_numbers
+from hookgw.store.sqlite.outbox import SqliteOutbox, count_pending
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
 from hookgw.store.sqlite.reencrypt import reencrypt
+from hookgw.store.sqlite.sequence_numbers import SequenceNumbers, last_numbers
 from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.sqlite.writer import Writer, touch
@@ -121,7 +122,7 @@ async def open_store(
         reader = partial(Reader, path, threads=threads)
         lanes, lists = reader(connections.lanes), reader(*connections.lists)
         background = reader(connections.background)
-        records = SqliteRecords(commits, background, opened.cipher)
+        records = SqliteRecords(commits, background, opened.cipher, opened.numbers)
         store = SqliteStore(
             commits,
             SqliteOutbox(commits, lanes, background, clock, opened.numbers, records),

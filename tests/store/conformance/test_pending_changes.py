@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import trio
 
+from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.models.deliveries import DeliveryState
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.jobs import Job, JobKind
 from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Ordering
-from hookgw.store import Append, DeliveryQuery, Store
+from hookgw.store import Append, CancelQuery, DeliveryQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     LANE,
@@ -241,3 +246,38 @@ async def test_positions_of_resent_deliveries_outlast_a_restart(engine: Engine) 
     async with engine.open() as store:
         await store.append(to("e2"))
         assert await ids_of(store) == ["e1", "e2"]
+
+
+# The cursors of jobs
+
+
+@pytest.mark.parametrize("is_used", [False, True], ids=["the first ever", "later"])
+async def test_the_cursor_of_a_stored_job_outlasts_a_restart(engine: Engine, is_used: bool) -> None:
+    """Found by seeds 30579 and 32817 of the simulator.
+
+    Numbers of duplicates and of refused appends are in no row. After a restart they were given again, and a
+    job that was resumed parked, cancelled or erased what had been accepted after it was requested.
+    """
+    async with engine.open() as store:
+        if is_used:
+            await store.append(to("e1"))
+            assert await store.append(to("e1", "e1", "e1")) == [False] * 3
+        else:
+            with engine.refuse(store), pytest.raises(StorageUnavailable):
+                await store.append(to("e1", "e2", "e3"))
+        # Until the storage works again.
+        parking, cancelling = [
+            await retry_until_readable(make, lambda _: None)
+            for make in (store.park_cursor, store.cancel_cursor)
+        ]
+        job = Job(id="job_1", kind=JobKind.CANCEL, instance="shop", started=1.0, cursor=cancelling)
+        await retry_until_readable(partial(store.put_job, job), lambda _: None)
+    async with engine.open() as store:
+        await store.append(to("later", data='"ana"'))
+        assert (await store.find_concerned("shop", "ana", cancelling)).events == []
+        await store.cancel_step(
+            CancelQuery(instance="shop", registrations=("reg_1",)), "a reason", cancelling
+        )
+        assert "later" in await ids_of(store)
+        await store.park_step("reg_1", "a reason", parking)
+        assert await ids_of(store) == ["later"]
