@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import structlog
+import trio
 
 from hookgw.auth.keyring import Keyring, new_key
 from hookgw.gateway.connectors.calls import calls_of
@@ -362,6 +363,8 @@ class InstanceService:
                     instance = await self._store_connected(instance)
                 except StorageUnavailable as error:
                     logger.warning("no ingestUrl made", instance=instance.name, reason=str(error))
+                # The write ends also if the start is cancelled; the connectors' task has ended by then.
+                await trio.lowlevel.checkpoint_if_cancelled()
                 self._connectors.start(instance)
             else:
                 logger.warning("no such connector", instance=instance.name, connector=instance.integration)

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from hookgw.gateway.instances import InstanceService
 from hookgw.models.api_keys import Principal
 from hookgw.models.connectors import ConnectionState, Session
 from hookgw.models.deliveries import DeliveryState
@@ -300,6 +302,29 @@ async def test_connected_instances_are_connected_again_after_a_restart(
         await kit.settled()
         assert again.runs == 1
         assert again.session("on").options == {"n": "on"}
+
+
+async def test_a_start_that_is_cancelled_while_connectors_start_is_no_failure(
+    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by seed 44873 of the simulator: the process ended with an error."""
+    async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
+        await kit.gateway.instances.create("shop", integration="fake")
+        await kit.gateway.instances.connect("shop")
+    store_connected = InstanceService._store_connected
+
+    with trio.CancelScope() as start:
+
+        async def store_slowly(self: InstanceService, instance: Instance) -> Instance:
+            start.cancel()
+            with trio.CancelScope(shield=True):
+                await trio.testing.wait_all_tasks_blocked(0.01)  # the connectors' task ends
+            return await store_connected(self, instance)
+
+        monkeypatch.setattr(InstanceService, "_store_connected", store_slowly)
+        async with open_kit(tmp_path, plugins={"fake": FakeConnector()}):
+            raise AssertionError("it has started")
+    assert start.cancelled_caught
 
 
 async def test_connecting_again_begins_a_closed_connection_anew(

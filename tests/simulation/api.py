@@ -122,6 +122,9 @@ class Api:
                 task_status.started()
                 await trio.sleep_forever()
             finally:
+                # As the command does it: a plugin that hangs holds up no stop.
+                grace = self._world.scenario.settings.server.shutdown_grace
+                self._world.gateway.events.limit_observers(trio.current_time() + grace)
                 self._server.stop()
 
     def cut(self) -> None:

@@ -17,6 +17,7 @@ from tests.simulation.history import (
     Committed,
     Ended,
     Erased,
+    Faulted,
     Final,
     History,
     Known,
@@ -31,6 +32,8 @@ GLOBAL = "global"
 """What the names of registrations of the configuration begin with."""
 LONGEST = 20.0
 """Seconds that an attempt may take."""
+BEHIND = 5
+"""Commits that it may take to write what was requested while the disk refused."""
 
 
 class Exchange(NamedTuple):
@@ -147,10 +150,25 @@ class Index:
         """Return whether what was to be stored at a time may not be stored: the process ended before."""
         for end in self._ends:
             if since <= end.at <= until:
-                after = bisect.bisect_right(self._commits, since)
-                # The first commit that began after that moment has it, if it was done before the end.
-                return after == len(self._commits) or self._commits[after] >= end.at
+                # The first commit that began after that moment has it, if it was done before the end. While
+                # the disk refuses, more is requested than one commit writes.
+                has_it = bisect.bisect_right(self._commits, since) + (
+                    BEHIND if self._was_refused(since) else 0
+                )
+                return has_it >= len(self._commits) or self._commits[has_it] >= end.at
         return False
+
+    def _was_refused(self, at: float) -> bool:
+        """Return whether the disk may have refused what was to be stored at a time."""
+        full = [one.at for one in self._full if one.at <= at]
+        return bool(full) and bisect.bisect_left(self._commits, full[-1]) == bisect.bisect_right(
+            self._commits, at
+        )
+
+    @cached_property
+    def _full(self) -> list[Faulted]:
+        faults = self.history.of(Faulted)
+        return [one for one in faults if one.what.startswith("the disk has") and "all room" not in one.what]
 
     def was_killed(self, since: float, until: float) -> bool:
         """Return whether the process was killed in a time."""

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.simulation.history import Removed, Requeued, Unanswered
+from tests.simulation.history import Faulted, Removed, Requeued, Unanswered
 from tests.simulation.invariants import repeats
 from tests.simulation.invariants.building import (
     accepted,
@@ -93,3 +93,12 @@ def test_a_secret_is_not_known_before_the_answer_to_the_change() -> None:
     ):
         found = troubles(repeats.check, rules(), change, arrived(1, 1, signed=False))
         assert found == ([] if is_excused else ["e1 came to shop-default-1 without a valid signature"])
+
+
+def test_one_commit_does_not_write_all_that_the_disk_refused() -> None:
+    """Seed 48699: the process was killed right after the first commit."""
+    full = Faulted(at=0.5, life=1, what="the disk has 0 room")
+    end = committed(5), killed(6), arrived(9, 2)
+    assert troubles(repeats.check, full, *DELIVERED, *end) == []
+    assert troubles(repeats.check, full, committed(0.8), *DELIVERED, *end) == AGAIN
+    assert troubles(repeats.check, full, *DELIVERED, *map(committed, (3, 3.1, 3.2, 3.3, 3.4)), *end) == AGAIN
