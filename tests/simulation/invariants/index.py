@@ -160,15 +160,17 @@ class Index:
 
     def _was_refused(self, at: float) -> bool:
         """Return whether the disk may have refused what was to be stored at a time."""
-        full = [one.at for one in self._full if one.at <= at]
-        return bool(full) and bisect.bisect_left(self._commits, full[-1]) == bisect.bisect_right(
-            self._commits, at
-        )
+        number = bisect.bisect_right(self._room, at, key=lambda change: change[0])
+        return number > 0 and not self._room[number - 1][1]
 
     @cached_property
-    def _full(self) -> list[Faulted]:
-        faults = self.history.of(Faulted)
-        return [one for one in faults if one.what.startswith("the disk has") and "all room" not in one.what]
+    def _room(self) -> list[tuple[float, bool]]:
+        """When it changed whether the disk has room for everything; each life begins with another disk."""
+        return [
+            (one.at, not isinstance(one, Faulted) or "all room" in one.what)
+            for one in self.history.records
+            if isinstance(one, Started) or (isinstance(one, Faulted) and one.what.startswith("the disk has"))
+        ]
 
     def was_killed(self, since: float, until: float) -> bool:
         """Return whether the process was killed in a time."""

@@ -23,6 +23,11 @@ HELD_UP = ["global-every-0 got e2 only after an event of shop that it had refuse
 CONFIGURED = changed(0, registration=HOOK, ordering="instance", host="h1.example")
 
 
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking, "SOON", 10.0)
+
+
 def heard(at: float, event: str, instance: str) -> Accepted:
     return accepted(at, event, instance=instance, wanted=(HOOK,))
 

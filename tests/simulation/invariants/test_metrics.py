@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.simulation.history import Metered, Record, Removed, Unanswered
 from tests.simulation.invariants import metrics
-from tests.simulation.invariants.building import HOOK, accepted, answered, rules, troubles
+from tests.simulation.invariants.building import HOOK, accepted, answered, arrived, rules, troubles
 from tests.simulation.invariants.limits import OPERATIONS
 
 
@@ -62,6 +62,13 @@ def test_an_answer_at_the_same_time_may_count() -> None:
     assert found(answered(99, 1, "delivered"), metered()) == []
     assert found(answered(1, 1, "unknown"), metered(taken=1, delivered=1)) == []
     assert found(answered(1, 1, "unknown"), metered()) == []
+
+
+def test_a_receiver_that_is_still_answering_may_have_answered() -> None:
+    """Seed 34658."""
+    taken = metered(taken=1, delivered=1)
+    assert found(arrived(99, 1), taken, answered(101, 1, "unknown")) == []
+    assert found(arrived(100.5, 1), taken, answered(101, 1, "unknown")) != []
 
 
 def test_what_is_pending_is_what_is_in_the_data_file() -> None:

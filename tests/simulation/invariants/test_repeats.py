@@ -96,9 +96,10 @@ def test_a_secret_is_not_known_before_the_answer_to_the_change() -> None:
 
 
 def test_one_commit_does_not_write_all_that_the_disk_refused() -> None:
-    """Seed 48699: the process was killed right after the first commit."""
+    """Seeds 48699 and 58295: the process ended right after the first commit."""
     full = Faulted(at=0.5, life=1, what="the disk has 0 room")
     end = committed(5), killed(6), arrived(9, 2)
     assert troubles(repeats.check, full, *DELIVERED, *end) == []
-    assert troubles(repeats.check, full, committed(0.8), *DELIVERED, *end) == AGAIN
+    room = Faulted(at=0.9, life=1, what="the disk has all room")
+    assert troubles(repeats.check, full, room, *DELIVERED, *end) == AGAIN
     assert troubles(repeats.check, full, *DELIVERED, *map(committed, (3, 3.1, 3.2, 3.3, 3.4)), *end) == AGAIN
