@@ -14,6 +14,8 @@ from hookgw.models.event_filters import FilterOp
 RECEIVER = os.environ["HOOKGW_CONTRACT_RECEIVER"]
 """The URL of the receiver."""
 OPS = [*FilterOp]
+ASK_FOR_OPTIONS = ("evolution", "matrix", "telegram", "waha", "webhook", "whatsapp_cloud")
+"""Connectors that need options."""
 WHSK = re.compile(r"whsk_[A-Za-z0-9+/]{86}==")
 # From the test vectors that Standard Webhooks publishes.
 PRIVATE_KEY = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
@@ -67,7 +69,7 @@ def as_served(body: Any) -> Any:
         return body
     if WHSK.fullmatch(str(body.get("secret"))):
         body = body | {"secret": PRIVATE_KEY}
-    if body.get("integration") in ("matrix", "webhook", "whatsapp_cloud"):
+    if body.get("integration") in ASK_FOR_OPTIONS:
         body = body | {"integration": "simulator"}
     return body | ({"webhook": as_served(body["webhook"])} if "webhook" in body else {})
 
