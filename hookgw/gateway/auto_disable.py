@@ -58,7 +58,7 @@ class AutoDisable:
     def take_up(self, registrations: Iterable[Registration]) -> None:
         """Begin to watch registrations, before their lanes start.
 
-        Those that were failing are known as failing at once: their next attempt may be minutes away.
+        A registration that was failing counts as failing at once: its next attempt may be minutes away.
         """
         for found in registrations:
             if found.enabled and found.failing_since is not None:

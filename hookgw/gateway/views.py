@@ -70,7 +70,7 @@ class Connections:
     """The connections of instances.
 
     Args:
-        found: by instance; one that is missing has :data:`~hookgw.gateway.node_reports.NO_CONNECTION`.
+        found: by instance; a missing one has :data:`~hookgw.gateway.node_reports.NO_CONNECTION`.
         shards: those whose nodes have answered.
         silent: the nodes that did not answer.
     """

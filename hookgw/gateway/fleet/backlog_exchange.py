@@ -8,7 +8,7 @@ what all nodes accept in that time, a limit may be exceeded.
 The whole outbox is counted when something may have been missed: a node came or went, rows are missing, or the
 database was away. The exchange goes on meanwhile. What others had changed when the count looked, and had not
 told, is counted twice: so the outbox is counted again, now and then, until each holder of a backlog was once
-counted while it was quiet. Of one that is never quiet, the count may be off by what changes in a second.
+counted while it was quiet. The count of a holder that is never quiet may be off by a second's changes.
 
 ::
 

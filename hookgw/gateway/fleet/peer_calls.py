@@ -72,7 +72,7 @@ class PeerCalls:
         """Cancel the block when no answer of a node can be expected any more.
 
         Args:
-            node: the one that is asked.
+            node: the node that has to answer.
             shard: of the instance that the call concerns; ``None`` if it concerns the node itself.
 
         Returns:
