@@ -18,7 +18,7 @@ from hookgw.gateway.fleet.ownership import Ownership
 from hookgw.gateway.fleet.peer_calls import FINISH_WITHIN, PROBE_AFTER, PROBE_WITHIN, PeerCalls
 from hookgw.models.errors import StorageUnavailable
 from tests.gateway.fleet.test_ownership import Database, Members
-from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node
+from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node, remove
 from tests.support.postgres import PostgresServer
 
 SHARD = 7
@@ -204,19 +204,6 @@ async def mute_node(
                     await trio.sleep(0.05)
             yield a, theirs, mute
         nursery.cancel_scope.cancel()
-
-
-def remove(postgres: PostgresServer, schema: str) -> None:
-    """Remove b, as others do that find it dead."""
-    postgres.execute(
-        f"""DELETE FROM {schema}.members USING {schema}.nodes
-        WHERE nodes.generation = members.generation AND name = 'b'"""
-    )
-    postgres.execute(f"DELETE FROM {schema}.nodes WHERE name = 'b'")
-    postgres.execute(
-        f"""UPDATE {schema}.shards SET generation = NULL
-        WHERE generation NOT IN (SELECT generation FROM {schema}.members)"""
-    )
 
 
 @pytest.mark.parametrize("begins", [b"", STREAM, FILE], ids=["no answer", "a stream", "a file"])

@@ -36,6 +36,19 @@ def test_the_names_belong_to_different_nodes() -> None:
     assert (shard_of(OF_A) < 128, shard_of(OF_B) < 128) == (False, True)
 
 
+def remove(postgres: PostgresServer, schema: str) -> None:
+    """Remove b, as others do that find it dead."""
+    postgres.execute(
+        f"""DELETE FROM {schema}.members USING {schema}.nodes
+        WHERE nodes.generation = members.generation AND name = 'b'"""
+    )
+    postgres.execute(f"DELETE FROM {schema}.nodes WHERE name = 'b'")
+    postgres.execute(
+        f"""UPDATE {schema}.shards SET generation = NULL
+        WHERE generation NOT IN (SELECT generation FROM {schema}.members)"""
+    )
+
+
 @pytest.fixture
 def schema(postgres: PostgresServer) -> Iterator[str]:
     with postgres.new_schema() as name:
@@ -203,16 +216,7 @@ async def test_a_node_that_leaves_and_one_that_was_removed(
             for name in (OF_A, OF_B):
                 await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
                 await a.call("POST", f"/webhook/set/{name}", {"url": receiver.url}, status=201)
-            # As others would that found b dead.
-            postgres.execute(
-                f"""DELETE FROM {schema}.members USING {schema}.nodes
-                WHERE nodes.generation = members.generation AND name = 'b'"""
-            )
-            postgres.execute(f"DELETE FROM {schema}.nodes WHERE name = 'b'")
-            postgres.execute(
-                f"""UPDATE {schema}.shards SET generation = NULL
-                WHERE generation NOT IN (SELECT generation FROM {schema}.members)"""
-            )
+            remove(postgres, schema)
             # It was removed, and is a member again.
             held = f"SELECT 1 FROM {schema}.shards JOIN {schema}.nodes USING (generation) WHERE name = 'b'"
             with trio.fail_after(15):
