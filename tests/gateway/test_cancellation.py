@@ -31,18 +31,18 @@ async def wait_for_count(kit: GatewayKit, count: int) -> None:
         await trio.testing.wait_all_tasks_blocked(0.001)
 
 
-def take_one_step(kit: GatewayKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a cancellation take one step, and hang before the next."""
-    step, steps = kit.gateway.store.cancel_step, 0
+def hang_after(kit: GatewayKit, monkeypatch: pytest.MonkeyPatch, step: str, count: int) -> None:
+    """Let the store take so many steps of a kind, and hang in the next."""
+    take_step, steps = getattr(kit.gateway.store, step), 0
 
-    async def one_step(*args: Any, **kwargs: Any) -> Any:
+    async def take_some(*args: Any, **kwargs: Any) -> Any:
         nonlocal steps
         steps += 1
-        if steps > 1:
+        if steps > count:
             await trio.sleep_forever()
-        return await step(*args, **kwargs)
+        return await take_step(*args, **kwargs)
 
-    monkeypatch.setattr(kit.gateway.store, "cancel_step", one_step)
+    monkeypatch.setattr(kit.gateway.store, step, take_some)
 
 
 def start_lanes_late(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
@@ -163,7 +163,7 @@ async def test_a_long_one_becomes_a_job_that_goes_on_after_a_restart(
         await emit(kit, 11)
         await kit.emit("SEND_MESSAGE", {}, event_id="other")
         await kit.settled()
-        take_one_step(kit, monkeypatch)
+        hang_after(kit, monkeypatch, "cancel_step", 1)
         job = await kit.gateway.deliveries.cancel("shop", Cancellation(kinds=(KIND,)))
         assert job.is_running
         await wait_for_count(kit, 10)
@@ -194,7 +194,7 @@ async def test_after_a_restart_it_holds_the_lanes_of_its_instance_alone(
             for number in range(3):
                 await kit.emit(KIND, {}, instance=instance, event_id=f"{instance}-{number}")
         await kit.settled()
-        take_one_step(kit, monkeypatch)
+        hang_after(kit, monkeypatch, "cancel_step", 1)
         assert (await kit.gateway.deliveries.cancel("shop", Cancellation())).is_running
         await wait_for_count(kit, 4)
     may_start = start_lanes_late(monkeypatch)

@@ -16,7 +16,7 @@ from hookgw.models.errors import Conflict, NotFound
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from tests.gateway.test_cancellation import start_lanes_late, wait_for_count
+from tests.gateway.test_cancellation import hang_after, start_lanes_late, wait_for_count
 from tests.gateway.test_pending import KIND, states
 
 ANA, BOB = "5511988887777@s.whatsapp.net", "5511900000000@s.whatsapp.net"
@@ -160,16 +160,7 @@ async def test_a_long_one_goes_on_after_a_restart(
         await kit.register(hookgw_receiver.url)
         bobs = await emit_both(kit, 5)
         await kit.settled()
-        step, steps = kit.gateway.store.erase, 0
-
-        async def two_steps(*args: Any, **kwargs: Any) -> Any:
-            nonlocal steps
-            steps += 1
-            if steps > 2:
-                await trio.sleep_forever()
-            return await step(*args, **kwargs)
-
-        monkeypatch.setattr(kit.gateway.store, "erase", two_steps)
+        hang_after(kit, monkeypatch, "erase", 2)
         job = await kit.gateway.erasures.erase("shop", ANA)
         assert job.is_running
         await wait_for_count(kit, 8)
@@ -194,11 +185,7 @@ async def test_nothing_overtakes_what_waits_for_it_after_a_restart(
         await kit.register(hookgw_receiver.url)
         bobs = await emit_both(kit, 2)
         await kit.settled()
-
-        async def hang(*_: Any, **__: Any) -> None:
-            await trio.sleep_forever()
-
-        monkeypatch.setattr(kit.gateway.store, "erase", hang)
+        hang_after(kit, monkeypatch, "erase", 0)
         await kit.gateway.erasures.erase("shop", ANA)
     may_start = start_lanes_late(monkeypatch)
     hookgw_receiver.default = answer()

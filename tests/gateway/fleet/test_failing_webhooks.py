@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,6 @@ from hookgw.gateway import auto_disable
 from hookgw.testing import answer, open_receiver
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node
 from tests.support.postgres import PostgresServer
-
-
-@pytest.fixture
-def schema(postgres: PostgresServer) -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
 
 
 def listed(node: Node) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -138,12 +138,6 @@ async def test_a_hidden_node_is_found_also_without_the_database(autojump_clock: 
             made.database.is_away = is_away
             waited = await made.wait()
             assert PROBE_AFTER + PROBE_WITHIN <= waited <= PROBE_AFTER + PROBE_WITHIN + 2 * HEARTBEAT
-
-
-@pytest.fixture
-def schema(postgres: PostgresServer) -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
 
 
 STREAM = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,12 +47,6 @@ def remove(postgres: PostgresServer, schema: str) -> None:
         f"""UPDATE {schema}.shards SET generation = NULL
         WHERE generation NOT IN (SELECT generation FROM {schema}.members)"""
     )
-
-
-@pytest.fixture
-def schema(postgres: PostgresServer) -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
 
 
 @dataclass

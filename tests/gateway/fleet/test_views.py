@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,6 @@ OF_NODE = {"/metrics", "/node/list", "/readyz", "/docs"}
 """What a node says of itself, and a page of many bytes."""
 VARIES = re.compile(r'"headAge":[0-9.]+|"backlog":{[^}]*}')
 """Ages, and what is pending of an instance: nodes tell each other after a moment what they count."""
-
-
-@pytest.fixture
-def schema(postgres: PostgresServer) -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
 
 
 @asynccontextmanager

@@ -20,10 +20,8 @@ def check(index: Index) -> Iterator[Violation]:
     for row in final.rows:
         key = row.event, row.registration
         names = frozenset(key)
-        is_anew = index.was_accepted_anew(
-            row.event, index.instance_of(row.registration, row.event), 0.0, final.at
-        )
-        if key in seen and not is_anew:
+        instance = index.instance_of(row.registration, row.event)
+        if key in seen and not index.was_accepted_anew(row.event, instance, 0.0, final.at):
             yield Violation("accounting", f"{row.event} has two deliveries to {row.registration}", names)
         seen.add(key)
         outcomes = {
