@@ -98,13 +98,19 @@ class Erasures:
         return partial(self._carry_out, running, pauses)
 
     async def _carry_out(self, running: RunningJob, pauses: ExitStack) -> None:
+        deleted = None
         with pauses:
-            await self._walk(running, pending=True)
+            try:
+                await self._walk(running, pending=True)
+            except NotFound as error:
+                deleted = error
             if running.is_resumed:
                 # The start left their lanes to this job. They start paused: a new event would start them,
-                # too, and be the first.
+                # too, and be the first. Those of a deleted registration park what is pending.
                 for registration_id in running.job.registrations:
                     await self._pending.start_lanes(registration_id)
+        if deleted is not None:
+            raise deleted
         await self._walk(running, pending=False)
         # Before the log is emptied, because it has the record, too.
         running.job = msgspec.structs.replace(running.job, erase=None)

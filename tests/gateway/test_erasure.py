@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,31 @@ async def test_nothing_overtakes_what_waits_for_it_after_a_restart(
         may_start.set()
         await kit.advance(2000)
     assert hookgw_receiver.ids[before:] == [*bobs, "newest"]
+
+
+async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 63172 of the simulator: the start left the lane to the erasure, which the deletion had ended."""
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
+    hookgw_receiver.default = answer(wait=1000)
+    async with open_kit(tmp_path) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {"remoteJid": ANA}, event_id="ana-0")
+        await hookgw_receiver.wait_for(1)
+        hang_after(kit, monkeypatch, "flush", 0)  # else the erasure ends with the attempt
+        await kit.gateway.erasures.erase("shop", ANA)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        deletion = await kit.gateway.instances.delete("shop")
+        while (found := kit.gateway.jobs.find(deletion.id)) is not None and found.is_running:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        hookgw_clock.autojump_threshold = 0  # the shutdown cuts the attempt off
+    hookgw_clock.autojump_threshold = math.inf
+    async with open_kit(tmp_path) as kit:
+        while any(job.is_running for job in kit.gateway.jobs.all()):
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        await kit.settled()
+        assert await kit.gateway.store.pending_lanes() == []
 
 
 async def test_an_instance_that_is_deleted_meanwhile_ends_it(
