@@ -53,7 +53,7 @@ def plain_event(event: Any, *, known_data: bytes | None = None) -> Event:
 
 
 def _text(value: Any, field: str) -> str:
-    if type(value) is str and value.isascii():  # nearly always
+    if type(value) is str and value.isascii() and "\0" not in value:  # nearly always
         return value
     if not isinstance(value, str):
         raise ValueError(f"has {field} of type {type(value).__name__}; it must be a string")  # noqa: TRY004
@@ -63,4 +63,6 @@ def _text(value: Any, field: str) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(f"has half of a surrogate pair in {field}") from None
+    if "\0" in text:  # which PostgreSQL stores in no text
+        raise ValueError(f"has a NUL character in {field}")
     return text

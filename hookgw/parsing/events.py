@@ -501,9 +501,10 @@ def _part(value: Any) -> str:
 
 
 def _text(value: Any, where: str, name: str) -> str | None:
-    if value is None or (isinstance(value, str) and len(value) <= 2048):
+    # PostgreSQL stores no NUL in a text.
+    if value is None or (isinstance(value, str) and len(value) <= 2048 and "\0" not in value):
         return value
-    raise Invalid(f"{_at(where, name)} must be a string of at most 2,048 characters.")
+    raise Invalid(f"{_at(where, name)} must be a string of at most 2,048 characters, none of them NUL.")
 
 
 def _at(where: str, name: str) -> str:

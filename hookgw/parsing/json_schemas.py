@@ -110,7 +110,12 @@ KEY: Schema = {
     },
 }
 
-_PASSED_ON: Schema = {"type": ["string", "null"], "maxLength": 2048, "description": "Passed on unchanged."}
+_PASSED_ON: Schema = {
+    "type": ["string", "null"],
+    "maxLength": 2048,
+    "pattern": "^[^\\x00]*$",
+    "description": "Passed on unchanged.",
+}
 
 # The parser refuses times before the epoch.
 _SINCE_1970: Schema = TIME_SCHEMA | {"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"}

@@ -113,8 +113,12 @@ def test_times_may_have_any_offset() -> None:
         ({"id": "é"}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
         ({"id": "x" * 256}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
         ({"id": 7}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
-        ({"sender": 5}, "sender must be a string of at most 2,048 characters."),
-        ({"server_url": "x" * 2049}, "server_url must be a string of at most 2,048 characters."),
+        ({"sender": 5}, "sender must be a string of at most 2,048 characters, none of them NUL."),
+        ({"sender": "\0"}, "sender must be a string of at most 2,048 characters, none of them NUL."),
+        (
+            {"server_url": "x" * 2049},
+            "server_url must be a string of at most 2,048 characters, none of them NUL.",
+        ),
         *(
             ({"date_time": wrong}, "date_time must be an RFC 3339 time such as 2026-11-20T12:00:00.000Z.")
             for wrong in (

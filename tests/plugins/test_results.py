@@ -89,6 +89,7 @@ async def test_a_filter_returns_a_bool(
         {"sender": object()},
         {"sender": 5},
         {"sender": "\ud800"},
+        {"sender": "me\0"},
         {"server_url": b"https://gateway.example"},
         {"time": None},
         {"time": "now"},
