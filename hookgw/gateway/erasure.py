@@ -136,9 +136,7 @@ class Erasures:
             flights = None
             cursor: str | None = first
             while cursor is not None:
-                found = self._registry.find_instance(job.instance)
-                if found is None or found.id != job.instance_id:
-                    raise NotFound("The instance was deleted.")
+                self._check_exists(job)
                 find = partial(self._store.find_concerned, job.instance, value, cursor, pending=pending)
                 async with self._jobs.turn():
                     page = await retry_until_readable(find, _log_refusal)
@@ -147,6 +145,14 @@ class Erasures:
                         if met:
                             flights = [*(flights or ()), *met]
                 cursor = page.cursor
+        # What a deletion had given another name by then was not found. One that is under way is waited for.
+        async with self._registry.changing(job.instance):
+            self._check_exists(job)
+
+    def _check_exists(self, job: Job) -> None:
+        found = self._registry.find_instance(job.instance)
+        if found is None or found.id != job.instance_id:
+            raise NotFound("The instance was deleted.")
 
     async def _erase(self, running: RunningJob, events: list[int], value: str) -> list[trio.Event]:
         """Erase events in one commit; return the ends of attempts that were in the way."""

@@ -244,3 +244,30 @@ async def test_an_instance_that_is_deleted_meanwhile_ends_it(
     monkeypatch.setattr(gateway.store, "put_job", delete)
     with pytest.raises(NotFound, match="was deleted"):
         await gateway.erasures.erase("shop", ANA)
+
+
+async def test_a_deletion_during_the_last_search_ends_it_too(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 81231 of the simulator: what the deletion had given another name was not found, and stayed."""
+    gateway = hookgw_gateway.gateway
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit(KIND, {"remoteJid": ANA}, event_id="ana-0")
+    await hookgw_gateway.settled()
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
+    find_concerned = gateway.store.find_concerned
+
+    async def find(*args: Any, pending: bool) -> Any:
+        if not pending:
+            await gateway.instances.delete("shop")
+        return await find_concerned(*args, pending=pending)
+
+    monkeypatch.setattr(gateway.store, "find_concerned", find)
+    job = await gateway.erasures.erase("shop", ANA)
+    while (found := gateway.jobs.find(job.id)) is not None and found.is_running:
+        await trio.testing.wait_all_tasks_blocked(0.001)
+    assert found is not None
+    assert found.error == "The instance was deleted."
