@@ -233,7 +233,8 @@ class Backlog:
         if tally is None or tally.count <= 0:
             return None
         parts = tally.parts
-        return max(parts, key=lambda name: parts[name].size if by_bytes else parts[name].count)
+        # All of it may be held for a replay.
+        return max(parts, key=lambda name: parts[name].size if by_bytes else parts[name].count, default=None)
 
     def check(self, need: Need) -> None:
         """Return if there is room for so much more.

@@ -366,6 +366,9 @@ def test_the_largest_of_an_instance() -> None:
     pending.add(of({"others": (100, 10000)}, "mall"))
     assert pending.largest("shop", by_bytes=False) == "many"
     assert pending.largest("shop", by_bytes=True) == "heavy"
+    # Seed 91639 of the simulator: a replay held room while nothing was pending.
+    pending.hold("mill", (10, 0))
+    assert pending.largest("mill", by_bytes=False) is None
 
 
 # High backlogs
