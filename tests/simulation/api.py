@@ -112,6 +112,7 @@ class Api:
         self._serving: trio.Nursery
         self._idle: list[_Connection] = []
         self._all: dict[_Connection, None] = {}  # in this order: that of a set differs
+        self._served: dict[_Connection, None] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled, as :func:`hookgw.api.server.serve.serve` does on listeners."""
@@ -148,13 +149,25 @@ class Api:
         self._all.clear()
         return count
 
+    async def settle(self) -> None:
+        """Wait until no request of a client that has left is carried out any more."""
+        while any(one not in self._all for one in self._served):
+            await trio.sleep(0.1)
+
     def _connect(self) -> _Connection:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
-        self._serving.start_soon(self._server.handle, stream)
         connection = _Connection(ours)
+        self._serving.start_soon(self._serve, connection, stream)
         self._all[connection] = None
         return connection
+
+    async def _serve(self, connection: _Connection, stream: trio.SocketStream) -> None:
+        self._served[connection] = None
+        try:
+            await self._server.handle(stream)
+        finally:
+            del self._served[connection]
 
     def _close(self, connection: _Connection) -> None:
         self._all.pop(connection, None)

@@ -477,6 +477,8 @@ class World:
 
     async def rest(self) -> None:
         """Note the figures while nobody emits: then the gateway's are those of the data file."""
+        if self.api is not None:
+            await self.api.settle()
         await self.gateway.store.flush()
         self.measure(is_at_rest=True)
         self.meter()
