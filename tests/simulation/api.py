@@ -113,6 +113,7 @@ class Api:
         self._idle: list[_Connection] = []
         self._all: dict[_Connection, None] = {}  # in this order: that of a set differs
         self._served: dict[_Connection, None] = {}
+        self._ended = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled, as :func:`hookgw.api.server.serve.serve` does on listeners."""
@@ -152,7 +153,8 @@ class Api:
     async def settle(self) -> None:
         """Wait until no request of a client that has left is carried out any more."""
         while any(one not in self._all for one in self._served):
-            await trio.sleep(0.1)
+            self._ended = trio.Event()
+            await self._ended.wait()
 
     def _connect(self) -> _Connection:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -168,6 +170,7 @@ class Api:
             await self._server.handle(stream)
         finally:
             del self._served[connection]
+            self._ended.set()
 
     def _close(self, connection: _Connection) -> None:
         self._all.pop(connection, None)
