@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation.history import Requeued, Violation
+from tests.simulation.history import Violation
 from tests.simulation.invariants.index import Index
 
 
@@ -16,7 +16,6 @@ def check(index: Index) -> Iterator[Violation]:
         return
     seen: set[tuple[str, str]] = set()
     pending: Counter[str] = Counter()
-    requeued = any(index.history.of(Requeued))
     for row in final.rows:
         key = row.event, row.registration
         names = frozenset(key)
@@ -39,12 +38,16 @@ def check(index: Index) -> Iterator[Violation]:
                 f"{row.event} counts as delivered, but {row.registration} did not take it",
                 names,
             )
-        elif row.state in ("dead", "dropped") and "delivered" in outcomes and not requeued:
+        elif row.state in ("dead", "dropped") and "delivered" in outcomes:
             last = [
                 one for one in index.exchanges[key] if one.answered and one.answered.outcome == "delivered"
             ]
             answered = last[-1].answered
-            if answered is not None and not index.was_lost(answered.at, float("inf")):
+            if answered is not None and not (
+                index.was_lost(answered.at, float("inf"))
+                or index.was_requeued(row.event, instance, final.at)
+                or index.was_accepted_anew(row.event, instance, 0.0, final.at)
+            ):
                 yield Violation(
                     "accounting", f"{row.event} is {row.state}, but {row.registration} has taken it", names
                 )

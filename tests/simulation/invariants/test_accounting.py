@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tests.simulation.history import Removed, Unanswered
+from tests.simulation.history import Removed, Requeued, Unanswered
 from tests.simulation.invariants import accounting
 from tests.simulation.invariants.building import HOOK, answered, arrived, final, rules, troubles
 
@@ -27,7 +27,13 @@ def test_an_answer_that_may_not_have_come_through_counts_for_both() -> None:
 
 def test_what_was_taken_is_not_dead() -> None:
     history = (rules(), arrived(1, 1), answered(1, 1, "delivered"), final(("e1", "dead")))
-    assert troubles(accounting.check, *history) == ["e1 is dead, but shop-default-1 has taken it"]
+    broken = ["e1 is dead, but shop-default-1 has taken it"]
+    assert troubles(accounting.check, *history) == broken
+    # What is sent again may end in another way, but no other event.
+    resend = Requeued(at=5, life=1, began=5, what="resend", instance="shop", events=("e1",))
+    assert troubles(accounting.check, *history, resend) == []
+    other = msgspec.structs.replace(resend, events=("e2",))
+    assert troubles(accounting.check, *history, other) == broken
 
 
 def test_a_delivery_exists_once() -> None:
