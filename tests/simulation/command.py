@@ -71,6 +71,8 @@ def run_seed(seed: int) -> Outcome:
         simulate(seed, folder, history)
         violations = broken_promises(history)
     except Exception as error:  # noqa: BLE001 -- a fault of the gateway that ended its run
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C in the middle of Trio's own code
+            raise error.__cause__ from None
         violations = [Violation("fault", _innermost(error))]
     finally:
         shutil.rmtree(folder)

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import trio
 
 from tests.simulation import command
 from tests.simulation.history import History
@@ -89,3 +90,12 @@ def test_an_interrupt_ends_it_with_the_summary(
     monkeypatch.setattr(command, "simulate", simulate)
     assert run("--runs", "9") == 0
     assert capsys.readouterr().out.startswith("interrupted\n3 runs (seeds 1 to 3)")
+
+
+def test_an_interrupt_within_trio_is_no_failure_of_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(seed: int, folder: Path, history: History) -> None:
+        raise trio.TrioInternalError("internal error in Trio") from KeyboardInterrupt()
+
+    monkeypatch.setattr(command, "simulate", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        command.run_seed(1)
