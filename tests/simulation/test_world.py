@@ -1,0 +1,10 @@
+"""The world of a run: what it notes of the gateway."""
+
+from __future__ import annotations
+
+from tests.simulation.command import run_seed
+
+
+def test_figures_at_rest_wait_for_requests_whose_clients_have_left() -> None:
+    """Seed 96374: an event of such a request was counted as pending, and was not in the file yet."""
+    assert run_seed(96374).violations == []
