@@ -145,8 +145,8 @@ class Erasures:
                         if met:
                             flights = [*(flights or ()), *met]
                 cursor = page.cursor
-        # A deletion renames the instance's events, so a search after it finds none. The lock waits for one that
-        # is under way.
+        # A deletion renames the instance's events, so a search after it finds none. The lock waits for a
+        # deletion that is under way.
         async with self._registry.changing(job.instance):
             self._check_exists(job)
 
