@@ -98,20 +98,16 @@ class Erasures:
         return partial(self._carry_out, running, pauses)
 
     async def _carry_out(self, running: RunningJob, pauses: ExitStack) -> None:
-        deleted = None
         with pauses:
-            try:
-                await self._walk(running, pending=True)
-            except NotFound as error:
-                deleted = error
+            await self._walk(running, pending=True)
             if running.is_resumed:
                 # The start left their lanes to this job. They start paused: a new event would start them,
                 # too, and be the first. Those of a deleted registration park what is pending.
                 for registration_id in running.job.registrations:
                     await self._pending.start_lanes(registration_id)
-        if deleted is not None:
-            raise deleted
         await self._walk(running, pending=False)
+        if running.job.erase is not None:  # it was not cut off just before its end
+            await self._check_exists(running.job)
         # Before the log is emptied, because it has the record, too.
         running.job = msgspec.structs.replace(running.job, erase=None)
         await retry_until_readable(partial(self._store.put_job, running.job), _log_refusal)
@@ -136,7 +132,6 @@ class Erasures:
             flights = None
             cursor: str | None = first
             while cursor is not None:
-                self._check_exists(job)
                 find = partial(self._store.find_concerned, job.instance, value, cursor, pending=pending)
                 async with self._jobs.turn():
                     page = await retry_until_readable(find, _log_refusal)
@@ -145,13 +140,12 @@ class Erasures:
                         if met:
                             flights = [*(flights or ()), *met]
                 cursor = page.cursor
-        # A deletion renames the instance's events, so a search after it finds none. The lock waits for a
-        # deletion that is under way.
-        async with self._registry.changing(job.instance):
-            self._check_exists(job)
 
-    def _check_exists(self, job: Job) -> None:
-        found = self._registry.find_instance(job.instance)
+    async def _check_exists(self, job: Job) -> None:
+        """Raise ``NotFound`` if the instance was deleted: its events have another name, and are not found."""
+        # A deletion that is under way may still be refused by the disk.
+        async with self._registry.changing(job.instance):
+            found = self._registry.find_instance(job.instance)
         if found is None or found.id != job.instance_id:
             raise NotFound("The instance was deleted.")
 

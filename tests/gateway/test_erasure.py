@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from hookgw.gateway import jobs
 from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import Conflict, NotFound
+from hookgw.models.errors import Conflict, NotFound, StorageUnavailable
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
@@ -271,3 +271,40 @@ async def test_a_deletion_during_the_last_search_ends_it_too(
         await trio.testing.wait_all_tasks_blocked(0.001)
     assert found is not None
     assert found.error == "The instance was deleted."
+
+
+async def test_a_deletion_that_the_disk_refuses_does_not_end_it(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit(KIND, {"remoteJid": ANA}, event_id="ana-0")
+    await hookgw_gateway.settled()
+    may_refuse = trio.Event()
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        await may_refuse.wait()
+        raise StorageUnavailable("The disk is full.")
+
+    monkeypatch.setattr(gateway.store, "remove_instance", refuse)
+    erased = []
+    async with trio.open_nursery() as nursery:
+
+        async def delete() -> None:
+            with pytest.raises(StorageUnavailable):
+                await gateway.instances.delete("shop")
+
+        async def erase() -> None:
+            erased.append(await gateway.erasures.erase("shop", ANA))
+
+        nursery.start_soon(erase)
+        while not gateway.jobs.all():
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        nursery.start_soon(delete)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert erased == []
+        may_refuse.set()
+    assert [(job.error, job.events) for job in erased] == [(None, 1)]
