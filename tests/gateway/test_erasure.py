@@ -283,28 +283,34 @@ async def test_a_deletion_that_the_disk_refuses_does_not_end_it(
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit(KIND, {"remoteJid": ANA}, event_id="ana-0")
     await hookgw_gateway.settled()
-    may_refuse = trio.Event()
+    is_deleting, may_refuse = trio.Event(), trio.Event()
+    find_concerned = gateway.store.find_concerned
 
     async def refuse(*_: Any, **__: Any) -> None:
+        is_deleting.set()
         await may_refuse.wait()
         raise StorageUnavailable("The disk is full.")
 
     monkeypatch.setattr(gateway.store, "remove_instance", refuse)
-    erased = []
     async with trio.open_nursery() as nursery:
 
         async def delete() -> None:
             with pytest.raises(StorageUnavailable):
                 await gateway.instances.delete("shop")
 
-        async def erase() -> None:
-            erased.append(await gateway.erasures.erase("shop", ANA))
+        async def find(*args: Any, pending: bool) -> Any:
+            page = await find_concerned(*args, pending=pending)
+            if not pending and not is_deleting.is_set():
+                nursery.start_soon(delete)
+                await is_deleting.wait()
+            return page
 
-        nursery.start_soon(erase)
-        while not gateway.jobs.all():
-            await trio.testing.wait_all_tasks_blocked(0.001)
-        nursery.start_soon(delete)
-        await trio.testing.wait_all_tasks_blocked(0.01)
-        assert erased == []
-        may_refuse.set()
-    assert [(job.error, job.events) for job in erased] == [(None, 1)]
+        async def let_refuse() -> None:
+            await is_deleting.wait()
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            may_refuse.set()
+
+        monkeypatch.setattr(gateway.store, "find_concerned", find)
+        nursery.start_soon(let_refuse)
+        job = await gateway.erasures.erase("shop", ANA)
+    assert (job.error, job.events) == (None, 1)
