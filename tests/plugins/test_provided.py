@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial, wraps
@@ -135,3 +136,16 @@ def test_async_functions_in_other_forms_are_accepted() -> None:
     for run in (AsyncObject(), partial(connector.run), decorated(connector.run), AsyncMock()):
         connector.run = run  # type: ignore[method-assign]
         assert check_connector(connector).methods["run"] is run
+
+
+def test_a_function_that_does_not_tell_its_arguments_is_accepted() -> None:
+    """A compiled function, and in Python 3.11.2, which is Debian's, an ``AsyncMock``."""
+
+    class Silent(AsyncObject):
+        __signature__ = "unknown"
+
+    connector = FakeConnector()
+    connector.run = run = Silent()  # type: ignore[method-assign]
+    with pytest.raises(TypeError):
+        inspect.signature(run)
+    assert check_connector(connector).methods["run"] is run
