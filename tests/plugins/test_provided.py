@@ -142,7 +142,7 @@ def test_a_function_that_does_not_tell_its_arguments_is_accepted() -> None:
     """A compiled function, and in Python 3.11.2, which is Debian's, an ``AsyncMock``."""
 
     class Silent(AsyncObject):
-        __signature__ = "unknown"
+        __signature__ = 1  # inspect.signature refuses it
 
     connector = FakeConnector()
     connector.run = run = Silent()  # type: ignore[method-assign]
