@@ -157,7 +157,12 @@ def hookgw_delivered(delivery: Delivery, registration: Registration) -> None:
 
 @hookspec
 def hookgw_dead_letter(delivery: Delivery, registration: Registration | None, reason: str) -> None:
-    """Observe a delivery that became a dead letter. A failure is logged and counted, and changes nothing."""
+    """Observe a delivery that became a dead letter in its lane: refused, failed for the last time, too old.
+
+    It is not called for those that end together: their registration was disabled or deleted, somebody
+    cancelled them, or the backlog was full. :func:`hookgw_operational_event` gets one ``DELIVERY_DEAD`` with
+    their number. A failure is logged and counted, and changes nothing.
+    """
 
 
 @hookspec
