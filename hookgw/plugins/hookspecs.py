@@ -159,9 +159,9 @@ def hookgw_delivered(delivery: Delivery, registration: Registration) -> None:
 def hookgw_dead_letter(delivery: Delivery, registration: Registration | None, reason: str) -> None:
     """Observe a delivery that became a dead letter in its lane: refused, failed for the last time, too old.
 
-    It is not called for those that end together: their registration was disabled or deleted, somebody
-    cancelled them, or the backlog was full. :func:`hookgw_operational_event` gets one ``DELIVERY_DEAD`` with
-    their number. A failure is logged and counted, and changes nothing.
+    Changes of many deliveries do not call this hook: a registration is disabled or deleted, a call cancels
+    deliveries, or a full backlog drops the oldest. :func:`hookgw_operational_event` gets one
+    ``DELIVERY_DEAD`` with the number of deliveries. A failure is logged and counted, and changes nothing.
     """
 
 
