@@ -1,4 +1,4 @@
-"""The checks that every change must pass. Plain ``nox`` runs what CI runs: thirteen minutes on two cores.
+"""The checks that every change must pass. Plain ``nox`` runs what CI runs: a quarter of an hour on two cores.
 
 ``nox -l`` lists the sessions. Arguments after ``--`` go to pytest: ``nox -s tests-3.12 -- -k lane``.
 """
@@ -94,19 +94,13 @@ def pyenv(*arguments: str) -> list[str]:
     return re.findall(r"[^\s:]+", answer.stdout) if answer.returncode == 0 else []
 
 
-def distribution_python(version: str) -> str:
-    """Return the path of the operating system's own Python of a version, or the version if it has none.
-
-    Distributions build Python with profiles of its use. What mainly computes is a seventh faster with it.
-    """
-    return shutil.which(f"python{version}", path="/usr/bin") or version
-
-
 show_every_python()
 # Many container images set it. Tests start hundreds of processes and load plugins thousands of times:
 # compiling hookgw anew each time takes half of all their time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 PROCESS_PYTHON = next(filter(shutil.which, BETWEEN), None)
+# Distributions build Python with profiles of its use: what mainly computes is a seventh faster with theirs.
+DISTRIBUTION_PYTHON = shutil.which(f"python{PYTHONS[0]}", path="/usr/bin")
 # uv installs in a tenth of pip's time, where it is installed. It does not read pip's configuration: so pip is
 # used where that names another index, and certificates are those that the machine trusts.
 PIP_CONFIGURATION = subprocess.run(
@@ -136,7 +130,7 @@ def find_postgresql(session: nox.Session) -> None:
         session.run("apt-get", "install", "-y", "-qq", "postgresql", external=True, silent=True)
 
 
-@nox.session(python=distribution_python(PYTHONS[0]))
+@nox.session(python=DISTRIBUTION_PYTHON)
 def lint(session: nox.Session) -> None:
     """Check the form of the code (ruff), its layers (import-linter) and its use of Trio (flake8-async)."""
     session.install("--quiet", "--no-compile", *nox.project.dependency_groups(PROJECT, "lint"))
@@ -179,7 +173,7 @@ def run_tests(session: nox.Session, *command: str, env: dict[str, str] | None = 
     session.run(*command, *ignored, *(session.posargs or ON_ALL_CORES), env=env)
 
 
-@nox.session(python=distribution_python(PYTHONS[0]))
+@nox.session(python=DISTRIBUTION_PYTHON or PYTHONS[0])
 def minimums(session: nox.Session) -> None:
     """Run tests on the lowest Python, with the lowest versions that pyproject.toml allows.
 
@@ -221,7 +215,7 @@ def take_options(session: nox.Session, **variables: str) -> tuple[dict[str, str]
 
 # The runs only compute, and the lowest Python is a fifth faster at that than the next one, where both were
 # built without profiles.
-@nox.session(python=distribution_python(PYTHONS[0]))
+@nox.session(python=DISTRIBUTION_PYTHON or PYTHONS[0])
 def simulate(session: nox.Session) -> None:
     """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults.
 

@@ -160,8 +160,8 @@ def hookgw_dead_letter(delivery: Delivery, registration: Registration | None, re
     """Observe a delivery that became a dead letter in its lane: refused, failed for the last time, too old.
 
     Changes of many deliveries do not call this hook: a registration is disabled or deleted, a call cancels
-    deliveries, or a full backlog drops the oldest. :func:`hookgw_operational_event` gets one
-    ``DELIVERY_DEAD`` with the number of deliveries. A failure is logged and counted, and changes nothing.
+    deliveries, or a full backlog drops the oldest. :func:`hookgw_operational_event` gets ``DELIVERY_DEAD``
+    with the number of deliveries. A failure is logged and counted, and changes nothing.
     """
 
 

@@ -306,9 +306,11 @@ async def test_a_deletion_that_the_disk_refuses_does_not_end_it(
             return page
 
         async def let_refuse() -> None:
-            await is_deleting.wait()
-            await trio.testing.wait_all_tasks_blocked(0.05)
-            may_refuse.set()
+            try:
+                await is_deleting.wait()
+                await trio.testing.wait_all_tasks_blocked(0.05)
+            finally:
+                may_refuse.set()  # also if the erasure failed: nothing cancels the deletion
 
         monkeypatch.setattr(gateway.store, "find_concerned", find)
         nursery.start_soon(let_refuse)

@@ -297,7 +297,8 @@ def test_ctrl_c_ends_a_process_in_which_a_plugin_waits() -> None:
         "from hookgw.plugins.hook_implementation import HookImplementation\n"
         "def wait():\n"
         "    print('waiting', flush=True)\n"
-        "    time.sleep(60)\n"
+        "    while True:\n"
+        "        time.sleep(0.1)\n"  # one long sleep does not see a signal that comes right before it
         "Boundary().call(HookImplementation(plugin='slow', hook='import', call=wait))\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:

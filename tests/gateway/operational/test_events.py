@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
+from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import Invalid, StorageUnavailable
 from hookgw.models.events import Catalog, Event
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS
@@ -34,16 +35,21 @@ def registration_of(kit: GatewayKit) -> Registration:
 
 
 class Observer:
-    """A plugin that writes down the operational events, and does something for each."""
+    """A plugin that writes down operational events and dead letters, and does something for each event."""
 
     def __init__(self) -> None:
         self.heard: list[Event] = []
+        self.dead_letters: list[Delivery] = []
         self.does: Callable[[], Any] = trio.lowlevel.checkpoint
 
     @hookgw.hookimpl
     async def hookgw_operational_event(self, event: Event) -> None:
         self.heard.append(event)
         await self.does()
+
+    @hookgw.hookimpl
+    def hookgw_dead_letter(self, delivery: Delivery) -> None:
+        self.dead_letters.append(delivery)
 
     @property
     def kinds(self) -> list[str]:
@@ -174,6 +180,7 @@ async def test_somebody_who_disables_is_told_nothing_but_of_dead_letters_in_one_
     kind, data = told(request)
     assert (kind, data["count"], data["delivery"]) == ("DELIVERY_DEAD", 4, None)
     assert data["reason"] == "The registration was disabled: by its owner."
+    assert observer.dead_letters == []
     assert observer.kinds == ["LANE_FAILING", "DELIVERY_DEAD"]
 
 
@@ -201,7 +208,7 @@ async def test_nothing_is_told_where_nothing_was_pending(
 
 
 async def test_many_dead_letters_are_summed_up(
-    kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    kit: GatewayKit, ops: Receiver, observer: Observer, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     hookgw_receiver.default = answer(422)
     await kit.register(hookgw_receiver.url)
@@ -213,6 +220,7 @@ async def test_many_dead_letters_are_summed_up(
     assert (rest["count"], rest["eventId"]) == (19, events[-1].id)
     await kit.advance(10)
     assert len(ops.requests) == 2
+    assert [delivery.event.id for delivery in observer.dead_letters] == [event.id for event in events]
 
 
 async def test_a_high_backlog_is_told_of_and_its_end(
