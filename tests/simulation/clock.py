@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
+import select
+
 import trio
 import trio._core._run
 import trio.abc
-import trio.testing
 
 START = 1_700_000_000.0
 
@@ -24,6 +26,11 @@ class SimulatedClock(trio.abc.Clock):
 
     def __init__(self) -> None:
         self._now = 0.0
+        # A heap: when each sleep ends, its number, and the task, until it is cancelled.
+        self._sleepers: list[tuple[float, int, list[trio.lowlevel.Task]]] = []
+        self._sleeps = 0
+        self._sockets: select.poll | None = None
+        self._is_stuck = trio.Event()
         self.stride = 0.0
         self.until = 0.0
         self.offset = 0.0
@@ -36,8 +43,53 @@ class SimulatedClock(trio.abc.Clock):
         return self._now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """See :class:`trio.abc.Clock`. It is never slept: :meth:`run` always waits to move the clock."""
-        return deadline - self._now
+        """Move to a deadline, or to the end of a sleep, and return 0. Trio asks when no task can run."""
+        is_asked_by_a_task = hasattr(trio._core._run.GLOBAL_RUN_CONTEXT, "task")
+        if self._sockets is None or is_asked_by_a_task:
+            return deadline - self._now
+        sleepers = self._sleepers
+        while sleepers and not sleepers[0][2]:
+            heapq.heappop(sleepers)
+        wait = min(deadline, sleepers[0][0] if sleepers else deadline) - self._now
+        if wait > 0:
+            if self._sockets.poll(0):
+                return 0.0
+            if wait == float("inf"):
+                self._is_stuck.set()
+                return 0.0
+            # A little more: rounding must not leave the deadline just ahead.
+            self._now += max(wait, min(self.stride, self.until - self._now)) + 1e-9
+        while sleepers and sleepers[0][0] <= self._now:
+            for task in heapq.heappop(sleepers)[2]:
+                trio.lowlevel.reschedule(task)
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep as ``trio.sleep`` does. That one ends with an exception each time: a tenth of a run."""
+        if seconds == 0:
+            await trio.lowlevel.checkpoint()
+            return
+        sleeper = self._add(seconds)
+
+        def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
+            sleeper.clear()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep; cancellation waits for the end."""
+        self._add(seconds)
+        await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+
+    def _add(self, seconds: float) -> list[trio.lowlevel.Task]:
+        """Add the calling task to the heap, and return the list that has it there."""
+        if not seconds >= 0:
+            raise ValueError(f"nobody can sleep for {seconds} seconds")
+        sleeper = [trio.lowlevel.current_task()]
+        self._sleeps += 1
+        heapq.heappush(self._sleepers, (self._now + seconds, self._sleeps, sleeper))
+        return sleeper
 
     def wall(self) -> float:
         """Return the machine's time, in seconds since the epoch."""
@@ -52,12 +104,11 @@ class SimulatedClock(trio.abc.Clock):
         runner = trio._core._run.GLOBAL_RUN_CONTEXT.runner
         # There are none. Trio looks several times in each step, and looks faster into a plain dict.
         runner.instruments = {}  # type: ignore[assignment]
-        while True:
-            await trio.testing.wait_all_tasks_blocked()
-            # The public statistics would count all tasks, too.
-            wait = runner.deadlines.next_deadline() - self._now
-            if wait == float("inf"):
-                raise RuntimeError("all tasks wait for one another")
-            # A little more: rounding must not leave the deadline just ahead.
-            move = max(wait, min(self.stride, self.until - self._now)) + 1e-9
-            self._now += max(move, 1e-9)
+        # Trio's epoll can be polled itself: it is readable while a socket is ready, and that takes nothing.
+        self._sockets = select.poll()
+        self._sockets.register(runner.io_manager._epoll.fileno(), select.POLLIN)
+        try:
+            await self._is_stuck.wait()
+        finally:
+            self._sockets = None
+        raise RuntimeError("all tasks wait for one another")

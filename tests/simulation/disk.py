@@ -11,7 +11,7 @@ import random
 import resource
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +33,7 @@ class Disk:
         chance: the seed's.
         on_commit: called with the time at which a commit was handed over, once it is on disk.
         on_kill: called when the process is killed, with the moment.
+        pause: sleeps, whatever is cancelled.
 
     Attributes:
         latest: the longest time of a call, in seconds; 0 for none.
@@ -47,11 +48,13 @@ class Disk:
         chance: random.Random,
         on_commit: Callable[[float], None],
         on_kill: Callable[[str], None],
+        pause: Callable[[float], Awaitable[None]],
     ) -> None:
         self._path = path
         self._chance = chance
         self._on_commit = on_commit
         self._on_kill = on_kill
+        self._pause = pause
         self.latest = 0.0
         self.room: int | None = None
         self.kill_in = 0
@@ -83,8 +86,7 @@ class Disk:
         began = trio.current_time()
         # A thread cannot be interrupted.
         if self.latest and not self.is_dead and self._chance.random() < 0.4:
-            with trio.CancelScope(shield=True):
-                await trio.sleep(self.latest * self._chance.random() ** 4)
+            await self._pause(self.latest * self._chance.random() ** 4)
         else:
             await trio.lowlevel.cancel_shielded_checkpoint()
         self.kill_in -= 1

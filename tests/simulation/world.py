@@ -290,7 +290,7 @@ class World:
                 shutil.copytree(path.parent / BACKUPS, disk.copy.parent / BACKUPS)
             self.note(Ended(at=self.now, life=life, how="kill", moment=moment))
 
-        disk = self.disk = Disk(path, self.chance(f"disk {life}"), on_commit, on_kill)
+        disk = self.disk = Disk(path, self.chance(f"disk {life}"), on_commit, on_kill, self.clock.pause)
         is_stopped = chance.random() < 0.3
         if not is_last:
             disk.latest = scenario.slow_disk
@@ -410,8 +410,9 @@ class World:
         self._fault("everything works")
         await self.clients.resume_all()
         await self.clients.call_at_the_end()
+        # First a day that is longer than blocking.SOON: what was emitted last is judged, too.
         # The longest wait for a receiver is an hour. What follows a head goes out at the registration's rate.
-        for seconds, stride in ((30.0, 0.0), (7200.0, 3600.0), (30.0, 0.0), (CALM, CALM / 3), (60.0, 0.0)):
+        for seconds, stride in ((45.0, 0.0), (7200.0, 3600.0), (30.0, 0.0), (CALM, CALM / 3), (60.0, 0.0)):
             with self.night(seconds, stride=stride):
                 await trio.sleep_until(self.clock.until)
         # Each long move fails the attempts in flight, and a single slow connection takes its time.
@@ -470,10 +471,14 @@ class World:
     def night(self, seconds: float, *, stride: float) -> Iterator[None]:
         """Let time pass in long moves during a block."""
         self.clock.until, self.clock.stride = self.now + seconds, stride
+        if stride:
+            self._fault(f"the clock moves by {stride:g} s or more")
         try:
             yield
         finally:
             self.clock.stride = 0.0
+            if stride and not self.is_over:
+                self._fault("the clock moves as usual")
 
     async def rest(self) -> None:
         """Note the figures while nobody emits: then the gateway's are those of the data file."""
@@ -571,7 +576,10 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     try:
         # werkzeug compiles two functions for each route that build its URL, which nobody needs here. It takes
         # nine tenths of the time in which an application is made.
-        with mock.patch.object(Rule, "_compile_builder", return_value=_no_url):
+        with (
+            mock.patch.object(Rule, "_compile_builder", return_value=_no_url),
+            mock.patch.object(trio, "sleep", world.clock.sleep),
+        ):
             trio.run(world.run, clock=world.clock)
     finally:
         random_source.reset(token)

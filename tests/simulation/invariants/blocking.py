@@ -115,13 +115,11 @@ def _has_free_lane(index: Index, registration: str, accepted: Accepted, first: E
 
 def _quiet_spans(index: Index, host: str) -> list[tuple[float, float]]:
     """Return the times in which a process runs, and a host disturbs it with nothing but refusals."""
-    mood, name, has_room, is_running = "healthy", "found", True, True
+    mood, name, has_room, is_running, is_day = "healthy", "found", True, True, True
     spans, since = [], 0.0
     for record in index.history.records:
-        if isinstance(record, Ended):
-            is_running = False
-        elif isinstance(record, Started):
-            is_running = True
+        if isinstance(record, Started | Ended):
+            is_running, is_day = isinstance(record, Started), True
         elif isinstance(record, Faulted):
             if record.what == "everything works":
                 mood, name, has_room = "healthy", "found", True
@@ -131,9 +129,11 @@ def _quiet_spans(index: Index, host: str) -> list[tuple[float, float]]:
                 name = record.what.rpartition(" ")[2]
             elif record.what.startswith("the disk"):
                 has_room = "all" in record.what
+            elif record.what.startswith("the clock moves"):
+                is_day = record.what.endswith("as usual")
         else:
             continue
-        is_quiet = is_running and has_room and mood in TAKES and name == "found"
+        is_quiet = is_running and is_day and has_room and mood in TAKES and name == "found"
         if not is_quiet:
             spans.append((since, record.at))
         since = min(since, record.at) if is_quiet else float("inf")

@@ -100,6 +100,15 @@ def test_a_process_that_ends_excuses_it_and_the_next_does_not() -> None:
     assert troubles(blocking.check, *refused(killed(18), started, HEARD)) == HELD_UP
 
 
+def test_at_night_a_single_move_of_the_clock_is_longer_than_that() -> None:
+    """A night began two seconds after an event, while its lane read from a slow disk."""
+    night, day = fault(22, "the clock moves by 60 s or more"), fault(29, "the clock moves as usual")
+    assert troubles(blocking.check, *refused(HEARD, night)) == []
+    assert troubles(blocking.check, *refused(HEARD, night, day)) == []
+    later = heard(29.5, "e2", "bank")
+    assert troubles(blocking.check, *refused(night, day, later)) == HELD_UP
+
+
 def test_its_own_lane_is_free() -> None:
     waits = heard(12, "e0", "bank"), got(13, 8, "e0"), ended(13, 8, "failed", "e0")
     assert troubles(blocking.check, *refused(*waits, HEARD)) == []
