@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from hookgw.delivery.signing import sign
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -77,12 +77,6 @@ def test_verifying_in_javascript() -> None:
     script = f"{snippet('js')}\nconsole.log(JSON.stringify({call}));"
     done = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(done.stdout) == [genuine for *_, genuine in made]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Shell:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fleet.nodes import free_port
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer, run_postgres
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from tests.crash.account import Arrival
 from tests.crash.target import Target
 from tests.fleet.links import Link, open_link
 from tests.support.gateway_process import KEY, write_config
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
 SECRET = "the-secret-of-the-fleet-of-the-tests"
@@ -32,14 +32,6 @@ DELIVERY = {
 GRACE = 5.0
 """``server.shutdown_grace`` of the nodes, in seconds."""
 OK, FAIL = answer(200), answer(500)
-
-
-def free_port() -> int:
-    """Return a port that nobody uses at the moment."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 class Node:

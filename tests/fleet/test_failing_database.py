@@ -13,8 +13,9 @@ import pytest
 import trio
 
 from tests.fleet.faults import CRASH
-from tests.fleet.nodes import free_port, url_at
+from tests.fleet.nodes import url_at
 from tests.fleet.test_single_faults import loaded, slow
+from tests.support.ports import free_port
 from tests.support.postgres import run_postgres, server_user
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +13,7 @@ import trio
 from hookgw.testing import Receiver, open_receiver
 from tests.crash.target import Target
 from tests.support.gateway_process import KEY, write_config
+from tests.support.ports import free_port
 
 RECEIVER = "127.0.0.2"
 """The address of the receiver; Linux answers at all of 127.0.0.0/8."""
@@ -125,7 +124,7 @@ async def running_gateway(
         plugins: ``plugins.options``, such as ``{"matrix": {"servers": ["http://127.0.0.1:8008"]}}``.
         blocks: more of the configuration.
     """
-    port = _free_port()
+    port = free_port()
     server = {"bind": [f"127.0.0.1:{port}"], "public_url": f"http://127.0.0.1:{port}"}
     blocks = {"server": server, "delivery": _DELIVERY, "plugins": {"options": plugins}, **blocks}
     async with (
@@ -140,15 +139,3 @@ async def running_gateway(
             yield gateway
         finally:
             nursery.cancel_scope.cancel()
-
-
-def _free_port() -> int:
-    """Return a port that stays free while the gateway is dead: none that the kernel gives to connections."""
-    while True:
-        port = random.randrange(20_000, 30_000)  # below Linux's ip_local_port_range
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

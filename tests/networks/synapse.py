@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ from urllib.parse import quote
 
 import httpx
 import trio
+
+from tests.support.ports import free_port
 
 SERVER_NAME = "hs.test"
 PASSWORD = "the password of a test"
@@ -39,9 +40,7 @@ class Synapse:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         # Synapse does not say which port it got for 0, and needs the same one after a restart.
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            self._port = listener.getsockname()[1]
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._write_config()
 

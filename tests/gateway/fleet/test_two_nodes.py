@@ -24,7 +24,7 @@ from hookgw.models.errors import StartError
 from hookgw.models.jobs import JobKind, JobState
 from hookgw.models.shards import shard_of
 from hookgw.testing import open_receiver
-from tests.fleet.nodes import free_port
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
 KEY = "the-global-key-of-the-tests"

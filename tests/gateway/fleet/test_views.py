@@ -22,8 +22,8 @@ from hookgw.gateway.open import open_gateway
 from hookgw.testing import answer, open_receiver
 from tests.dashboard.conftest import Browser
 from tests.dashboard.test_streams import Events, watching
-from tests.fleet.nodes import free_port
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_of
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
 OF_NODE = {"/metrics", "/node/list", "/readyz", "/docs"}
