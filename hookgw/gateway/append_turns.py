@@ -25,8 +25,9 @@ from typing import NamedTuple
 
 import trio
 
-DELAY = 0.01
-"""Seconds that a wave takes. A shorter time costs throughput, because each commit has a fixed cost."""
+DELAY = 0.02
+"""Seconds that a wave takes. Each commit has a fixed cost: with half of this, batches over HTTP reach three
+quarters of the rate, and others wait 5 ms less beside them."""
 FEWEST = 128
 """The rows of the smallest wave, however slow the disk is."""
 MOST = 8192
