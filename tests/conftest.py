@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -29,6 +30,8 @@ from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 settings.register_profile("hookgw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("few", settings.get_profile("hookgw"), max_examples=20)
 settings.load_profile("hookgw")
+# A shell ignores Ctrl-C for what it starts in the background, and so would all processes that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
