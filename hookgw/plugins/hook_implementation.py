@@ -71,10 +71,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
+_NAMES_OF_EVERY_OBJECT = frozenset(dir(object()))
+
+
 class _PluginManager(pluggy.PluginManager):
     def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
-        # Most names of a module are classes, imports and constants. pluggy looks at each of them for long.
-        if isinstance(plugin, ModuleType) and not inspect.isroutine(vars(plugin).get(name, len)):
+        # Most names of a module are classes, imports and constants, and most names of another object are what
+        # every object has. pluggy looks at each of them for long.
+        if isinstance(plugin, ModuleType):
+            if not inspect.isroutine(vars(plugin).get(name, len)):
+                return None
+        elif name in _NAMES_OF_EVERY_OBJECT:
             return None
         return super().parse_hookimpl_opts(plugin, name)
 
