@@ -268,19 +268,20 @@ def _connect(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3
         path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=5
     )
     try:
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+        if query_only:
+            connection.execute("PRAGMA query_only = ON")
+            return connection  # the rest is about writing
         # Readers go on beside the writer, and a commit is one write at the end of one file.
         connection.execute("PRAGMA journal_mode = WAL")
         # NORMAL would lose the newest commits in a power cut, which producers were told are stored.
         connection.execute("PRAGMA synchronous = FULL")
         # What is deleted is overwritten in the pages that change anyway; see also erase.py.
         connection.execute("PRAGMA secure_delete = FAST")
-        connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute(f"PRAGMA cache_size = -{cache_kib}")
         # A commit that folds the log takes ten times as long as others; see checkpoints.py.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_PAGES * 4096}")
-        if query_only:
-            connection.execute("PRAGMA query_only = ON")
     except sqlite3.Error:
         connection.close()
         raise
