@@ -6,7 +6,7 @@ import random
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableSequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,11 +25,13 @@ from hookgw.delivery.signing import SignatureInvalid, verify
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.long_work import LONG_WORK, LongWork
 from hookgw.gateway.open import open_gateway
+from hookgw.gateway.survey import survey
 from hookgw.models.clock import Clock
 from hookgw.models.events import Event
 from hookgw.models.randomness import random_source
 from hookgw.models.registrations import Registration
 from hookgw.models.signing_keys import verifying_key
+from hookgw.parsing.events import finish
 from hookgw.plugins.hook_implementation import new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
@@ -421,8 +423,7 @@ class World:
                 break
             await trio.sleep(60)
         await self.gateway.store.flush()
-        self.measure()
-        self.meter()
+        self.meter(self.measure())
         gateway, limits = self.gateway, self.scenario.settings
         self._read_data_file(Path(gateway.settings.storage.path))
         rows = self._rows(Path(gateway.settings.storage.path))
@@ -485,21 +486,20 @@ class World:
         if self.api is not None:
             await self.api.settle()
         await self.gateway.store.flush()
-        self.measure(is_at_rest=True)
-        self.meter()
+        self.meter(self.measure(is_at_rest=True))
 
-    def meter(self) -> None:
-        """Note what the metrics say, and the data file."""
+    def meter(self, pending: Counter[str]) -> None:
+        """Note what the metrics say, and what the data file has: ``pending``, of each registration."""
         found: Counter[str] = Counter()
         registrations: dict[str, int] = {}
-        for line in self.gateway.metrics.render()[0].decode().splitlines():
-            name, _, value = line.rpartition(" ")
-            family, _, labels = name.partition("{")
-            if family == "hookgw_registration_backlog_deliveries":
-                key = labels.partition('registration="')[2].partition('"')[0]
-                registrations[self.names.get(key, key)] = int(float(value))
-            elif family in FIGURES and "CONNECTION_UPDATE" not in labels:  # a connector's, beside its events
-                found[family + (labels.split('"')[1] if family in BY_LABEL else "")] += int(float(value))
+        metrics = self.gateway.metrics
+        for family in metrics.families(finish(survey(metrics._sources))):
+            for name, labels, value, *_ in family.samples:
+                if name == "hookgw_registration_backlog_deliveries":
+                    key = labels["registration"]
+                    registrations[self.names.get(key, key)] = int(value)
+                elif name in FIGURES and "CONNECTION_UPDATE" not in labels.values():  # a connector's own
+                    found["".join((name, *labels.values())) if name in BY_LABEL else name] += int(value)
         self.note(
             Metered(
                 at=self.now,
@@ -510,7 +510,7 @@ class World:
                 taken=found["hookgw_attempts_totaldelivered"],
                 backlog=found["hookgw_backlog_deliveries"],
                 registrations=tuple(sorted(registrations.items())),
-                pending=tuple(sorted(self._pending().items())),
+                pending=tuple(sorted(pending.items())),
             )
         )
 
@@ -522,8 +522,8 @@ class World:
             ).fetchall()
         return Counter({self.names.get(key, key): count for key, count in found})
 
-    def measure(self, *, is_at_rest: bool = False) -> None:
-        """Note the figures of the gateway, those of the data file among them."""
+    def measure(self, *, is_at_rest: bool = False) -> Counter[str]:
+        """Note the figures of the gateway. Return what the data file has pending, of each registration."""
         settings, gateway = self.scenario.settings, self.gateway
         pending = self._pending()
         pools = gateway.outbound.pools
@@ -542,6 +542,7 @@ class World:
                 lent_limit=settings.delivery.host_connections,
             )
         )
+        return pending
 
     def _rows(self, path: Path) -> Iterator[Row]:
         with closing(sqlite3.connect(path)) as connection:
@@ -568,7 +569,6 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     world = World(seed, folder, history)
     chance = world.chance("ids")
     trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc] # as pytest-trio does
-    trio._core._run._r.seed(seed)
     random.seed(seed)
     hookgw.models.events._random.seed(seed)
     token = random_source.set(chance.randbytes)
@@ -579,11 +579,20 @@ def simulate(seed: int, folder: Path, history: History) -> None:
         with (
             mock.patch.object(Rule, "_compile_builder", return_value=_no_url),
             mock.patch.object(trio, "sleep", world.clock.sleep),
+            mock.patch.object(trio._core._run, "_r", _Shuffler(seed)),
         ):
             trio.run(world.run, clock=world.clock)
     finally:
         random_source.reset(token)
         structlog.reset_defaults()
+
+
+class _Shuffler(random.Random):
+    """Decides the order of tasks that can run at the same moment. Most often there is only one."""
+
+    def shuffle(self, x: MutableSequence[object]) -> None:
+        if len(x) > 1:
+            super().shuffle(x)
 
 
 def _no_url(*_values: object) -> None:
