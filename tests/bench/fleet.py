@@ -20,9 +20,10 @@ from statistics import median
 from tests.bench.load import EVENT, drive_servers, request_of
 from tests.bench.over_http import port_of
 from tests.bench.parts import FastReceiver, receiving, scratch
-from tests.bench.peers.processes import free_ports, tree_of, usage_of
+from tests.bench.peers.processes import tree_of, usage_of
 from tests.bench.results import Result, percentile
 from tests.support.gateway_process import Server, serving
+from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 
 LANES = 64
@@ -160,7 +161,7 @@ class _Systems:
 
     def _start_node(self) -> None:
         name = "abc"[len(self._nodes)]
-        (port,) = free_ports(1)
+        port = free_port()
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         stack = ExitStack()

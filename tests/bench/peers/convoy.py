@@ -9,9 +9,10 @@ import json
 import re
 from pathlib import Path
 
-from tests.bench.peers.processes import Child, free_ports, run
+from tests.bench.peers.processes import Child, run
 from tests.bench.peers.servers import PostgreSQL, Redis
 from tests.bench.peers.system import EVENT, LocalSystem, System, with_data
+from tests.support.ports import free_port
 
 
 class Convoy(System):
@@ -74,7 +75,7 @@ class LocalConvoy(LocalSystem):
         super().__init__(folder, program)
         self._postgresql, self._redis = PostgreSQL(folder, connections=300), Redis(folder)
         self.servers = (self._postgresql, self._redis)
-        self._api, self._agent = free_ports(2)
+        self._api, self._agent = free_port(), free_port()
 
     def _env(self) -> dict[str, str]:
         return {

@@ -7,8 +7,9 @@ from pathlib import Path
 import yaml
 
 from hookgw import __version__
-from tests.bench.peers.processes import Child, free_ports
+from tests.bench.peers.processes import Child
 from tests.bench.peers.system import LocalSystem, System, with_data
+from tests.support.ports import free_port
 
 KEY = "the-global-key-of-the-comparison"
 
@@ -38,7 +39,7 @@ class LocalHookGW(LocalSystem):
 
     def __init__(self, folder: Path, program: Path) -> None:
         super().__init__(folder, program)
-        (self._port,) = free_ports(1)
+        self._port = free_port()
 
     def set_up(self) -> System:
         config = {

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench.peers.processes import Child, free_ports, run
+from tests.bench.peers.processes import Child, run
 from tests.bench.peers.servers import PostgreSQL, RabbitMQ, Redis
 from tests.bench.peers.system import EVENT, LocalSystem, System, with_data
+from tests.support.ports import free_port
 
 KEY = "the-api-key-of-the-comparison"
 
@@ -49,7 +50,7 @@ class LocalOutpost(LocalSystem):
         super().__init__(folder, program)
         self._postgresql, self._redis, self._rabbitmq = PostgreSQL(folder), Redis(folder), RabbitMQ(folder)
         self.servers = (self._postgresql, self._redis, self._rabbitmq)
-        (self._port,) = free_ports(1)
+        self._port = free_port()
 
     def _env(self) -> dict[str, str]:
         return {

@@ -166,15 +166,6 @@ def exchange(port: int, request: bytes = b"") -> bytes | None:
         return None
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 that nothing listens on."""
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [holder.getsockname()[1] for holder in holders]
-    for holder in holders:
-        holder.close()
-    return ports
-
-
 def _parents() -> Iterator[tuple[int, int]]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -9,7 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Protocol
 
-from tests.bench.peers.processes import Child, exchange, free_ports, run, wait_until
+from tests.bench.peers.processes import Child, exchange, run, wait_until
+from tests.support.ports import free_port
 
 
 class Server(Protocol):
@@ -39,7 +40,7 @@ class PostgreSQL:
         self.child: Child | None = None
         self._folder, self._data = folder, folder / "postgresql"
         self._connections = connections
-        (self.port,) = free_ports(1)
+        self.port = free_port()
         self.url = f"postgres://peers@127.0.0.1:{self.port}/peers?sslmode=disable"
         found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")]
         on_path = shutil.which("postgres")
@@ -96,7 +97,7 @@ class Redis:
     def __init__(self, folder: Path) -> None:
         self.child: Child | None = None
         self._folder = folder
-        (self.port,) = free_ports(1)
+        self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
 
     def start(self) -> None:
@@ -121,7 +122,7 @@ class RabbitMQ:
         self.child: Child | None = None
         self._names: Child | None = None
         self._folder = folder
-        self.port, self._names_port, self._node_port = free_ports(3)
+        self.port, self._names_port, self._node_port = free_port(), free_port(), free_port()
         self.url = f"amqp://guest:guest@127.0.0.1:{self.port}"
 
     def start(self) -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import httpx
 
-from tests.bench.peers.processes import Child, free_ports, run
+from tests.bench.peers.processes import Child, run
 from tests.bench.peers.servers import PostgreSQL, Redis
 from tests.bench.peers.system import LocalSystem, System, with_data
+from tests.support.ports import free_port
 
 PATH = "/workspaces/default"
 
@@ -70,7 +71,7 @@ class LocalWebhookX(LocalSystem):
         super().__init__(folder, program)
         self._postgresql, self._redis = PostgreSQL(folder), Redis(folder)
         self.servers = (self._postgresql, self._redis)
-        self._proxy, self._admin, self._status = free_ports(3)
+        self._proxy, self._admin, self._status = free_port(), free_port(), free_port()
 
     def _env(self) -> dict[str, str]:
         return {
