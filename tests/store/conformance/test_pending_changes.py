@@ -93,8 +93,8 @@ async def test_others_write_between_the_steps_of_parking(engine: Engine) -> None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(park, store, "reg_1", "off")
             await store.append(to("meanwhile", registration="reg_2"))
-            assert await ids_of(store), "the append did not wait for the last step"
-        assert watch.commits - before >= 20
+            at_append = watch.commits - before
+        assert at_append < 20 <= watch.commits - before
         assert await ids_of(store) == []
 
 
