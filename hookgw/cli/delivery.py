@@ -43,7 +43,7 @@ LISTED_DEAD = {
 """The columns of the lists, by the field of a delivery."""
 
 MOST_COUNTED = 100_000
-"""The server counts no further."""
+"""The highest number that the server counts to."""
 
 
 @click.group()

@@ -91,8 +91,8 @@ class Dispatcher:
                         self._forget(key)
                         nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
                 finally:
-                    # Before the nursery closes: a commit may end just then, and its listener would start a
-                    # lane in it, which fails, and with it the writer that has more to write.
+                    # Before the nursery closes: a commit may end just then. Its listener would start a lane
+                    # in a closed nursery, and the error would end the writer.
                     self._running = None
         finally:
             # After a fault or a cancellation lanes are parked still, and nobody is left to report them to.
@@ -228,7 +228,7 @@ class Dispatcher:
         return [one for one in found if one is not None]
 
     def in_flight_of_deleted(self, exists: Callable[[str], bool]) -> list[tuple[int, trio.Event]]:
-        """Return the same for all registrations that do not exist any more: their last attempts may last.
+        """Return what is :meth:`in_flight` to deleted registrations: their last attempts may still run.
 
         Args:
             exists: whether there is a registration of an id.
@@ -240,7 +240,7 @@ class Dispatcher:
         return list(self.each_lane(registration))
 
     def each_lane(self, registration: str | None = None) -> Iterator[LaneStatistics]:
-        """Yield the same, each lane as it is at that moment: the caller may pause in between."""
+        """Yield the same, each lane as it is when it is yielded: the caller may pause between two of them."""
         if registration is None:
             keys: Iterable[str] = [*self._lanes, *self._parked.lanes()]
         else:
@@ -341,7 +341,7 @@ class Dispatcher:
             return True
         if self._running is None:
             return False
-        # Its owner's pause is in the registration itself, so that it ends with it, and begins with a start.
+        # A pause by the owner is stored in the registration, so it lasts across restarts.
         registration = self._running[0].registration(registration_id)
         return registration is not None and registration.is_paused
 

@@ -90,7 +90,7 @@ LEASE_WAIT = 0.1
 
 LONG_WAIT = 1.0
 """Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
-lane waits shortly, reports nothing, and keeps in memory what it would only have to read again."""
+lane waits briefly, reports nothing, and keeps its deliveries in memory, or it would have to read them again."""
 
 
 class _Deferred(NamedTuple):
@@ -370,7 +370,7 @@ class Lane:
                 self._must_recount = True
         self._wake = None
         self._must_recount = False
-        if self._must_stop:  # to read could take as long as the disk refuses
+        if self._must_stop:  # a read lasts for as long as the disk refuses
             return
         # Cleared before the reads below: a call that comes during them starts this over once more.
         self._must_refresh = False
@@ -430,7 +430,8 @@ class Lane:
                 else:
                     async with self._attempt_limit:
                         await self._try(delivery)
-                        # The limit is also one of the deliveries that another node may have to repeat.
+                        # Until the attempt is on disk: the limit also bounds how many deliveries another node
+                        # may have to repeat after a takeover.
                         await self._wait_until_settled()
         finally:
             self._head = None

@@ -14,7 +14,7 @@ from hookgw.models.rates import Rate
 from hookgw.models.registrations import Registration
 
 _FEW = 100
-"""So many limits are kept in any case."""
+"""Up to this many limits, none is cleaned up."""
 
 
 class RateLimit:
@@ -76,7 +76,8 @@ class RateLimits:
         limit = self._limits.get(registration.id)
         if limit is None or limit.rate != registration.rate:
             if len(self._limits) >= self._most:
-                # Nothing tells of a deletion here. At twice as many as were left last time.
+                # Deletions are not reported here, so idle limits go when there are twice as many as the last
+                # cleanup left.
                 self._limits = {name: one for name, one in self._limits.items() if not one.is_idle(now)}
                 self._most = max(_FEW, 2 * len(self._limits))
             limit = self._limits[registration.id] = RateLimit(registration.rate)

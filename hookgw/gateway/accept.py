@@ -55,7 +55,7 @@ _REPORTED_PROBLEMS = 100
 """How many problems of a batch are listed, in an error or as warnings."""
 _FEW = 10
 _SHORT = 4096
-"""So few events are checked at once, and not in turn with other work, if they have no more bytes each."""
+"""At most this many events, of at most so many bytes each on average, are checked without a pause."""
 _OBSERVERS_TIMEOUT = 60.0
 """Seconds that all observers of one call may take together."""
 _YEAR_10000 = 253_402_300_800.0
@@ -271,7 +271,7 @@ class EventIntake:
         return msgspec.structs.replace(event, sender=sender, server_url=server_url)
 
     def limit_observers(self, until: float) -> None:
-        """Tell observers of no event after a time, by Trio's clock: hookgw stops."""
+        """Notify no observer after a time, by Trio's clock, because hookgw stops."""
         self._observed_until = min(self._observed_until, until)
         for scope in self._observing:
             scope.deadline = min(scope.deadline, until)

@@ -1,4 +1,4 @@
-"""How much happened lately: events and deliveries by minute, for a day, also through a restart."""
+"""How much happened lately: events and deliveries by minute, for a day, also across restarts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hookgw.store import Records
 TICK = 10.0
 """Seconds between two looks at the counters."""
 STORE_EVERY = 300.0
-"""Seconds between two writes. So much of the figures a killed process loses."""
+"""Seconds between two writes: a process that is killed loses at most this much of the figures."""
 _MINUTE = 60.0
 KEY = "activity"
 """The name of the stored value; in a fleet, the node's name follows."""
@@ -55,7 +55,7 @@ class Activity:
 
     Args:
         metrics: counts since the start of the process.
-        store: keeps the minutes through a restart.
+        store: keeps the minutes across restarts.
         clock: the time.
         node: the name of this node; empty without a fleet.
     """

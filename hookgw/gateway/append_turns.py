@@ -60,7 +60,8 @@ class AppendTurns:
 
     def __init__(self) -> None:
         self._size = float(_FIRST)
-        # The wave: its rows that are on their way still; and if it was let in at once, how many and when.
+        # The wave: how many of its rows are not on disk yet. If all of it was let in at once, also its size
+        # and the time, from which its speed is measured.
         self._rows = 0
         self._began: tuple[int, float] | None = None
         self._rows_of: dict[str, int] = {}

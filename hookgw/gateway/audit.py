@@ -1,8 +1,8 @@
 """The audit: who acts, and what is written about it.
 
-The actor is a context variable. Whoever lets somebody in sets it: the API after it has checked a key, with
-:func:`act_as` or :func:`acting_as` and :func:`holder_as_actor`. The services need not pass it on. Without an
-actor it is hookgw itself that acts.
+The actor is a context variable. The code that authenticates a request sets it, with :func:`act_as` or
+:func:`acting_as` and :func:`holder_as_actor`. The services need not pass it on. Without an actor it is hookgw
+itself that acts.
 
 A task inherits the actor of the task that starts it. A task that outlives a request, and changes something
 for hookgw's own reasons, must say so with :func:`acting_as`.
@@ -105,7 +105,7 @@ class Audit:
         )
 
     async def record(self, *entries: AuditEntry) -> None:
-        """Write entries of what no commit belongs to.
+        """Write entries in a commit of their own: those of what no other method of the store notes.
 
         Raises:
             StorageUnavailable: the disk refuses.

@@ -29,7 +29,7 @@ writes."""
 
 
 _FEW = 100
-"""So many rows are kept in any case."""
+"""Up to this many failing registrations, none is cleaned up."""
 
 
 class AutoDisable:
@@ -78,10 +78,10 @@ class AutoDisable:
 
         Finish the iteration before the next checkpoint.
         """
-        for name, (row, since) in self._failing.items():
+        for name, (former, since) in self._failing.items():
             current = self._registry.registration(name)
-            # A row is kept until the next attempt: the registration may have been disabled, or set again.
-            if current is not None and current.enabled and not _begins_afresh(current, row):
+            # An entry stays until the next attempt: the registration may have been disabled, or set again.
+            if current is not None and current.enabled and not _begins_afresh(current, former):
                 yield current, since
 
     def failing_since(self, registration_id: str) -> float | None:
@@ -116,9 +116,9 @@ class AutoDisable:
             return
         now = self._clock.steady()
         known, since = self._failing.get(registration.id, (current, now))
-        # Another target begins a new row, and so does a registration that its owner set or enabled again,
-        # perhaps after days of being disabled. Other changes do not. An attempt in flight still has the
-        # former registration: ask the current one.
+        # The time of failing begins anew with another target, and when the owner sets or enables the
+        # registration again, perhaps after days of being disabled. Other changes do not matter. An attempt in
+        # flight still has the former registration: ask the current one.
         if _begins_afresh(current, known):
             since = now
         since = current.failing_since or since
@@ -132,10 +132,10 @@ class AutoDisable:
             await self._store_failing_since(registration, since)
 
     def _forget_deleted(self) -> None:
-        # Nothing tells of a deletion here. At twice as many rows as were left last time, so that the cost of
-        # an attempt does not grow with the number of registrations that fail.
+        # Deletions are not reported here. The cleanup waits until there are twice as many entries as the last
+        # one left, so that the cost of an attempt does not grow with the number of registrations that fail.
         present = self._registry.registration
-        self._failing = {name: row for name, row in self._failing.items() if present(name) is not None}
+        self._failing = {name: entry for name, entry in self._failing.items() if present(name) is not None}
         self._most = max(_FEW, 2 * len(self._failing))
 
     async def disable(self, registration: Registration, reason: str) -> None:

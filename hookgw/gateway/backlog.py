@@ -112,7 +112,7 @@ class ShareFull(TooManyRequests):
         limit = f"{shortage.limit}: {shortage.value:,}"
         if has is not None:
             held = f"{has:,} {_UNITS[shortage.is_of_bytes]} are pending"
-            limit = f"{held}, and an instance may hold {SHARE} times what is free of {limit}"
+            limit = f"{held}, and an instance may hold at most {SHARE} times what is free of {limit}"
         super().__init__(
             f"The backlog {subject} is full ({limit}): receivers are not keeping up. Nothing was stored; "
             "retry later.",
@@ -237,7 +237,7 @@ class Backlog:
         return max(parts, key=lambda name: parts[name].size if by_bytes else parts[name].count, default=None)
 
     def check(self, need: Need) -> None:
-        """Return if there is room for so much more.
+        """Check that there is room for what an append adds.
 
         Raises:
             TooLarge: the need exceeds a limit on its own, so that there will never be room.
@@ -377,7 +377,7 @@ class Backlog:
     def take_noted(self) -> Need:
         """Return what this node has changed since the last call, and note it from now on.
 
-        What was appended and delivered meanwhile is there with no deliveries and no bytes.
+        A registration and instance whose changes add up to nothing is there, too, with zeros.
         """
         noted, self._noted = self._noted, {}
         return noted or {}
@@ -388,7 +388,7 @@ class Backlog:
         return self._noted or {}
 
     def stop_noting(self) -> None:
-        """Note no longer what this node changes."""
+        """Stop noting what this node changes."""
         self._noted = None
 
     def heard(self, change: Mapping[tuple[str, str], Amount]) -> None:
@@ -400,11 +400,11 @@ class Backlog:
     def recount(
         self, found: Mapping[tuple[str, str], Amount], only: Collection[tuple[str, str]] | None = None
     ) -> None:
-        """Take a count in place of its own, with what was noted since then.
+        """Replace the count by one of what is stored, and add what this node has noted since then.
 
         Args:
             found: what is pending, by registration id and instance.
-            only: of others, its own count stands; ``None`` for all.
+            only: what to replace the count of, by registration id and instance; ``None`` for all.
         """
         change = _by_former_names(found)
         for key, (count, size) in (self._noted or {}).items():

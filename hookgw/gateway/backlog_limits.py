@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
-
-import trio
 
 from hookgw.config.settings import LimitsSettings
 from hookgw.gateway.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
 from hookgw.gateway.disk_space import DiskSpaceWatch
+from hookgw.gateway.keyed_locks import KeyedLocks
 from hookgw.models.fleet import ShardEpoch
 from hookgw.store import Append, ConnectorState, Store
 from hookgw.store.fleet import RecordsChanged
@@ -57,7 +56,7 @@ class LimitedOutbox:
         self._drops = settings.on_full == "drop_oldest"
         self._drop_oldest = drop_oldest
         # By instance. A lock exists only while it is held or awaited.
-        self._making_room: dict[str, trio.Lock] = {}
+        self._making_room = KeyedLocks()
 
     async def append(
         self,
@@ -105,8 +104,8 @@ class LimitedOutbox:
         except (BacklogFull, ShareFull) as full:  # TooLarge passes through: no room can be made for it
             if not self._drops:
                 raise
-            # One caller at a time, or each would drop room for all.
-            async with self._turn(full.shortage.instance):
+            # One caller of an instance at a time, or each would drop room for all.
+            async with self._making_room.hold(full.shortage.instance):
                 appends, need = await self._make_room(address)
                 self._backlog.add(need)
         else:
@@ -205,14 +204,3 @@ class LimitedOutbox:
         count, size = (0, shortage.excess) if by_bytes else (shortage.excess, 0)
         reason = f"{DROPPED_AS_OLDEST}the backlog had reached {shortage.limit} ({shortage.value:,})."
         return await self._drop_oldest(registration, instance, reason, count=count, size=size)
-
-    @asynccontextmanager
-    async def _turn(self, instance: str) -> AsyncIterator[None]:
-        """Hold a lock for an instance: the others make room for themselves meanwhile."""
-        lock = self._making_room.setdefault(instance, trio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.locked() and self._making_room.get(instance) is lock:
-                del self._making_room[instance]

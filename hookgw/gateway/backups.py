@@ -81,7 +81,7 @@ class BackupService:
             StorageUnavailable: the disk of the folder refuses or has no room, or others can write to it.
         """
         if not self._settings.backup_folder:
-            raise Conflict("hookgw does not know where backups go: set storage.backup_folder, and restart.")
+            raise Conflict("There is no folder for backups: set storage.backup_folder, and restart hookgw.")
         if name is None:
             moment = rfc3339(self._clock.wall()).partition(".")[0]
             name = f"hookgw-{moment.replace('-', '').replace(':', '')}Z.db"
@@ -90,7 +90,7 @@ class BackupService:
             raise Invalid("name must not begin with a dot.")
         running = self._jobs.running(JobKind.BACKUP, GLOBAL_INSTANCE)
         if running is not None:
-            raise Conflict(f"A backup is under way. Wait for the end of {running.id}.")
+            raise Conflict(f"A backup is under way ({running.id}); try again when it has ended.")
         job = self._jobs.new(JobKind.BACKUP, GLOBAL_INSTANCE)
         file = Path(self._settings.backup_folder) / name
         # Not stored until it has ended: the next start cannot go on with half a file.

@@ -39,10 +39,10 @@ class BrowserSessions:
     """The sessions of browsers, and links that begin one.
 
     A session is found by a token that only the browser has. It ends with its key: when the key is revoked or
-    expires, the session opens nothing any more.
+    expires, the session is no longer valid.
 
     Args:
-        store: keeps the sessions through a restart.
+        store: keeps the sessions across restarts.
         keyring: knows the keys that are in force.
         clock: the time.
     """
@@ -131,7 +131,7 @@ class BrowserSessions:
 
     @completes
     async def end(self, session: BrowserSession) -> None:
-        """End a session: its token opens nothing any more.
+        """End a session: its token is refused from now on.
 
         Raises:
             StorageUnavailable: the disk refuses; the session has ended until the next restart.

@@ -31,7 +31,7 @@ from hookgw.parsing import Cancellation
 from hookgw.store import CancelQuery, Store
 
 MOST_COUNTED = 100_000
-"""A count goes no further."""
+"""The highest number that a count returns."""
 
 T = TypeVar("T")
 logger = structlog.get_logger("hookgw.cancelling")
@@ -113,7 +113,9 @@ class Cancellations:
         # Jobs take turns: one instance must not have a thousand in the line.
         former = self._jobs.running(JobKind.CANCEL, instance)
         if former is not None:
-            raise Conflict(f"A cancellation of {instance!r} is under way; try again after {former.id}.")
+            raise Conflict(
+                f"A cancellation of {instance!r} is under way ({former.id}); try again when it has ended."
+            )
         job = self._jobs.new(
             JobKind.CANCEL,
             instance,
@@ -143,7 +145,7 @@ class Cancellations:
     ) -> None:
         with pauses:
             if running.job.cursor is None:
-                # The first thing that the job does: what is accepted meanwhile is of before it.
+                # Before any wait: what was accepted up to this moment is cancelled, too.
                 cursor = await self._retried(running, self._store.cancel_cursor)
                 running.job = msgspec.structs.replace(running.job, cursor=cursor)
             if flights:

@@ -57,7 +57,7 @@ class DiskSpaceWatch:
             await self._measure()
 
     def check(self) -> None:
-        """Return if there is space for events.
+        """Check that there is space for events.
 
         Raises:
             Unavailable: there is not.

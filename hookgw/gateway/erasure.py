@@ -76,7 +76,9 @@ class Erasures:
         # Jobs take turns: one instance must not have a thousand in the line.
         former = self._jobs.running(JobKind.ERASE, instance)
         if former is not None:
-            raise Conflict(f"An erasure of {instance!r} is under way; try again after {former.id}.")
+            raise Conflict(
+                f"An erasure of {instance!r} is under way ({former.id}); try again when it has ended."
+            )
         own = [one.id for one in self._registry.of_instance(instance)]
         job = self._jobs.new(
             JobKind.ERASE,

@@ -121,7 +121,7 @@ class Gateway:
         return self.dispatcher.lanes()
 
     async def ready(self) -> None:
-        """Return if the store accepts writes and the lanes run.
+        """Check that the store accepts writes and the lanes run.
 
         Raises:
             Unavailable: they do not; the message says why.

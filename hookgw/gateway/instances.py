@@ -190,7 +190,9 @@ class InstanceService:
                 raise Forbidden(f"The name {name!r} is taken by another instance.")
             former = self._jobs.running(JobKind.DELETE_INSTANCE, name)
             if former is not None:
-                raise Conflict(f"An instance {name!r} is being deleted. Wait for the end of {former.id}.")
+                raise Conflict(
+                    f"An instance {name!r} is being deleted ({former.id}); try again when that has ended."
+                )
             # Claimed, so that no other instance gets the same chosen token during the write.
             with self._keyring.claiming(key) as key_hash:
                 now = self._clock.wall()

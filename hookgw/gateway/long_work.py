@@ -23,6 +23,8 @@ from typing import TypeVar
 import trio
 from trio.lowlevel import ParkingLot, RunVar, checkpoint
 
+from hookgw.gateway.keyed_locks import KeyedLocks
+
 T = TypeVar("T")
 
 SLICE = 0.005
@@ -31,9 +33,9 @@ ROUNDS = 10
 """Rounds of the event loop between two slices. A small request takes about as many, from its first byte to
 the last one of its response. Without other work they take 0.1 ms."""
 APART = 19
-"""Times as long as a large append took is the wait before the instance's next one."""
+"""How many times as long as a large append took the instance waits before its next one."""
 LONGEST_REST = 10.0
-"""Seconds of that wait at most: an append also takes long if the disk is slow or refuses."""
+"""The longest such wait, in seconds: an append also takes long if the disk is slow or refuses."""
 _ACTIVE = 1.0
 """Seconds for which an instance counts as active."""
 
@@ -57,9 +59,9 @@ class LongWork:
         # The two instances that were active last, and when.
         self._newest, self._newest_at = "", -_ACTIVE
         self._second, self._second_at = "", -_ACTIVE
-        # When an instance's next large append may begin, and who waits for that.
+        # When an instance's next large append may begin.
         self._free_at: dict[str, float] = {}
-        self._appending: dict[str, trio.Lock] = {}
+        self._appending = KeyedLocks()
 
     def active(self, holder: str) -> None:
         """Note that an instance is active: it raised an event."""
@@ -110,23 +112,18 @@ class LongWork:
     @asynccontextmanager
     async def large_append(self, holder: str) -> AsyncIterator[None]:
         """Store many events of an instance within this block, once its turn for that has come."""
-        lock = self._appending.setdefault(holder, trio.Lock())
-        try:
-            async with lock:
-                free_at = self._free_at.get(holder, 0.0)
-                # Not in one sleep: the others may become inactive.
-                while trio.current_time() < free_at and self._has_others(holder):  # noqa: ASYNC110
-                    await trio.sleep_until(min(free_at, trio.current_time() + _ACTIVE))
-                began = trio.current_time()
-                try:
-                    yield
-                finally:
-                    now = trio.current_time()
-                    self._free_at = {name: at for name, at in self._free_at.items() if at > now}
-                    self._free_at[holder] = now + min(APART * (now - began), LONGEST_REST)
-        finally:
-            if not lock.locked() and self._appending.get(holder) is lock:
-                del self._appending[holder]
+        async with self._appending.hold(holder):
+            free_at = self._free_at.get(holder, 0.0)
+            # Not in one sleep: the others may become inactive.
+            while trio.current_time() < free_at and self._has_others(holder):  # noqa: ASYNC110
+                await trio.sleep_until(min(free_at, trio.current_time() + _ACTIVE))
+            began = trio.current_time()
+            try:
+                yield
+            finally:
+                now = trio.current_time()
+                self._free_at = {name: at for name, at in self._free_at.items() if at > now}
+                self._free_at[holder] = now + min(APART * (now - began), LONGEST_REST)
 
     def _has_others(self, holder: str) -> bool:
         since = trio.current_time() - _ACTIVE

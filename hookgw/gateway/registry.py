@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 import trio
 
 from hookgw.gateway.audit import Audit
 from hookgw.gateway.audited_changes import instance_changed, registration_changed
+from hookgw.gateway.keyed_locks import KeyedLocks
 from hookgw.models.errors import NotFound
 from hookgw.models.instances import Instance, retired_name
 from hookgw.models.jobs import Job
@@ -51,7 +52,7 @@ class Registry:
         self._of_instance: dict[str, dict[str, Registration]] = {}
         self._everywhere: tuple[Registration, ...] = ()
         # A lock exists only while it is held or awaited: ten thousand instances must not mean as many locks.
-        self._locks: dict[str, trio.Lock] = {}
+        self._locks = KeyedLocks()
 
     async def load(self, everywhere: Sequence[Registration], operations: Registration | None) -> None:
         """Read all records, and add the registrations of the configuration.
@@ -186,16 +187,9 @@ class Registry:
             found += [r for r in self._everywhere if r.wants(kind)]
         return found
 
-    @asynccontextmanager
-    async def changing(self, instance: str) -> AsyncIterator[None]:
+    def changing(self, instance: str) -> AbstractAsyncContextManager[None]:
         """Hold a lock while reading and changing what belongs to an instance: one change at a time."""
-        lock = self._locks.setdefault(instance, trio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.locked() and self._locks.get(instance) is lock:
-                del self._locks[instance]
+        return self._locks.hold(instance)
 
     async def put(self, registration: Registration, *, due: bool = False, job: Job | None = None) -> None:
         """Store a registration; one of the configuration changes only in memory.
@@ -216,11 +210,11 @@ class Registry:
             elif audit:
                 await _complete(self._audit.record(*audit))
             self._put_everywhere(registration)
+            self._registrations[registration.id] = registration
         else:
             self.check_owner(registration.instance)
             await _complete(self._store.put_registration(registration, due=due, job=job, audit=audit))
             self._remember(registration)
-        self._registrations[registration.id] = registration
 
     def _put_everywhere(self, registration: Registration) -> None:
         others = (r for r in self._everywhere if r.id != registration.id)

@@ -118,7 +118,8 @@ class Replays:
         former = self._jobs.running(JobKind.REPLAY, instance)
         if former is not None:
             raise Conflict(
-                f"A replay of {instance!r} is under way, {former.done:,} so far; try again after {former.id}."
+                f"A replay of {instance!r} is under way ({former.id}, {former.done:,} so far); "
+                "try again when it has ended."
             )
         scope = ReplayScope(
             state=replay.state,

@@ -543,7 +543,7 @@ class Audit(Protocol):
     """Who changed what: entries that are written with the changes, and kept for a while."""
 
     async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
-        """Store entries of what no other method stores, in one commit."""
+        """Store entries in a commit of their own: those of what no other method notes."""
 
     async def list_audit(self, query: AuditQuery) -> AuditPage:
         """Return entries, the newest first, and the cursor for the older ones.
@@ -609,7 +609,7 @@ class Store(Outbox, PendingChanges, History, Records, Audit, Backups, Protocol):
         """
 
     def check_open(self) -> None:
-        """Return if a write would be accepted now. Raises ``StorageUnavailable`` otherwise."""
+        """Check that a write would be accepted now. Raises ``StorageUnavailable`` otherwise."""
 
     def statistics(self) -> StoreStatistics:
         """Return what the store has done since it was opened."""

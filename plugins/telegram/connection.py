@@ -109,7 +109,7 @@ class Connection:
         return text(me.get("first_name")) or text(me.get("username")) or self.options.bot
 
     async def check_refusal(self, error: Refused, *, was_open: bool) -> None:
-        """Return if the server accepts the token after all.
+        """Check that the server accepts the token after all.
 
         Args:
             error: with which it has refused the token.

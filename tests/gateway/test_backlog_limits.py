@@ -56,7 +56,7 @@ async def pending(kit: GatewayKit) -> list[str]:
         ({"deliveries": 3}, "limits.deliveries: 3", 503),
         (
             {"deliveries": 4, "instance_reserved_deliveries": 0},
-            "an instance may hold 4 times what is free of limits.deliveries: 4)",
+            "an instance may hold at most 4 times what is free of limits.deliveries: 4)",
             429,
         ),
     ],

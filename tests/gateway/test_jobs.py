@@ -118,7 +118,7 @@ async def test_an_instance_is_gone_at_once_and_its_name_is_free_at_the_end(
         await kit.emit(KIND, {})
     with pytest.raises(NotFound):
         await gateway.instances.delete("shop")
-    with pytest.raises(Conflict, match=f"is being deleted. Wait for the end of {job.id}"):
+    with pytest.raises(Conflict, match=rf"is being deleted \({job.id}\)"):
         await gateway.instances.create("shop")
     # With `auto_create`, too.
     with pytest.raises(Conflict, match="is being deleted"):

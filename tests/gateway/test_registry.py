@@ -207,14 +207,3 @@ async def test_an_instance_is_changed_by_one_at_a_time(tmp_path: Path) -> None:
             assert order == ["a begins", "c begins", "c ends"]
             first.set()
         assert order[3:] == ["a ends", "b begins", "b ends"]
-        assert registry._locks == {}
-
-
-async def test_a_change_that_fails_holds_nobody_up(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (registry, _):
-        with pytest.raises(ValueError, match="mine"):
-            async with registry.changing("shop"):
-                raise ValueError("mine")
-        async with registry.changing("shop"):
-            pass
-        assert registry._locks == {}

@@ -28,7 +28,7 @@ class Row(NamedTuple):
     Attributes:
         name: of the key.
         created_at, expires_at: seconds since the epoch; ``None`` or 0 for unknown and never.
-        is_expired: whether it opens nothing any more.
+        is_expired: whether ``expires_at`` has passed.
         is_own: whether it is the key of the session.
     """
 

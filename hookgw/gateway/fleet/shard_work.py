@@ -84,7 +84,7 @@ class ShardOwner:
         return shard_of(instance) in self.shards
 
     def check(self, instance: str) -> None:
-        """Return if this node holds an instance.
+        """Check that this node holds an instance.
 
         Raises:
             StorageUnavailable: another node does, or will in a moment.

@@ -187,7 +187,7 @@ class GroupCommit(Generic[Tx]):
         self._scope.cancel()
 
     def check_open(self) -> None:
-        """Return if a write would be accepted now.
+        """Check that a write would be accepted now.
 
         Raises:
             StorageUnavailable: the disk refuses, or the store is closed.

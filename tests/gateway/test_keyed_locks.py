@@ -1,0 +1,46 @@
+"""Locks by name: in order, for one name, and gone when nobody needs them."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from hookgw.gateway.keyed_locks import KeyedLocks
+
+
+async def test_the_holders_of_a_name_take_turns_and_other_names_do_not_wait() -> None:
+    locks, order = KeyedLocks(), list[str]()
+
+    async def hold(who: str, name: str, until: trio.Event) -> None:
+        async with locks.hold(name):
+            order.append(f"{who} begins")
+            await until.wait()
+            order.append(f"{who} ends")
+
+    first, now = trio.Event(), trio.Event()
+    now.set()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hold, "a", "shop", first)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(hold, "b", "shop", now)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(hold, "c", "shop", now)
+        nursery.start_soon(hold, "d", "bar", now)
+        with trio.move_on_after(0):
+            await hold("gone", "shop", now)
+        await wait_all_tasks_blocked()
+        assert order == ["a begins", "d begins", "d ends"]
+        first.set()
+    assert order[3:] == ["a ends", "b begins", "b ends", "c begins", "c ends"]
+    assert locks._locks == {}
+
+
+async def test_a_block_that_fails_holds_nobody_up() -> None:
+    locks = KeyedLocks()
+    with pytest.raises(ValueError, match="mine"):
+        async with locks.hold("shop"):
+            raise ValueError("mine")
+    assert locks._locks == {}
+    async with locks.hold("shop"):
+        assert list(locks._locks) == ["shop"]
