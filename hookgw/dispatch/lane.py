@@ -90,7 +90,7 @@ LEASE_WAIT = 0.1
 
 LONG_WAIT = 1.0
 """Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
-lane waits briefly, reports nothing, and keeps its deliveries in memory, or it would have to read them again."""
+lane waits briefly, reports nothing, and keeps its deliveries in memory, so as not to read them again."""
 
 
 class _Deferred(NamedTuple):

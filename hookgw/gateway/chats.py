@@ -20,7 +20,7 @@ SEARCH_SECONDS = 1.0
 MOST_PAGES = 50
 """Pages of events that a search reads."""
 MOST_FOUND = 1_000
-"""Chats or contacts that a search returns."""
+"""A search ends after the page of events on which it has found this many chats or contacts."""
 MOST_MESSAGE = 8 * 1024
 """Bytes of a message up to which it is in the list of chats."""
 
@@ -121,7 +121,7 @@ class ChatSearch:
         self._history = history
 
     async def chats(self, instance: str, is_wanted: Callable[[str], bool]) -> list[Chat]:
-        """Return the chats of an instance, that with the newest message first.
+        """Return the chats of an instance, the one with the newest message first.
 
         Args:
             instance: the instance's name.

@@ -102,7 +102,7 @@ async def read_global_webhooks(
     Args:
         parsed: from :func:`parse_global_webhooks`.
         store: has the generated secrets, and what the last start stored.
-        audit: hears what is another than at the last start; ``None`` if the caller tells it.
+        audit: records what differs from the last start; ``None`` if the caller records it.
 
     Raises:
         StorageUnavailable: the disk refuses.
@@ -156,7 +156,7 @@ async def read_operations(
 
 def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
     change, warnings = parse_registration({k: v for k, v in block.items() if k != "label"}, catalog)
-    if warnings:  # a warning for a caller of the API is an error in a file that nobody is told about
+    if warnings:  # a caller of the API is told of them; nobody would see a warning about a file
         raise Invalid(*(f"{warning.removesuffix('; it was ignored.')}." for warning in warnings))
     if change.ordering is msgspec.UNSET and change.concurrency is msgspec.UNSET:
         # A refused event of one instance must not hold up the other instances.

@@ -103,8 +103,9 @@ class Erasures:
         with pauses:
             await self._walk(running, pending=True)
             if running.is_resumed:
-                # The start left their lanes to this job. They start paused: a new event would start them,
-                # too, and be the first. Those of a deleted registration park what is pending.
+                # The start of hookgw left the lanes of these registrations to this job. They start while they
+                # are paused: later, a new event could start them and overtake what is pending. The lanes of a
+                # deleted registration park what is pending.
                 for registration_id in running.job.registrations:
                     await self._pending.start_lanes(registration_id)
         await self._walk(running, pending=False)
@@ -173,7 +174,8 @@ class Erasures:
             for registration_id, lane in self._lanes(instance, shared=True):
                 pauses.enter_context(self._dispatcher.paused(registration_id, lane))
                 flights += self._dispatcher.in_flight(registration_id, lane)
-            # Those start no attempt, and the last one of each may have an event of the person.
+            # The lanes of deleted registrations start no attempt, but the last one of each may still carry an
+            # event of the person.
             flights += self._dispatcher.in_flight_of_deleted(
                 lambda name: self._registry.registration(name) is not None
             )

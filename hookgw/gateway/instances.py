@@ -53,7 +53,10 @@ class CreatedInstance(NamedTuple):
 
 
 class InstanceService:
-    """Everything that can be done to instances."""
+    """Everything that can be done to instances.
+
+    Whatever changes an instance raises ``StorageUnavailable`` if the disk refuses: nothing has changed.
+    """
 
     def __init__(
         self,
@@ -263,14 +266,18 @@ class InstanceService:
         return delete
 
     async def connect(self, name: str) -> QRCode | None:
-        """Start the instance's connector; it is started again after a restart.
+        """Start the instance's connector; it is started again after a restart of hookgw.
 
-        A connector that goes on after it has reported a closed connection begins again: the caller wants no
-        wait for its next try, or needs a new code.
+        A connector that still runs after it has reported a closed connection is restarted, so that the caller
+        need not wait for its next try, or gets a new code.
+
+        Returns:
+            The code to scan; ``None`` if none is needed, or none came in time.
 
         Raises:
             NotFound: there is no such instance.
             Conflict: it has no connector.
+            Unavailable: hookgw is shutting down.
         """
         async with self._registry.changing(name):
             self._registry.check_owner(name)
@@ -493,11 +500,9 @@ class InstanceService:
             self._connectors.changed(connected)
         return connected
 
-    async def _set_connected(self, instance: Instance, connected: bool) -> Instance:
+    async def _set_connected(self, instance: Instance, connected: bool) -> None:
         if instance.connected != connected:
-            instance = msgspec.structs.replace(instance, connected=connected)
-            await self._put(instance)
-        return instance
+            await self._put(msgspec.structs.replace(instance, connected=connected))
 
     async def _put(self, instance: Instance) -> None:
         await self._registry.put_instance(msgspec.structs.replace(instance, updated_at=self._clock.wall()))

@@ -116,14 +116,22 @@ class Jobs:
                 self._nursery = None
 
     async def take_up(self, concerns: Callable[[Job], bool]) -> None:
-        """Go on with jobs that another node has left. They are prepared when this returns."""
+        """Go on with jobs that another node has left. They are prepared when this returns.
+
+        Args:
+            concerns: says of each job whether this node is to go on with it.
+        """
         for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
             if job.is_running and concerns(job) and job.id not in self._running and self._nursery is not None:
                 running = self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
                 self._continue(running)
 
     async def leave(self, concerns: Callable[[Job], bool]) -> None:
-        """Leave jobs to another node; return once nothing of them is done here any more."""
+        """Leave jobs to another node; return once nothing of them is done here any more.
+
+        Args:
+            concerns: says of each job whether to leave it.
+        """
         left = [running for running in self._running.values() if concerns(running.job)]
         for running in left:
             running.scope.cancel()

@@ -142,7 +142,7 @@ class Metrics:
         self._duplicates += count
 
     def delivered(self, seconds: float) -> None:
-        """Count a delivery, and observe the seconds since its event was accepted."""
+        """Count a delivery, and observe the seconds since it was queued, for the first time or again."""
         self._deliveries[DeliveryState.DELIVERED] += 1
         self._delivery_seconds.observe(seconds)
 
@@ -151,7 +151,7 @@ class Metrics:
         self._deliveries[DeliveryState.DEAD] += count
 
     def dropped(self, count: int = 1) -> None:
-        """Count deliveries that a plugin filtered out."""
+        """Count deliveries that a plugin or the registration's filter dropped."""
         self._deliveries[DeliveryState.DROPPED] += count
 
     def totals(self) -> tuple[int, int, int]:
@@ -241,9 +241,7 @@ class Metrics:
         self._failing_tasks = failing
 
     def watch_connections(self, count: Callable[[], tuple[int, int]]) -> None:
-        """Read the number of connected clients, and of connections closed for lack of room, whenever the
-        metrics
-        are rendered."""
+        """Read how many clients are connected, and how many were closed for lack of room, at each render."""
         self._connections = count
 
     def watch_disk(self, found: Callable[[], DiskSpace | None]) -> None:
@@ -307,7 +305,8 @@ class Metrics:
         )
         yield _counter("hookgw_attempts", "Attempts, by outcome.", ["outcome"], self._attempts.items())
         yield self._delivery_seconds.family(
-            "hookgw_delivery_seconds", "From accepting an event to its delivery, in seconds."
+            "hookgw_delivery_seconds",
+            "From queueing a delivery, or queueing it again, to its 2xx, in seconds.",
         )
         yield from _lane_families(found)
         yield from self._registration_families(found)
@@ -358,7 +357,7 @@ class Metrics:
         )
         restarting = GaugeMetricFamily(
             "hookgw_plugin_restarting",
-            f"Failures in a row of the {WORST_TASKS} worst connectors and background tasks that start again.",
+            f"Consecutive failures of the {WORST_TASKS} worst connectors and background tasks that restart.",
             labels=["plugin", "hook", "instance", "reason"],
         )
         for task in heapq.nlargest(WORST_TASKS, self._failing_tasks(), key=lambda task: task.failures):
@@ -401,7 +400,11 @@ class Metrics:
         figures: tuple[tuple[str, str, Ranked], ...] = (
             ("backlog_deliveries", f"Pending deliveries {worst} with the most.", found.registrations),
             ("oldest_seconds", f"Age of the next delivery {worst} with the oldest.", found.heads),
-            ("failing_seconds", f"Seconds of failures in a row {worst} with the most.", found.failing),
+            (
+                "failing_seconds",
+                f"Seconds since the first failure in a row {worst} with most.",
+                found.failing,
+            ),
         )
         for name, meaning, worst_of in figures:
             family = GaugeMetricFamily(
@@ -434,7 +437,7 @@ def _counter(name: str, meaning: str, labels: list[str], counts: Counts) -> Coun
 def _lane_families(found: Survey) -> Iterator[Metric]:
     yield _gauge("hookgw_lanes", "Lanes, by state.", "state", found.lanes)
     yield _gauge(
-        "hookgw_lanes_waiting", "Lanes that have their turn, by what they wait for.", "for", found.waiting
+        "hookgw_lanes_waiting", "Lanes with a delivery to send, by what they wait for.", "for", found.waiting
     )
     yield _gauge(
         "hookgw_backlog_deliveries",
@@ -485,7 +488,7 @@ def _pool_families(pools: PoolStatistics) -> Iterator[Metric]:
         "Hosts that have not recovered from a connect failure.",
         value=pools.suspect,
     )
-    worst = f"of the {WORST_HOSTS} hosts in which most lanes wait."
+    worst = f"of the {WORST_HOSTS} hosts with the most waiting lanes."
     waiting = {host.host: host.waiting for host in pools.hosts}
     yield _gauge("hookgw_host_lanes_waiting", f"Lanes that wait for a connection {worst}", "host", waiting)
     lent = {host.host: host.lent for host in pools.hosts}

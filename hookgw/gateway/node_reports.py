@@ -40,7 +40,7 @@ class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         instance: only those of this one's webhooks.
-        most: only so many, those to look at first; ``None`` for all, in no order.
+        most: how many at most, those to look at first; ``None`` for all, in no order.
     """
 
     instance: str | None = None
@@ -159,7 +159,7 @@ class OverviewPart(msgspec.Struct, frozen=True):
 
 
 class ResendAsked(msgspec.Struct, frozen=True):
-    """Deliveries that are to be sent again, by one who may do that.
+    """Deliveries that are to be sent again; the node that asks has checked that the actor may do that.
 
     Attributes:
         deliveries: pairs of instance and id, in the order in which they are to be sent.

@@ -98,7 +98,7 @@ from hookgw.store import ConnectorState, PendingChange, open_storage
 from hookgw.store.fleet import Membership
 
 STOP_WITHIN = 1.0
-"""Seconds that everything has to stop after the shards were handed over, if that took all of the grace."""
+"""Seconds for stopping everything else, if handing over the shards took all of the grace."""
 
 LEAVE_WITHIN = 3.0
 """Seconds that leaving a fleet may take at the end."""
@@ -144,7 +144,7 @@ async def _accept_of_connector(
 
 @asynccontextmanager
 async def _alone(members: Membership, refresh: RecordRefresh) -> AsyncIterator[None]:
-    """Change what all nodes share, one at a time, from what the others have made of it."""
+    """Hold the lock of the fleet, with the newest records, while changing what all nodes share."""
     async with members.starting():
         await refresh.catch_up()
         yield
@@ -550,7 +550,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                     # While lanes and connectors run: each shard is handed over when its attempts have ended.
                     with trio.CancelScope(deadline=ends, shield=True), suppress(StorageUnavailable):
                         await ownership.hand_over()
-                # An attempt that outlasts the grace has had it. The rest of this takes a moment.
+                # Attempts that outlast the grace are cut off. Everything else here takes a moment.
                 with trio.CancelScope(deadline=max(ends, trio.current_time() + STOP_WITHIN), shield=True):
                     # Connectors first, so that they raise no more events; then no lane starts an attempt;
                     # then re-partitions, which keep lanes paused; then what these have reported.

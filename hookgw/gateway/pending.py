@@ -106,7 +106,7 @@ class PendingDeliveries:
                 await ended.wait()
 
     def stop(self) -> None:
-        """Leave what has not been moved to the next start. Stop the dispatcher before."""
+        """Leave what has not been moved to the next start. Stop the dispatcher first."""
         self._is_stopping = True
         nursery, self._nursery = self._nursery, None
         if nursery is not None:
@@ -155,7 +155,7 @@ class PendingDeliveries:
     async def replace(self, old: Registration, new: Registration) -> RunningJob | None:
         """Store a changed registration, and apply the change to what is pending. Hold ``registry.changing``.
 
-        Returns once the change is on disk. A re-partition goes on behind it.
+        Returns once the change is on disk. A re-partition goes on in the background.
 
         Returns:
             The job that parks what is pending for a disabled registration.
@@ -270,7 +270,7 @@ class PendingDeliveries:
             registration_id: of the registration; deliveries to others stay.
             instance: the instance's name.
             reason: a sentence.
-            count, size: so many deliveries, and as many as have so many bytes of payload together.
+            count, size: how many deliveries to drop, and how many bytes of payload: at least both.
 
         Returns:
             How many there were. Attempts in flight are spared.

@@ -112,7 +112,7 @@ class Problems:
 
         Args:
             instance: only of this one.
-            most: enough; there may be a few more.
+            most: the search stops once this many are found; the result may have a few more.
         """
         found: list[Problem] = []
         names = [instance] if instance else [one.name for one in self._instances.all()]
@@ -137,7 +137,7 @@ class Problems:
             return
         reason, closing = states.close_reason(name) or "", states.closing(name)
         is_recent = closing is not None and closing.at > self._clock.wall() - DAY
-        # If the network has ended a connection, that is a problem for a day; if somebody has, it is none.
+        # That the network has ended a connection is a problem for a day; that a user has ended it is not.
         if instance.connected or (is_recent and reason != LOGGED_OUT_HERE):
             yield Problem(f"Not connected. {reason}".rstrip(), closing.at if closing else None, instance=name)
 

@@ -49,9 +49,7 @@ class StoredRegistration(NamedTuple):
 class RegistrationService:
     """Everything that can be done to registrations.
 
-    Args:
-        registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs: the
-            gateway's.
+    Whatever changes a registration raises ``StorageUnavailable`` if the disk refuses: nothing has changed.
     """
 
     def __init__(
@@ -222,7 +220,7 @@ class RegistrationService:
             registration = self.get(instance, label)
             if not registration.enabled:
                 raise Conflict(
-                    "The registration is disabled: nothing is pending. Set it with enabled true first."
+                    "The registration is disabled: nothing is pending. Enable it first (set enabled to true)."
                 )
             if registration.is_paused:
                 return registration
@@ -306,11 +304,11 @@ class RegistrationService:
 
         Raises:
             NotFound: there is no such registration.
-            Conflict: it is disabled.
+            Conflict: it is disabled, or a plugin filters the test event out.
         """
         registration = self.get(instance, label)
         if not registration.enabled:
-            raise Conflict("The registration is disabled; set it with enabled true first.")
+            raise Conflict("The registration is disabled: enable it first (set enabled to true).")
         wanted = (self._catalog.get(name) for name in registration.events)
         kind = next((kind for kind in wanted if kind), None) or self._catalog.resolve(_USUAL_KIND, "event")
         at = self._clock.wall()

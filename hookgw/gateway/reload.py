@@ -132,7 +132,7 @@ class ConfigurationReload:
 
     def _blocks(self, settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the blocks of ``global_webhooks`` by label, which a block need not name itself."""
-        # Parsed again: the secret that a registration without one gets is another each time.
+        # Blocks, not registrations: one without a secret gets another one each time it is parsed.
         parsed: Iterable[ParsedWebhook] = parse_global_webhooks(settings.global_webhooks, self._catalog)
         for webhook, block in zip(parsed, settings.global_webhooks, strict=True):
             yield webhook.registration.label, block

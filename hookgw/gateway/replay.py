@@ -80,7 +80,9 @@ class Replays:
         if registration is None:
             raise Conflict("The registration of this delivery was deleted, so there is nowhere to send it.")
         if not registration.enabled:
-            raise Conflict("The registration of this delivery is disabled; set it with enabled true first.")
+            raise Conflict(
+                "The registration of this delivery is disabled: enable it first (set enabled to true)."
+            )
         # No checkpoint between the look at the registration and this call: a change of the registration is
         # either seen above, or written after this, and then moves or parks this delivery, too.
         need: Need = {(registration.id, instance): (1, len(report.event.data_json))}

@@ -59,7 +59,7 @@ class Survey(msgspec.Struct):
     Attributes:
         lanes, backlog, oldest: the lanes, their pending deliveries, and the seconds since the oldest of these
             entered the outbox, by state.
-        waiting: the lanes that have their turn, by what they wait for.
+        waiting: the lanes with a delivery to send, by what they wait for.
         worst_lanes: the lanes with the largest backlogs.
         registrations: the registrations with the largest backlogs, by id.
         heads: the seconds for which the next delivery of a registration has been in the outbox, by id.

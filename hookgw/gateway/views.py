@@ -83,8 +83,8 @@ class Connections:
     def of(self, instance: Instance) -> Connection:
         """Return the connection of an instance.
 
-        If its node has not answered, or it moves to another one, the connection is unknown: of an instance
-        that shall be connected it is ``connecting`` then, because whatever has it connects it.
+        It is unknown if the instance's node has not answered, or the instance moves to another node. One that
+        should be connected is ``connecting`` then, because its next node connects it.
         """
         found = self._found.get(instance.name)
         if found is not None:
@@ -156,7 +156,7 @@ class Views:
 
         Args:
             instance: only those of this one's webhooks.
-            most: only so many, those to look at first; ``None`` for all, by node.
+            most: how many at most, those to look at first; ``None`` for all, by node.
         """
         only = None if instance is None else [instance]
         gathered = await self.nodes.ask(LANES, LanesAsked(instance, most), instances=only)

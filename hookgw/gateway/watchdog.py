@@ -25,7 +25,6 @@ logger = structlog.get_logger("hookgw.watchdog")
 LOOK_EVERY = 0.1
 """Seconds between two requests for a sign of life."""
 _SHOWN_FRAMES = 10
-_BOUNDARY = {"hookgw.plugins": "hookgw"}
 
 
 class Blocker(NamedTuple):

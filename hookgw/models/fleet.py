@@ -8,6 +8,9 @@ import msgspec
 
 from hookgw.models.shards import SHARDS
 
+DEAD_AFTER = 3.0
+"""Seconds without a heartbeat, by the database's clock, after which others take a node's shards."""
+
 
 class ShardEpoch(NamedTuple):
     """A shard, and how often it was taken before it was held like this."""

@@ -73,10 +73,10 @@ async def run_essential(  # noqa: ASYNC128 -- it hands its task_status on
         await run(*arguments)
     except BaseException as error:
         if not is_cancelled() and _has(trio.Cancelled, error):
-            raise TaskFailed(f"{name} was cancelled by nobody") from error  # noqa: ASYNC104 -- not ours
+            raise TaskFailed(f"{name} ended by a stray Cancelled") from error  # noqa: ASYNC104 -- not ours
         raise
     if not is_cancelled() and (is_over is None or not is_over()):
-        raise TaskFailed(f"{name} ended, though hookgw runs")
+        raise TaskFailed(f"{name} ended while hookgw was running")
 
 
 def _has(wanted: type[BaseException], error: BaseException) -> bool:

@@ -21,9 +21,8 @@ works again. Settlements are kept meanwhile. No error of a database driver leave
 *Opaque places.* A :data:`~hookgw.models.deliveries.Position` and a cursor mean something to their engine
 alone. Positions of one lane can be compared; a later position is behind an earlier one. Cursors are strings.
 
-Room for later engines: another process may append to the same storage (then the listener hears of those
-deliveries, too), change records (a listener method reports them), and hold lanes (then a settlement carries
-the epoch of its lane, and a stale one changes nothing).
+*Several processes.* Where other processes may use the same storage, the listener also hears of what these
+append. :mod:`hookgw.store.fleet` has the rest: changed records, shards, and their epochs.
 """
 
 from __future__ import annotations
@@ -178,7 +177,7 @@ class PendingChanges(Protocol):
         """Return the cursor for parking what is appended, or made pending again, until now.
 
         Now is the moment of the call: what this process asks for later does not count, even if it is on disk
-        before this returns. Of other processes, all that they were told is stored before the call counts.
+        before this returns. Writes of other processes count if they were acknowledged before the call.
         """
 
     async def park_step(
@@ -221,9 +220,9 @@ class PendingChanges(Protocol):
             rule: of the registration. Its deliveries of other instances stay.
             instance: the instance's name.
             reason: a sentence.
-            count, size: so many deliveries, and as many as hold so many payload bytes; at most as many as fit
-                in one commit.
-            spared: as for :meth:`park`.
+            count, size: how many deliveries to drop, and how many payload bytes: at least both, but no more
+                than fits in one commit.
+            spared: as for :meth:`park_step`.
 
         Returns:
             How many there were. In a lane that instances share, the search is bounded, too.

@@ -378,7 +378,7 @@ async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_c
         await kit.gateway.instances.connect("shop")
     async with open_kit(tmp_path) as kit:
         assert kit.gateway.instances.connection_state("shop") is ConnectionState.CLOSE
-        said = "The connector 'fake' is not there: its plugin is disabled or not installed"
+        said = "The connector 'fake' is not available: its plugin is disabled or not installed"
         assert str(kit.gateway.instances.close_reason("shop")).startswith(said)
         with pytest.raises(Conflict, match=said):
             await kit.gateway.instances.connect("shop")

@@ -114,7 +114,7 @@ class ChatRoutes:
 
     @describes(_TAG, {200: list[responses.Chat]}, body=_CHATS_BODY)
     async def find_chats(self, instance: str) -> Response:
-        """List the chats in the history, that with the newest message first."""
+        """List the chats in the history, the one with the newest message first."""
         query = await self._read_query(instance)
         found = await self._chats.chats(instance, query.wants)
         return json_response(
@@ -123,7 +123,7 @@ class ChatRoutes:
 
     @describes(_TAG, {200: list[responses.Chat]})
     async def list_chats(self, instance: str) -> Response:
-        """List the 1,000 newest chats in the history, that with the newest message first."""
+        """List the 1,000 newest chats in the history, the one with the newest message first."""
         # A handler of its own: the body of a GET request has no meaning, which generators do not accept.
         self._instances.get(instance)
         query = parse_chat_query(None)

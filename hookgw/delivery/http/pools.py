@@ -227,7 +227,7 @@ class PoolStatistics(msgspec.Struct, frozen=True):
         waiting_for_descriptors: how many wait for a descriptor.
         descriptors: how many connections lanes may have now.
         suspect: how many hosts could not be reached, and have not recovered completely.
-        hosts: those in which most lanes wait, at most as many as asked for.
+        hosts: those with the most waiting lanes, at most as many as asked for.
     """
 
     lent: int
@@ -508,7 +508,7 @@ class ConnectionPools:
         """Return a snapshot.
 
         Args:
-            most: how many hosts to show, those in which most lanes wait first.
+            most: how many hosts to show, those with the most waiting lanes first.
         """
         hosts = [
             HostStatistics(

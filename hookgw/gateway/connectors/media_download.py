@@ -99,7 +99,7 @@ class MediaDownload:
             self._error = self._error or outcome
             self._head_or_end.set()
         if self._error is not None and self._head is not None and self._has_reader:
-            logger.warning("media broken off", instance=self._session.instance, reason=str(self._error))
+            logger.warning("media download cut off", instance=self._session.instance, reason=str(self._error))
 
     def _missing(self) -> HookgwError | None:
         if self._head is None:

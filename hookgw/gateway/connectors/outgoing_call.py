@@ -11,6 +11,7 @@ import trio
 from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.models.connectors import NewEvent
 from hookgw.models.errors import HookgwError, NetworkRefused, PluginFailed, Unavailable
+from hookgw.plugins.contained_connector import ContainedConnector
 
 logger = structlog.get_logger("hookgw.connector")
 
@@ -20,6 +21,28 @@ CALL_TIMEOUT = 30.0
 """Seconds that a connector may take for a call."""
 EVENT_TIMEOUT = 10.0
 """Seconds that the caller waits for the events of a call to be on disk."""
+
+
+async def call_in_time(
+    connector: ContainedConnector, call: Callable[[], Awaitable[T]], seconds: float = CALL_TIMEOUT
+) -> T:
+    """Make a call of a connector, and return its result.
+
+    Args:
+        connector: the one that is called, for the message.
+        call: makes the call.
+        seconds: how long the call may take.
+
+    Raises:
+        NetworkRefused: the call took too long, or the connector failed.
+        HookgwError: from the call.
+    """
+    with trio.move_on_after(seconds):
+        try:
+            return await call()
+        except PluginFailed as failure:
+            raise NetworkRefused(f"The connector {connector.name!r} failed: {failure.reason}") from failure
+    raise NetworkRefused(f"The network did not answer within {seconds:g} s.")
 
 
 class OutgoingCall(Generic[T]):
@@ -88,13 +111,7 @@ class OutgoingCall(Generic[T]):
 
     async def _call(self) -> T:
         assert self._make is not None  # noqa: S101 -- run() is called once
-        with trio.move_on_after(self._timeout):
-            try:
-                return await self._make()
-            except PluginFailed as failure:
-                name = self._session.connector.name
-                raise NetworkRefused(f"The connector {name!r} failed: {failure.reason}") from failure
-        raise NetworkRefused(f"The network did not answer within {self._timeout:g} s.")
+        return await call_in_time(self._session.connector, self._make, self._timeout)
 
     async def _report(self, events: Sequence[NewEvent]) -> None:
         # The call has taken effect. A failure from here on must not make the caller repeat it.

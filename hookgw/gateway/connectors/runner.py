@@ -18,7 +18,7 @@ import trio
 from hookgw.gateway.audit import act_as
 from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
-from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
+from hookgw.gateway.connectors.outgoing_call import OutgoingCall, call_in_time
 from hookgw.gateway.connectors.session import Accept, ConnectorSession, EventRules, LoadState
 from hookgw.gateway.connectors.states import LOGGED_OUT_HERE, ConnectionStates
 from hookgw.gateway.plugin_restarts import PluginRestarts
@@ -140,13 +140,13 @@ class Connectors:
         """Return why an instance cannot be connected: a sentence that says what to do.
 
         Returns:
-            ``None`` if its connector is there.
+            ``None`` if its connector is available.
         """
         if instance.integration in self._connectors:
             return None
         if instance.integration:
             return (
-                f"The connector {instance.integration!r} is not there: its plugin is disabled or not "
+                f"The connector {instance.integration!r} is not available: its plugin is disabled or not "
                 f"installed. Known connectors: {', '.join(self.names()) or 'none'}."
             )
         if instance.requested_integration:
@@ -311,7 +311,7 @@ class Connectors:
         connector = self._connectors.get(integration)
         if connector is not None and "check_options" in connector.methods:
             call = partial(connector.check_options, options, public_url=self._ingest_urls.public_url)
-            await _in_time(connector, call)
+            await call_in_time(connector, call)
 
     async def prepare_restart(self, instance: Instance) -> None:
         """Let an instance's connector prepare a restart, if it runs and can; a failure is only logged."""
@@ -330,7 +330,7 @@ class Connectors:
         if session is None or method not in session.connector.methods:
             return
         try:
-            await _in_time(session.connector, partial(getattr(session.connector, method), session))
+            await call_in_time(session.connector, partial(getattr(session.connector, method), session))
         except _REFUSALS as error:
             logger.warning(
                 "the network was not told", instance=instance.name, method=method, reason=str(error)
@@ -342,7 +342,7 @@ class Connectors:
         if session is None or "settings" not in session.connector.methods:
             return []
         try:
-            await _in_time(session.connector, partial(session.connector.settings, session, settings))
+            await call_in_time(session.connector, partial(session.connector.settings, session, settings))
         except _REFUSALS as error:
             return [f"The settings are stored, but the connector has not applied them: {error}"]
         return []
@@ -351,7 +351,7 @@ class Connectors:
         """Show a presence for an instance's account; see ``InstanceService.set_presence``."""
         session = self.connected(instance)
         call = partial(session.connector.set_presence, session, presence, number=None, delay=0.0)
-        await _in_time(session.connector, call)
+        await call_in_time(session.connector, call)
 
     def stop_all(self) -> None:
         """End every connector without raising events: they start again with the gateway."""
@@ -392,7 +392,7 @@ class Connectors:
     async def _keep_running(
         self, session: ConnectorSession, logged_out: Callable[[str], Awaitable[None]]
     ) -> None:
-        # Not the one who connected the instance: this task ends when the network wants it to.
+        # As the plugin, and not as whoever connected the instance: the task ends when the network wants it.
         act_as(Actor(kind=ActorKind.PLUGIN, name=session.connector.plugin))
         try:
             with session.scope:
@@ -434,17 +434,6 @@ async def _run(session: ConnectorSession) -> None:
         await session.connector.run(session, may_return=lambda: session.has_reported)
     finally:
         session.is_running = False
-
-
-async def _in_time(connector: ContainedConnector, call: Callable[[], Awaitable[None]]) -> None:
-    """Make a call of a connector. Raise ``NetworkRefused`` also if it takes too long, or fails."""
-    with trio.move_on_after(CALL_TIMEOUT):
-        try:
-            await call()
-        except PluginFailed as failure:
-            raise NetworkRefused(f"The connector {connector.name!r} failed: {failure.reason}") from failure
-        return
-    raise NetworkRefused(f"The network did not answer within {CALL_TIMEOUT:g} s.")
 
 
 @contextmanager

@@ -97,8 +97,8 @@ class AllNodes:
         """Ask all nodes at once.
 
         Args:
-            question: what is asked.
-            asked: for what.
+            question: which question to ask.
+            asked: its argument.
             instances: ask only the nodes that have these; an instance that moves has none.
             within: the seconds that all nodes together have to answer.
         """
@@ -174,5 +174,5 @@ class AllNodes:
 
 
 def digest_of(body: bytes) -> str:
-    """Return what a target says of a question's body, so that the signature covers it."""
+    """Return the SHA-256 digest of a question's body. It is part of the signed target."""
     return hashlib.sha256(body).hexdigest()

@@ -56,7 +56,7 @@ COUNT_PART = 100
 """At most a hundredth of the time is spent on counting."""
 
 REMOVED_EVERY = 1.0
-"""Seconds. The lanes of a registration count what is on disk then, of which there is much."""
+"""Seconds between two reports of removed deliveries: each makes lanes count all that is on disk."""
 
 UNKNOWN = -1
 """The number of a node of which nothing was heard yet."""
@@ -94,7 +94,7 @@ class BacklogExchange:
         # The last number that was heard of each other node.
         self._known: dict[int, int] = {}
         self._must_count = False
-        # By holder, how many changes the count that stands may have seen or not.
+        # By holder, how many changes the present count may have missed or counted twice.
         self._unsure: Counter[tuple[str, str]] = Counter()
         # When this node told or heard what, for about as long as it takes until all know.
         self._recent: deque[tuple[float, PendingChange]] = deque()
@@ -221,7 +221,7 @@ class BacklogExchange:
             found, last = await self._shared.count()
             took = trio.current_time() - begun
             if not is_check:
-                self._backlog.recount(self._now(found, last))
+                self._backlog.recount(self._brought_up_to_date(found, last))
             # Whatever anybody had changed when the count looked is told by then. What was told just before it
             # looked may have been committed after that.
             await trio.sleep_until(begun + TOLD_WITHIN)
@@ -234,7 +234,7 @@ class BacklogExchange:
                 # Each holder by itself: most of what is pending for long rests, however busy others are.
                 better = {holder for holder, count in self._unsure.items() if unsure[holder] < count}
                 if better:
-                    self._backlog.recount(self._now(found, last), better)
+                    self._backlog.recount(self._brought_up_to_date(found, last), better)
                 unsure = Counter({holder: min(unsure[holder], n) for holder, n in self._unsure.items()})
             self._unsure = +unsure
             now = trio.current_time()
@@ -246,8 +246,8 @@ class BacklogExchange:
         finally:
             self._is_counting = False
 
-    def _now(self, found: PendingChange, last: Mapping[int, int]) -> Need:
-        """Return what is pending now, but for what this node has noted, by a count a moment ago."""
+    def _brought_up_to_date(self, found: PendingChange, last: Mapping[int, int]) -> Need:
+        """Bring a count of a moment ago up to date: all but what this node has noted and not told yet."""
         since = (one.changes or {} for one in self._heard if one.number > last.get(one.generation, 0))
         return _sum([found, *self._told, *since])
 

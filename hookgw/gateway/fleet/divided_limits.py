@@ -27,9 +27,8 @@ from typing import Protocol
 
 import structlog
 
-from hookgw.gateway.fleet.lease import DEAD_AFTER
 from hookgw.gateway.fleet.ownership import Ownership
-from hookgw.models.fleet import FleetView
+from hookgw.models.fleet import DEAD_AFTER, FleetView
 
 logger = structlog.get_logger("hookgw.fleet")
 

@@ -11,14 +11,13 @@ import math
 
 import trio
 
+from hookgw.models.fleet import DEAD_AFTER
+
 HEARTBEAT = 0.5
 """Seconds between two heartbeats."""
 
-DEAD_AFTER = 3.0
-"""Seconds without a heartbeat, by the database's clock, after which others take a node's shards."""
-
 MARGIN = 0.25
-"""Seconds by which a node stops before that. It is more than clocks drift apart in the time of a lease."""
+"""Seconds by which a node stops before it is dead for others: more than clocks drift apart during a lease."""
 
 
 class Lease:

@@ -27,9 +27,9 @@ from typing import Protocol
 import structlog
 import trio
 
-from hookgw.gateway.fleet.lease import DEAD_AFTER, HEARTBEAT, Lease
+from hookgw.gateway.fleet.lease import HEARTBEAT, Lease
 from hookgw.models.errors import Conflict, StorageUnavailable, Unavailable
-from hookgw.models.fleet import FleetView
+from hookgw.models.fleet import DEAD_AFTER, FleetView
 from hookgw.models.shards import share_targets
 from hookgw.store.fleet import Membership
 
@@ -46,7 +46,7 @@ class Work(Protocol):
         """Begin to work on shards. Raises ``Unavailable`` if it could not begin with any of them."""
 
     async def release(self, shards: Collection[int]) -> None:
-        """Stop to work on shards, and return once everything of it is on disk, or refused."""
+        """Stop working on shards, and return once everything of it is on disk, or refused."""
 
     def busy(self) -> Collection[int]:
         """Return the shards that a release would have to wait for now."""
@@ -102,7 +102,7 @@ class Ownership:
         return frozenset(self._held)
 
     async def wait_viewed(self) -> None:
-        """Wait for the next answer to a heartbeat: ``view`` is that of the present then."""
+        """Wait for the next answer to a heartbeat. Then ``view`` is current."""
         await self._viewed.wait()
 
     def nudge(self) -> None:

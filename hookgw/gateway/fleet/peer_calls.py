@@ -17,9 +17,9 @@ import httpx
 import structlog
 import trio
 
-from hookgw.gateway.fleet.lease import DEAD_AFTER, HEARTBEAT
+from hookgw.gateway.fleet.lease import HEARTBEAT
 from hookgw.gateway.fleet.ownership import Ownership
-from hookgw.models.fleet import FleetNode, FleetView
+from hookgw.models.fleet import DEAD_AFTER, FleetNode, FleetView
 
 PROBE_AFTER = 2.0
 """Seconds that a call has waited when its node is asked whether it can be reached; and between questions."""

@@ -22,7 +22,7 @@ import trio
 from psycopg import Connection
 
 from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.fleet import FleetNode, FleetView, ShardEpoch
+from hookgw.models.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
 from hookgw.models.shards import share_targets
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.encryption import RecordCipher
@@ -32,8 +32,6 @@ from hookgw.store.postgresql.database import TOKEN_LENGTH, Reader, Server, Sessi
 
 T = TypeVar("T")
 
-DEAD_AFTER = 3.0
-"""Seconds without a heartbeat, by the database's clock, after which a node is dead."""
 
 PATIENCE = 2.0
 """The longest time, in seconds, that a call may take. Later, the lease would have ended anyway."""

@@ -421,7 +421,7 @@ async def test_a_reader_notices_that_a_file_is_cut_off(
     client.event_hooks = {}
     with capture_logs() as logs, pytest.raises(httpx.RemoteProtocolError):
         await client.get(link_to(connector))
-    assert [line["instance"] for line in logs if line["event"] == "media broken off"] == ["shop"]
+    assert [line["instance"] for line in logs if line["event"] == "media download cut off"] == ["shop"]
     assert "connection failed" not in {line["event"] for line in logs}
     files.send = Files.send.__get__(files)  # type: ignore[method-assign]
     assert (await client.get(link_to(connector))).content == PICTURE

@@ -7,9 +7,8 @@ from typing import Any, cast
 import trio
 
 from hookgw.gateway.fleet.divided_limits import divide_limits
-from hookgw.gateway.fleet.lease import DEAD_AFTER
 from hookgw.gateway.fleet.ownership import Ownership
-from hookgw.models.fleet import FleetNode, FleetView
+from hookgw.models.fleet import DEAD_AFTER, FleetNode, FleetView
 
 
 class Seen:

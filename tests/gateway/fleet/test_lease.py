@@ -3,7 +3,8 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from hookgw.gateway.fleet.lease import DEAD_AFTER, HEARTBEAT, MARGIN, Lease
+from hookgw.gateway.fleet.lease import HEARTBEAT, MARGIN, Lease
+from hookgw.models.fleet import DEAD_AFTER
 
 
 async def test_a_new_lease_allows_nothing() -> None:

@@ -13,10 +13,10 @@ import structlog
 import trio
 from trio.testing import MockClock
 
-from hookgw.gateway.fleet.lease import DEAD_AFTER, HEARTBEAT, Lease
+from hookgw.gateway.fleet.lease import HEARTBEAT, Lease
 from hookgw.gateway.fleet.ownership import Ownership
 from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.fleet import FleetNode, FleetView, ShardEpoch
+from hookgw.models.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
 from hookgw.models.shards import SHARDS, share_targets
 from hookgw.store.fleet import RecordChanges
 
