@@ -51,7 +51,7 @@ def backup(file: Path, check: bool, config: Path | None) -> None:
 @click.option("--force", is_flag=True, help="Move an existing data file aside.")
 @config_option
 def restore(file: Path, force: bool, config: Path | None) -> None:
-    """Put the backup FILE in the place of the data file.
+    """Replace the data file by the backup FILE.
 
     hookgw must not run. FILE is checked first, and it stays where it is.
     """

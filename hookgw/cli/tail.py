@@ -29,8 +29,8 @@ MAX_SEARCHED = 10_000
 MAX_INSTANCES = 50
 """The most instances that are followed without being named: each costs two requests per poll."""
 OVERLAP = 5.0
-"""Seconds by which a poll looks back before the one before it. A delivery becomes visible with its commit,
-a moment after the time at which it finished."""
+"""Seconds of the time before a poll that the next one looks at again. A delivery becomes visible with its
+commit, a moment after the time at which it finished."""
 INCOMPLETE = """Many deliveries are pending. Of the oldest ones, only the end is shown, not each attempt.
 To see their lanes, run: hookgw lane list"""
 

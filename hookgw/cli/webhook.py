@@ -96,7 +96,7 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--concurrency", type=click.IntRange(1), help="Parallel deliveries, unless --ordering is url."
         ),
         click.option(
-            "--rate", metavar="RATE", help="Most attempts, such as 20/s, 100/m or 1000/h; '' ends it."
+            "--rate", metavar="RATE", help="Most attempts, such as 20/s, 100/m or 1000/h; '' removes it."
         ),
         click.option("--timeout", metavar="DURATION", help="Deadline of an attempt, for example 10s."),
         click.option("--retry", metavar="JSON", callback=read_json, help="Retry rules of this registration."),
@@ -199,7 +199,7 @@ def enable(client: Client, instance: str, label: str | None, as_json: bool) -> N
 @server_options
 @json_option
 def disable(client: Client, instance: str, label: str | None, as_json: bool) -> None:
-    """Stop the events of a registration.
+    """Stop sending events to a registration.
 
     Its pending deliveries become dead letters, which can be replayed.
     """

@@ -294,7 +294,7 @@ _RULES: dict[str, Rule] = {
     ),
     "storage.schema": _rule(
         lambda value: _SCHEMA.fullmatch(value) is not None,
-        "{value!r} is no name of a schema: write up to 63 of a-z, 0-9 and _, the first one no digit.",
+        "{value!r} is not a name of a schema: write up to 63 of a-z, 0-9 and _, not beginning with a digit.",
     ),
     "storage.retention": _any_time,
     "storage.history_limit": _rule(

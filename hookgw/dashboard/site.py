@@ -147,8 +147,8 @@ class Site:
                 :mod:`hookgw.models.errors`, which become a page.
             methods: ``GET`` by default.
             is_open: whether it needs no session.
-            page: of a form: its page, with the names of the path's variables in braces. What a form shows has
-                the address of the form, and a browser that opens that again, or reloads it, goes to the page.
+            page: for a form, the path of its page, with the path's variables in braces. A browser that opens
+                the form's own address, as after a reload, is sent there.
         """
 
         @wraps(view)

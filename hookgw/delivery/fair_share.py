@@ -18,7 +18,7 @@ from collections import OrderedDict
 from typing import Generic, Protocol, TypeVar
 
 LITTLE = 256
-"""So many parts of the total, at least one, are little."""
+"""A holder has little if it has at most this fraction of the total, or one."""
 
 LOOKED_AT = 16
 """How many holders are passed over, at most, when something becomes free. They wait for the next time."""
@@ -29,11 +29,11 @@ class Claim(Protocol):
 
     @property
     def holder(self) -> str:
-        """On whose behalf."""
+        """The holder that the claim is for."""
 
     @property
     def amount(self) -> int:
-        """How much."""
+        """How much it claims."""
 
     def granted(self) -> None:
         """The amount was taken for the holder. This may take and line up elsewhere, but not here."""

@@ -22,7 +22,7 @@ MOST_PAGES = 50
 MOST_FOUND = 1_000
 """A search ends after the page of events on which it has found this many chats or contacts."""
 MOST_MESSAGE = 8 * 1024
-"""Bytes of a message up to which it is in the list of chats."""
+"""Messages of at most this many bytes are in the list of chats."""
 
 _MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
 _CONTACTS = ("CONTACTS_UPSERT", "CONTACTS_UPDATE", "CONTACTS_SET")

@@ -112,7 +112,13 @@ class MediaSink(Protocol):
     """Takes the content of an inbound file."""
 
     async def begin(self, *, mimetype: str, size: int | None = None, file_name: str = "") -> None:
-        """Begin the response. ``size`` is its length in bytes, if the network says it."""
+        """Begin the response. ``size`` is its length in bytes, if the network says it.
+
+        Raises:
+            TooLarge: the size exceeds ``media.limit``. Let the exception pass.
+            ValueError: the size is not a number of bytes.
+            RuntimeError: it has begun already.
+        """
 
     async def write(self, chunk: bytes) -> None:
         """Send a part of the content on. Waits for a slow reader.
@@ -161,6 +167,7 @@ class Session(Protocol):
         Raises:
             Invalid: the kind is unknown, or the payload violates its schema in strict mode.
             Conflict: this session is over.
+            Unavailable: in a call of ``ingest``, which must not wait: the event cannot be stored now.
         """
 
     async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
@@ -174,7 +181,7 @@ class Session(Protocol):
             state: as for :meth:`save_state`; by default it stays as it is.
 
         Raises:
-            Invalid, Conflict: see :meth:`emit`. Nothing was stored.
+            Invalid, Conflict, Unavailable: see :meth:`emit`. Nothing was stored.
         """
 
     async def load_state(self) -> Any:

@@ -54,7 +54,7 @@ class LaneState(StrEnum):
         IDLE: it has nothing to deliver.
         DELIVERING: it makes an attempt, or is about to.
         WAITING: it waits for the next attempt of the delivery at its head.
-        PAUSED: it waits until its registration may deliver again.
+        PAUSED: it waits until its registration may deliver again, or until the outbox can be read again.
     """
 
     IDLE = "idle"
@@ -73,7 +73,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         outcome: the result.
         status: the response status; ``None`` without a response.
         error: a sentence that says why the attempt did not deliver; ``None`` if it did.
-        answer: the start of the response body, decoded leniently, at most 4 KiB.
+        answer: the start of the response body, at most ``delivery.kept_answer``, decoded leniently.
         url: what it was sent to, with user and password masked; ``None`` if nothing was to be sent, because a
             plugin failed or the host was known to be unreachable.
     """

@@ -18,7 +18,7 @@ from hookgw.models.events import Catalog, Event
 from hookgw.models.json_decoding import LARGE, decode_json, no_collection
 
 _MAX_MESSAGE = 200
-# Bytes of a payload up to which all of it is described, and otherwise an extract.
+# Of a payload with at most this many bytes, all is described; of a larger one, an extract.
 _DESCRIBED = 4096
 # What an extract has of each object, list and text, and how many levels.
 _FIELDS = 32

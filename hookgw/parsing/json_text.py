@@ -28,7 +28,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TOO_DEEP = f"is nested too deeply: at most {MAX_DEPTH} levels are allowed"
 # Python reads a number with an exponent ten times slower than other values.
 _EXPONENT_WEIGHT = 10
-# Bytes of a text up to which the slow search for the name of a duplicate is allowed.
+# In texts of at most this many bytes, the slow search for the name of a duplicate is allowed.
 _SEARCHED = 64 * 1024
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")

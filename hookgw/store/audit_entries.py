@@ -16,7 +16,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx
 from hookgw.store.records import AuditPage, AuditQuery, micros, seconds
 
-# So many entries are looked at in one turn, and removed in one commit; and the rest between two commits.
+# Entries that one turn looks at, entries that one commit removes, and the seconds between two such commits.
 ROWS = 5_000
 STEP = 500
 REST = 0.01

@@ -20,7 +20,7 @@ Key = tuple[Any, ...]
 
 PAGE_ROWS = 1_000
 PAGE_BYTES = 8 * 2**20
-"""A page has so many rows, and so many bytes of payloads, or one row."""
+"""A page has at most this many rows, and bytes of payloads, or one row."""
 
 
 class Table(NamedTuple):
@@ -132,8 +132,8 @@ def copy_rows(
 
     Args:
         source: it is only read.
-        target: empty, or as a copy from the same source left it that was cut off.
-        on_progress: called with what is being done, and how many rows of how many are.
+        target: empty, or as an interrupted copy from the same source left it.
+        on_progress: called with the current step, how many of its rows are done, and how many there are.
 
     Returns:
         What both have.

@@ -68,7 +68,7 @@ def fitting(
         size: the most bytes of payload, unless the first delivery alone has more.
 
     Returns:
-        Their rules by number, and whether that are not all.
+        The rules of those that fit, by number, and whether some did not fit.
     """
     chosen: dict[int, LaneRule] = {}
     total = 0

@@ -33,7 +33,7 @@ class Person(NamedTuple):
 
 
 def person(value: str) -> Person:
-    """Return how the person is named that a text means."""
+    """Return by which texts to look for the person whom an identifier names."""
     match = _OF_WHATSAPP.fullmatch(value)
     # Few payloads have an escaped character, many an escaped line end, which spells none of these texts.
     escape = "\\" if set('"/\\').intersection(value) or not value.isprintable() else "\\u"

@@ -14,7 +14,7 @@ from hookgw.models.events import Event
 from hookgw.models.masking import repr_without
 
 DROPPED_AS_OLDEST = "Dropped as the oldest: "
-"""What the reasons of dead letters begin with that made room for newer events."""
+"""The beginning of the reason of a dead letter that made room for newer events."""
 
 
 # gc=False: a batch makes thousands, which the garbage collector would walk; they form no cycles.
@@ -135,7 +135,7 @@ class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
     Times are in seconds since the epoch.
 
     Attributes:
-        seq: its sequence number, which is also the cursor for what is older.
+        seq: its sequence number.
         event_id, kind, instance, time: of the event.
         registration: the id of the registration it goes to, which may be deleted by now.
         lane: the key of its lane.

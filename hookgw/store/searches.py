@@ -23,8 +23,8 @@ from hookgw.store.records import (
 # A list with a filter may have to look at millions of deliveries to fill a page. After this many seconds it
 # returns what it has found, with a cursor.
 LIST_SECONDS = 1.0
-# It looks at so many deliveries first, then at twice as many if that was quick, so that each part takes about
-# so many seconds: others take turns in between.
+# It looks at FIRST_ROWS deliveries, then at twice as many if that was quick, so that each part takes about
+# PART_SECONDS: others take turns in between.
 FIRST_ROWS = 1_000
 LEAST_ROWS = 100
 PART_SECONDS = 0.01
@@ -35,15 +35,16 @@ the instance's deliveries: otherwise a client could make one statement read all 
 
 EVENT_ROWS = 1_000
 EVENT_BYTES = 256 * 1024
-"""A page of events looks at so many deliveries, and has so many bytes of payloads, or one event."""
+"""A page of events looks at this many deliveries at most, and has this many bytes of payloads at most, or one
+event."""
 
 MOST_ATTEMPTS = 1_000
 """The most attempts in a report, the newest ones."""
 
 TALLY_ROWS = 2_000
-"""So many deliveries are looked at in one turn of the reader: about 10 ms."""
+"""Deliveries that one turn of the reader looks at: about 10 ms."""
 TALLY_MOST = 50_000
-"""So many in all, the newest ones."""
+"""Deliveries that all turns look at, the newest ones."""
 LAST = 2**63 - 1
 """Behind every number."""
 

@@ -101,7 +101,7 @@ class Receiver:
         """Log in, and receive until cancelled.
 
         Raises:
-            LoggedOut: only people can change that the login is refused, or over.
+            LoggedOut: the login was refused, or has ended; somebody must log in again.
         """
         failures, name = 0, ""
         while True:

@@ -142,7 +142,7 @@ class Exporter:
                     logger.warning("the collector refuses a report", signal=signal, reason=reason)
                     return
                 wait = max(wait, min(_seconds(response.headers.get("retry-after")), LONGEST_RETRY_AFTER))
-            logger.warning("the collector cannot be reached", signal=signal, reason=reason, **hint)
+            logger.warning("sending to the collector failed", signal=signal, reason=reason, **hint)
             if not repeats:
                 return
             await trio.sleep(wait)

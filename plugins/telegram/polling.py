@@ -1,4 +1,4 @@
-"""Receives updates by asking for them: a long poll after the other.
+"""Receives updates by asking for them: one long poll after another.
 
 A poll with an offset tells Telegram to forget the updates before it. So an offset is stored in one commit
 with the events of the updates that it stands behind, and sent to Telegram with the next poll, after the

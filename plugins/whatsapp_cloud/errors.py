@@ -59,7 +59,7 @@ _HINTS = {
     "131049": "Meta holds this message back so that the recipient does not get too many. Wait for at least"
     " 24 hours.",
     "131050": "The recipient has stopped marketing messages of this business.",
-    "131042": "Meta sends nothing until a method of payment of the account is valid.",
+    "131042": "Meta sends nothing until the account has a valid payment method.",
     "131048": "Too many recipients have blocked or reported this number. Meta limits what it may send.",
     "131056": "Too many messages to this recipient in a short time.",
     "130429": "Too many messages of this number in a short time.",

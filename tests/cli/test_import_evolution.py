@@ -149,7 +149,7 @@ async def test_a_missing_webhook_is_added_to_an_instance_of_hookgw(world: World)
     assert made.status_code == 201
     world.evolution.add("loja1", token=TOKEN, webhook={})
     result = await world.run("--apply", code=1)
-    assert "Conflict: key: hookgw has an instance of this name, and the token is none of its keys" in (
+    assert "Conflict: key: hookgw has an instance of this name, and the token is not one of its keys" in (
         result.stdout
     )
     assert "its token is kept" not in result.stdout
@@ -163,7 +163,7 @@ async def test_only_a_few_wrong_tokens_are_tried(world: World) -> None:
         await world.hookgw.post("/instance/create", json=body, headers={"apikey": OWN_KEY})
         world.evolution.add(f"loja{number}", token=f"{TOKEN}-{number}")
     result = await world.run()
-    assert result.stdout.count("is none of its keys") == 10
+    assert result.stdout.count("is not one of its keys") == 10
     assert result.stdout.count("was not tried") == 2
 
 
@@ -242,8 +242,8 @@ async def test_the_key_comes_from_a_file_standard_input_or_the_environment(
 @pytest.mark.parametrize(
     ("response", "said"),
     [
-        (says({"a": 1}), "is no list of objects"),
-        (says([{"instance": {"instanceName": "old"}}]), "is no Evolution API 2"),
+        (says({"a": 1}), "returns no list of objects"),
+        (says([{"instance": {"instanceName": "old"}}]), "is not an Evolution API 2"),
         (answer(200, b"<html>"), "is not JSON"),
         (says({}, 500), "responds 500"),
     ],

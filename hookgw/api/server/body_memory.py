@@ -16,7 +16,7 @@ from hookgw.models.errors import Unavailable
 from hookgw.models.units import Size
 
 SMALL = 8192
-"""Bytes of a body up to which it is not counted: ``server.max_requests`` of them are only a few MiB."""
+"""Bodies of at most this many bytes are not counted: ``server.max_requests`` of them are only a few MiB."""
 COPIES = 2
 """How often a body counts: it is in memory as received, and again as the events that were read from it."""
 PATIENCE = 10.0

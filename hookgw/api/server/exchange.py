@@ -112,16 +112,16 @@ class RequestResponse:
         self._at_end = function
 
     def stop_counting(self) -> None:
-        """Count the request no more among those in progress: its response lasts as long as the client wants.
+        """Stop counting the request as in progress: its response lasts as long as the client wants.
 
-        The caller has another limit.
+        The caller must have a limit of its own.
         """
-        self._stop_counting()
+        self._leave_active()
         if (lease := self._lease) is not None:
             del self.scope[QUOTA_LEASE]
             lease.leave()
 
-    def _stop_counting(self) -> None:
+    def _leave_active(self) -> None:
         self._is_exempt = True
         if self._is_counted:
             self._is_counted = False
@@ -144,7 +144,7 @@ class RequestResponse:
         finally:
             if self._at_end is not None:
                 self._at_end()
-            self._stop_counting()
+            self._leave_active()
             self._let_go()
 
     def hand_over(self) -> Callable[[], None]:
@@ -270,7 +270,7 @@ class RequestResponse:
         await self._send(message)
         if self._is_finished:
             # Now, not when Quart's tasks have ended: the client may send its next request at once.
-            self._stop_counting()
+            self._leave_active()
 
     async def _refuse(self, error: HookgwError) -> None:
         # Respond instead of the application. A response that broke off in the middle cannot be replaced.

@@ -114,7 +114,7 @@ def plan_import(
         if not INSTANCE_NAME.fullmatch(name):
             made.action = Action.LEAVE_OUT
             made.notes.append(
-                "hookgw cannot have this name: use 1 to 128 letters, digits, '.', '_' or '-'. "
+                "this name is not valid in hookgw: use 1 to 128 letters, digits, '.', '_' or '-'. "
                 f"Import it under another one: --rename '{one.name}={_similar(name)}'"
             )
             continue
@@ -147,7 +147,7 @@ def _plan_change(
     replace: bool,
 ) -> None:
     if made.token is not None and existing.has_token is not True:
-        state = "is none of its keys" if existing.has_token is False else "was not tried"
+        state = "is not one of its keys" if existing.has_token is False else "was not tried"
         made.conflicts.append(
             f"key: hookgw has an instance of this name, and the token {state}. Clients need a key of hookgw: "
             f"`hookgw key create NAME --instance {made.name}`"
@@ -235,7 +235,7 @@ def _webhook(
         return None
     enabled = found.get("enabled") is True
     if not enabled:
-        notes.append("webhook: it is disabled in Evolution API, and so it is imported.")
+        notes.append("webhook: it is disabled in Evolution API, so it is imported as disabled.")
     given = found.get("events")
     names = [_canonical(name) for name in given if isinstance(name, str)] if isinstance(given, list) else []
     events = [name for name in names if name in kinds]

@@ -52,7 +52,7 @@ def read_server(url: str, key: str) -> list[SourceInstance]:
         key: its global key; with an instance's token only that instance is read.
 
     Raises:
-        Failed: it does not respond, refuses the key, or is no Evolution API 2.
+        Failed: it does not respond, refuses the key, or is not an Evolution API 2.
     """
     shown = with_masked_user(url)
     timeout = httpx.Timeout(_TIMEOUT, connect=_CONNECT_TIMEOUT)
@@ -61,11 +61,13 @@ def read_server(url: str, key: str) -> list[SourceInstance]:
         with httpx.Client(base_url=url, headers={"apikey": key}, trust_env=False, timeout=timeout) as http:
             listed = _get(http, shown, "/instance/fetchInstances")
             if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-                raise Failed(f"{shown} is no Evolution API: /instance/fetchInstances is no list of objects.")
+                raise Failed(
+                    f"{shown} is not an Evolution API: /instance/fetchInstances returns no list of objects."
+                )
             found = [SourceInstance(one) for one in listed]
             if any(not one.name for one in found):
                 raise Failed(
-                    f"{shown} is no Evolution API 2: its instances have no name. "
+                    f"{shown} is not an Evolution API 2: its instances have no name. "
                     "Update Evolution API first, or write a file as docs/migrating.md describes it."
                 )
             return [_with_parts(http, shown, one) for one in found]

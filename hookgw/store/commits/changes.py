@@ -37,7 +37,7 @@ class Committed(NamedTuple):
         changes: what it changed.
         appended: the deliveries that the listener is to hear of now, of this commit, earlier ones, and those
             of other processes; ``None`` for what the jobs of this commit appended.
-        is_empty: whether nothing was written: the commit only looked what others have appended.
+        is_empty: whether nothing was written: the commit only read what others had appended.
     """
 
     seconds: float

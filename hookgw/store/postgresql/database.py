@@ -75,7 +75,7 @@ class Server:
             given = conninfo_to_dict(url)
         except psycopg.Error:
             raise StartError(
-                "storage.url is no URL of a PostgreSQL database.",
+                "storage.url is not the URL of a PostgreSQL database.",
                 "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
             ) from None
         self.schema = schema

@@ -26,7 +26,7 @@ from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import Concerned, Erased
 
-# A step looks at so many deliveries, and so many bytes of payloads, or one payload.
+# A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
 ROWS = 500
 SEARCH_BYTES = 8 * 2**20
 

@@ -108,10 +108,10 @@ _FORGET_INSTANCES = """DELETE FROM instance_numbers WHERE strpos(name, ' ') > 0
 # and pruning still keeps pace with 10,000 deliveries a second.
 PRUNE_STEP = 200
 PRUNE_REST = 0.01
-# An id is one narrow row: so many take half the time of those deliveries.
+# Ids removed in one commit. Each is one narrow row: together they take half the time of those deliveries.
 FORGET_STEP = 500
 
-# So many finished deliveries are measured at a time: others read in between.
+# Finished deliveries that are measured at a time: others read in between.
 MEASURED_ROWS = 200_000
 # The history is measured for at most this part of the time: it means to go through an index of all of it.
 MEASURED_PART = 0.01

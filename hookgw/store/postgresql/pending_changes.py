@@ -38,7 +38,7 @@ REPLAY_STEP = 1_000
 # How many deliveries one step of a replay looks at, whether they take part or not.
 SEARCH_ROWS = 20_000
 
-# So many walks know where their next step begins; the others begin at the beginning.
+# At most this many walks remember where their next step begins; the others start over.
 MOST_WALKS = 1_000
 
 

@@ -27,11 +27,11 @@ from hookgw.store.postgresql.transaction import Transaction
 # and NUL characters in texts, times that are not finite, integers of more than 64 bits.
 _BAD_VALUES = (psycopg.DataError, psycopg.IntegrityError, ValueError, TypeError, OverflowError)
 
-# A transaction that lost against one of another node is repeated so often before its waiters hear of it.
+# How often a transaction that lost against one of another node is tried before its waiters hear of it.
 TRIES = 5
 
 _BEGIN = f"SELECT {XID}"
-# Of each process a row of its own, with the number of its last commit in which functions ran.
+# Each process has a row of its own, with the number of its last commit in which functions ran.
 _MARK = """INSERT INTO probe VALUES (%s, %s)
     ON CONFLICT (number) DO UPDATE SET writes = excluded.writes"""
 _MARKED = "SELECT FROM probe WHERE number = %s AND writes = %s"
@@ -184,8 +184,8 @@ class Writer:
     ) -> _Written:
         """Write groups in one transaction.
 
-        A way to the server and back costs more than a statement. So the groups up to the first function are
-        written together, in two ways: what must be known, and then all that is written, with the commit.
+        A round trip to the server costs more than a statement. So the groups up to the first function are
+        written together, in two round trips: first all reads, then all writes with the commit.
 
         Args:
             connection: in autocommit mode.

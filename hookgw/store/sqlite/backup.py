@@ -145,7 +145,7 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
             size = log.stat().st_size if log.exists() else 0
             if size > most:
                 raise StorageUnavailable(
-                    f"hookgw writes more than the disk of {file} takes: {log} has grown to "
+                    f"hookgw writes faster than the disk of {file} can copy: {log} has grown to "
                     f"{size / 2**20:,.0f} MiB.",
                     "Use a faster disk, or POST /storage/backup, which does not hold up the log.",
                 )

@@ -21,7 +21,7 @@ from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.settle import remove, weight
 from hookgw.store.sqlite.transaction import Transaction
 
-# A step looks at so many deliveries, and so many bytes of payloads, or one payload.
+# A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
 ROWS = 500
 SEARCH_BYTES = 8 * 2**20
 

@@ -258,14 +258,14 @@ def compact_file(path: Path) -> Compacted:
 def restore_file(
     backup: Path, path: Path, *, force: bool, on_progress: Callable[[int, int], None] = lambda *_: None
 ) -> Path | None:
-    """Put a backup in the place of a data file.
+    """Replace a data file by a backup.
 
     The backup is copied and checked before anything else changes. It stays where it is.
 
     Args:
         backup: a backup, or the data file of a gateway that does not run.
         path: the data file.
-        force: move a data file that is there aside, in place of refusing.
+        force: move an existing data file aside, instead of refusing.
         on_progress: called with the pages that are copied, and all pages.
 
     Returns:
