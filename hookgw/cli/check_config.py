@@ -16,6 +16,7 @@ from hookgw.cli.configuration import (
     warn_of_exposed_secrets,
 )
 from hookgw.cli.idle_gateway import check_routes
+from hookgw.config.master_keys import read_master_keys
 from hookgw.gateway.start_plugins import start_plugins
 
 
@@ -27,8 +28,8 @@ def check_config(file: Path | None, config: Path | None) -> None:
 
     Checks FILE, or the file that `hookgw serve` would read, together with the
     HOOKGW_… environment variables. Also loads the plugins, checks what they
-    provide, and loads the certificate. Exits with code 1 if the gateway would
-    not start.
+    provide, and loads the certificate and the master key. Exits with code 1 if
+    the gateway would not start.
     """
     file = file or config
     settings, base = read_settings(file)
@@ -36,6 +37,7 @@ def check_config(file: Path | None, config: Path | None) -> None:
     catalog, _ = start_plugins(hooks, settings)
     if hooks.implements("hookgw_routes"):
         trio.run(check_routes, hooks, catalog, settings)
+    read_master_keys(settings.storage)
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
     warn_of_exposed_secrets(file)  # after load_hooks, which configures the log

@@ -190,9 +190,10 @@ def _load(
     except PluginFailed as failure:
         cause = failure.__cause__
         location = "" if cause is None else discovery.location_of(cause, candidate.path)
-        reason = (
-            f"Plugin {candidate.name!r} ({candidate.source}) cannot be loaded: {location}{failure.reason}."
-        )
+        # A message of several lines, or one that ends with a question, is still one sentence.
+        why = " ".join(failure.reason.split())
+        end = "" if why.endswith(("?", ".")) else "."
+        reason = f"Plugin {candidate.name!r} ({candidate.source}) cannot be loaded: {location}{why}{end}"
         # With the traceback of what the plugin raised, unless the start ends with the reason alone.
         is_optional = candidate.name in settings.optional
         boundary.report(failure, level=logging.WARNING if is_optional else logging.DEBUG)

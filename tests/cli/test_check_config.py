@@ -32,6 +32,14 @@ async def test_an_optional_plugin_may_be_broken(invoke: Invoke, tmp_path: Path) 
     assert "return a list of Connector" in {info["name"]: info["error"] for info in found}["mine"]
 
 
+async def test_a_master_key_that_cannot_be_read_is_an_error(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("storage: {master_key_file: nofile}\n")
+    result = await invoke("check-config")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "storage.master_key_file: " in result.stderr
+    assert "cannot be read" in result.stderr
+
+
 WEBHOOK = "global_webhooks: [{{label: crm, url: 'https://crm.example/', {rest}}}]\n"
 
 

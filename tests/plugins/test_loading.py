@@ -256,6 +256,7 @@ def test_unknown_names_in_the_settings_cause_a_warning(tmp_path: Path) -> None:
         ("import no_such_module_x", 2, "ModuleNotFoundError: No module named 'no_such_module_x'"),
         ("import sys\nsys.exit(3)", 3, "SystemExit: 3"),
         ("import json\njson.loads('{')", 3, "JSONDecodeError: "),
+        ("raise RuntimeError('no key:\\n  set one')", 2, "RuntimeError: no key: set one. Fix"),
     ],
 )
 def test_an_import_failure_is_reported_with_file_and_line(
@@ -277,6 +278,7 @@ def test_a_wrong_hook_stops_the_start(tmp_path: Path, write_plugin: Write) -> No
     path = write_plugin("crm.py", "@hookgw.hookimpl\ndef hookgw_fitler(event): ...")
     said = refusal(tmp_path)
     assert f"Plugin 'crm' ({path}) cannot be loaded: hookgw has no hook hookgw_fitler. Did you mean" in said
+    assert "Did you mean hookgw_filter? Fix the plugin" in said
 
 
 def test_all_failing_plugins_are_named(tmp_path: Path, write_plugin: Write) -> None:
