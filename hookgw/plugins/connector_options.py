@@ -153,7 +153,12 @@ class ConnectorOptions:
             too_many = type(error.kind).__name__.endswith("OneOfMultipleValid")
             yield f"Give {'only one of' if too_many else 'one of'}: {'; or '.join(choices)}."
         else:
-            yield f"{where or 'The options'}: {error.message.removesuffix('.')}."
+            sentence = f"{where or 'The options'}: {error.message.removesuffix('.')}."
+            described = self._properties.get(where)
+            # A pattern alone does not say what would be right.
+            if keyword == "pattern" and isinstance(described, dict) and "description" in described:
+                sentence += f" What belongs there: {described['description']}"
+            yield sentence
 
     def _required_choices(self, where: str, keyword: str) -> list[str]:
         """Return the names of the branches of the schema's own ``anyOf``, if each only requires options."""

@@ -18,6 +18,7 @@ SCHEMA: dict[str, Any] = {
         "password": {"type": "string", "minLength": 4, "writeOnly": True},
         "access_token": {"type": "string", "writeOnly": True},
         "language": {"enum": ["de", "en"], "default": "en"},
+        "region": {"pattern": "^[a-z]+$", "description": "The region, such as eu."},
         "rate": {"type": "integer", "maximum": 9, "default": 3},
         "proxy": {"type": "object", "properties": {"url": {"type": "string"}, "key": {"writeOnly": True}}},
         "pages": {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False},
@@ -46,6 +47,10 @@ def test_good_options() -> None:
     [
         ({"homeserver": 5}, 'homeserver: the value is not of type "string".'),
         ({"homeserver": "ftp://x"}, 'homeserver: the value does not match "^https?://".'),
+        (
+            {"region": "9"},
+            'region: the value does not match "^[a-z]+$". What belongs there: The region, such as eu.',
+        ),
         ({"language": "secret"}, 'language: the value is not one of "de" or "en".'),
         ({"rate": 99}, "rate: the value is greater than the maximum of 9."),
         ({"pages": {"b": 1}}, "pages.b is an unknown field."),
