@@ -62,6 +62,7 @@ Need = dict[tuple[str, str], Amount]
 """How much is to be appended, by registration id and instance."""
 
 _LEAST_SWEPT = 1000
+_LEAST_PARTS_SWEPT = 64
 
 _UNITS = ("deliveries", "bytes")
 _BYTES = 1
@@ -146,12 +147,26 @@ class InstanceTally(Tally):
         is_held: room is held for it, which counts as pending: whether the backlog is high shows after that.
     """
 
-    __slots__ = ("is_held", "parts")
+    __slots__ = ("_sweep_at", "is_held", "parts")
 
     def __init__(self) -> None:
         super().__init__()
         self.is_held = False
         self.parts: dict[str, Tally] = {}
+        self._sweep_at = _LEAST_PARTS_SWEPT
+
+    def add_part(self, registration: str) -> Tally:
+        """Add the part of a registration, and return it."""
+        # Here, too: a tenant that replaces its registrations again and again adds no instance.
+        if len(self.parts) >= self._sweep_at:
+            self.sweep()
+        part = self.parts[registration] = Tally()
+        return part
+
+    def sweep(self) -> None:
+        """Forget registrations without a backlog."""
+        self.parts = {name: part for name, part in self.parts.items() if part.count or part.size}
+        self._sweep_at = max(_LEAST_PARTS_SWEPT, 2 * len(self.parts))
 
 
 class BacklogObserver(Protocol):
@@ -453,7 +468,7 @@ class Backlog:
             return
         part = holder.parts.get(registration)
         if part is None:
-            part = holder.parts[registration] = Tally()
+            part = holder.add_part(registration)
         part.count += count
         part.size += size
 
@@ -485,7 +500,7 @@ class Backlog:
             name: holder for name, holder in self._instances.items() if holder.count or holder.size
         }
         for holder in self._instances.values():
-            holder.parts = {name: part for name, part in holder.parts.items() if part.count or part.size}
+            holder.sweep()
         self._sweep_at = max(_LEAST_SWEPT, 2 * len(self._instances))
 
     def watch(self, need: Iterable[tuple[str, str]]) -> None:

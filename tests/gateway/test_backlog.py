@@ -461,6 +461,25 @@ def test_instances_that_come_and_go_do_not_add_up() -> None:
     assert list(pending.instances()) == [("stays", (1, 1))]
 
 
+def test_registrations_of_an_instance_that_come_and_go_do_not_add_up() -> None:
+    pending, _ = backlog()
+    lasting = [f"lasting{number}" for number in range(100)]
+    pending.add(of(dict.fromkeys(lasting, (1, 1))))
+    pending.add(of({"largest": (2, 2)}))
+    most = 0
+    for number in range(5000):
+        pending.add(of({f"gone{number}": (1, 1)}))
+        pending.changed(of({f"gone{number}": (-1, -1)}))
+        most = max(most, len(pending._instances["shop"].parts))
+    assert most <= 2 * 101 + 1  # and it is not swept for each of them
+    assert pending.largest("shop", by_bytes=False) == "largest"
+    pending.changed(of({"largest": (-2, -2), **dict.fromkeys(lasting, (-1, -1))}))
+    for number in range(500):
+        pending.add(of({f"gone{number}": (1, 1)}))
+        pending.changed(of({f"gone{number}": (-1, -1)}))
+    assert len(pending._instances["shop"].parts) <= 64
+
+
 # The counts
 
 HOLDERS = st.tuples(st.sampled_from(["a", "b", "global_c"]), st.sampled_from(["shop", "mall", "*"]))
