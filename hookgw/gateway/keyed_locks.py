@@ -24,3 +24,7 @@ class KeyedLocks:
         finally:
             if not lock.locked() and self._locks.get(name) is lock:
                 del self._locks[name]
+
+    def is_held(self, name: str) -> bool:
+        """Return whether :meth:`hold` would wait."""
+        return name in self._locks

@@ -191,6 +191,10 @@ class Registry:
         """Hold a lock while reading and changing what belongs to an instance: one change at a time."""
         return self._locks.hold(instance)
 
+    def is_changing(self, instance: str) -> bool:
+        """Return whether :meth:`changing` would wait."""
+        return self._locks.is_held(instance)
+
     async def put(self, registration: Registration, *, due: bool = False, job: Job | None = None) -> None:
         """Store a registration; one of the configuration changes only in memory.
 

@@ -6,7 +6,8 @@ stops it half-way.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
 import structlog
@@ -150,7 +151,7 @@ class Replays:
             try:
                 # A registration that changes between two steps is seen by the next one. Within a step
                 # none may change: its deliveries would go to lanes that it no longer has.
-                async with self._registry.changing(instance), self._jobs.turn():
+                async with self._turn(instance):
                     found = self._registry.find_instance(instance)
                     if found is None or found.id != running.job.instance_id:
                         raise NotFound("The instance was deleted.")
@@ -179,6 +180,21 @@ class Replays:
             if step.cursor is None:
                 return
             running.is_stored = True
+
+    @asynccontextmanager
+    async def _turn(self, instance: str) -> AsyncIterator[None]:
+        """Hold a turn and the lock of the instance's changes, and wait for neither while holding the other.
+
+        The line for a turn is that of all instances, and a change may take long: a connector stops first.
+        """
+        while True:
+            async with self._jobs.turn():
+                if not self._registry.is_changing(instance):
+                    async with self._registry.changing(instance):
+                        yield
+                    return
+            async with self._registry.changing(instance):
+                pass  # nobody changes it now; there may be a line for the next turn
 
     def _entry(self, job: Job, instance: Instance) -> AuditEntry:
         scope = job.replay or ReplayScope()

@@ -44,3 +44,5 @@ async def test_a_block_that_fails_holds_nobody_up() -> None:
     assert locks._locks == {}
     async with locks.hold("shop"):
         assert list(locks._locks) == ["shop"]
+        assert (locks.is_held("shop"), locks.is_held("bar")) == (True, False)
+    assert not locks.is_held("shop")

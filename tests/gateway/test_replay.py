@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -332,3 +333,47 @@ async def test_a_disk_that_refuses_later_delays_it(
         await hookgw_receiver.wait_for(3)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == ids
+
+
+async def is_free(lock: AbstractAsyncContextManager[None]) -> bool:
+    """Return whether a lock can be taken at once."""
+    taken = trio.Event()
+
+    async def take() -> None:
+        async with lock:
+            taken.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    return taken.is_set()
+
+
+async def test_changes_of_the_instance_do_not_wait_for_the_jobs_of_others(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await dead_letters(hookgw_gateway, hookgw_receiver, 1)
+    gateway = hookgw_gateway.gateway
+    async with trio.open_nursery() as nursery, gateway.jobs.turn():
+        nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None
+        assert await is_free(gateway.registrations._registry.changing("shop"))
+    await hookgw_gateway.settled()
+    assert len(hookgw_receiver.requests) == 1
+
+
+async def test_the_jobs_of_others_do_not_wait_for_a_change_of_the_instance(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """A change may hold its lock for half a minute, for example while a connector stops."""
+    await dead_letters(hookgw_gateway, hookgw_receiver, 1)
+    gateway = hookgw_gateway.gateway
+    async with trio.open_nursery() as nursery, gateway.registrations._registry.changing("shop"):
+        nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None
+        assert await is_free(gateway.jobs.turn())
+    await hookgw_gateway.settled()
+    assert len(hookgw_receiver.requests) == 1
