@@ -150,8 +150,8 @@ class Cancellations:
                 running.job = msgspec.structs.replace(running.job, cursor=cursor)
             if flights:
                 if not running.is_stored:  # to wait for them may take as long as their timeout
-                    await self._store.put_job(running.job)
-                    await self._audit.record(self._entry(running.job))
+                    # In one commit: the next start would carry out a job whose caller was refused.
+                    await self._store.put_job(running.job, audit=[self._entry(running.job)])
                     running.is_stored = True
                 await self._walk(running, [seq for seq, _ in flights])
                 for _, ended in flights:

@@ -509,7 +509,7 @@ class Records(Protocol):
     async def load_jobs(self) -> dict[str, Job]:
         """Return all jobs, by id. A damaged record raises ``StorageUnavailable``."""
 
-    async def put_job(self, job: Job) -> None:
+    async def put_job(self, job: Job, *, audit: Sequence[AuditEntry] = ()) -> None:
         """Store a job, new or changed."""
 
     async def remove_jobs(self, job_ids: Collection[str]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shelve
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, MutableMapping, Sequence
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -142,8 +141,12 @@ class ShelvedRecords(ABC, Generic[Tx]):
     async def load_jobs(self) -> dict[str, Job]:
         return await self._read(lambda shelves: shelves.jobs.load())
 
-    async def put_job(self, job: Job) -> None:
-        await self._commits.call(partial(self.write_job, job=job))
+    async def put_job(self, job: Job, *, audit: Sequence[AuditEntry] = ()) -> None:
+        def put(transaction: Tx) -> None:
+            self.write_job(transaction, job)
+            self._write_audit(transaction, audit)
+
+        await self._commits.call(put)
 
     async def remove_jobs(self, job_ids: Collection[str]) -> None:
         def remove(transaction: Tx) -> None:

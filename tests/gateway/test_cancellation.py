@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from trio.testing import MockClock
 
 from hookgw.gateway import cancellation, jobs
 from hookgw.gateway.pending import PendingDeliveries
+from hookgw.models.audit import AuditEntry
 from hookgw.models.deliveries import DeliveryState, LaneState
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
 from hookgw.models.registrations import Ordering
 from hookgw.parsing import Cancellation, Replay
 from hookgw.store import DeliveryQuery
-from hookgw.store.sqlite import pending_changes
+from hookgw.store.sqlite import audit, pending_changes, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_pending import KIND, emit, states
 
@@ -55,6 +57,17 @@ def start_lanes_late(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
 
     monkeypatch.setattr(PendingDeliveries, "start_lanes", start_late)
     return may_start
+
+
+def refuse_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the disk refuse entries of the audit, and whatever is in their commits."""
+
+    def refuse(_: Any, entries: Sequence[AuditEntry]) -> None:
+        if entries:
+            raise StorageUnavailable("The disk is full.")
+
+    for module in (audit, pending_changes, shelves):
+        monkeypatch.setattr(module, "write_audit", refuse)
 
 
 async def test_what_is_cancelled_is_not_sent_and_can_be_replayed(
@@ -231,6 +244,24 @@ async def test_a_disk_that_refuses_at_first_cancels_nothing(
     assert gateway.backlog.count == 2
     monkeypatch.setattr(gateway.store, "cancel_step", step)
     assert (await gateway.deliveries.cancel("shop", ALL)).done == 2
+
+
+async def test_a_disk_that_refuses_the_audit_leaves_no_job_to_the_next_start(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.will(answer(wait=5))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await emit(hookgw_gateway, 2)
+    await hookgw_receiver.wait_for(1)  # it is in flight: the job is stored before it is waited for
+    refuse_audit(monkeypatch)
+    with pytest.raises(StorageUnavailable, match="full"):
+        await gateway.deliveries.cancel("shop", ALL)
+    assert await gateway.store.load_jobs() == {}
+    assert gateway.backlog.count == 2
 
 
 async def test_a_count_ends(

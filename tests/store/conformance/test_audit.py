@@ -63,10 +63,19 @@ async def test_every_change_of_a_record_takes_its_entries_along(store: Store) ->
     job = Job(id="job_1", kind=JobKind.REPLAY, instance="shop", started=AT)
     await store.put_instance(SHOP, HOOK, audit=[entry("created"), entry("registered")])
     await store.put_registration(HOOK, due=True, job=job, audit=[entry("changed")])
+    await store.put_job(job, audit=[entry("asked for")])
     await store.put_value("auth.global_keys", [], audit=[entry("revoked")])
     await store.remove_registration("reg_1", audit=[entry("removed")])
     await store.remove_instance("shop", audit=[entry("deleted")])
-    assert await subjects(store) == ["deleted", "removed", "revoked", "changed", "registered", "created"]
+    assert await subjects(store) == [
+        "deleted",
+        "removed",
+        "revoked",
+        "asked for",
+        "changed",
+        "registered",
+        "created",
+    ]
 
 
 async def test_a_refused_change_leaves_no_entry(engine: Engine) -> None:
@@ -81,7 +90,11 @@ async def test_a_refused_change_leaves_no_entry(engine: Engine) -> None:
 async def test_a_change_without_its_entry_is_undone(store: Store) -> None:
     with pytest.raises(OverflowError):
         await store.put_instance(SHOP, audit=[entry("first"), entry("bad", at=float("inf"))])
+    job = Job(id="job_1", kind=JobKind.ERASE, instance="shop", started=AT)
+    with pytest.raises(OverflowError):
+        await store.put_job(job, audit=[entry("bad", at=float("inf"))])
     assert await store.load_instances() == {}
+    assert await store.load_jobs() == {}
     assert await subjects(store) == []
 
 
