@@ -277,17 +277,19 @@ class InstanceService:
         Raises:
             NotFound: there is no such instance.
             Conflict: it has no connector.
-            Unavailable: hookgw is shutting down.
+            Unavailable: hookgw is shutting down, or the change took too long.
         """
+        # Not part of the shielded change: a slow network must not block changes of the instance.
+        return await self._connectors.wait_for_code(await self._connect(name))
+
+    @completes
+    async def _connect(self, name: str) -> ConnectorSession:
         async with self._registry.changing(name):
             self._registry.check_owner(name)
             instance = await self._store_connected(self._with_connector(name))
             if self._connectors.is_closed(name):
-                session = await self._connectors.restart(instance)
-            else:
-                session = self._connectors.start(instance)
-        # Outside of the lock: a slow network must not block changes of the instance.
-        return await self._connectors.wait_for_code(session)
+                return await self._connectors.restart(instance)
+            return self._connectors.start(instance)
 
     def qr_code(self, name: str) -> QRCode | None:
         """Return the code that an instance's connector shows now; ``None`` if there is nothing to scan."""

@@ -486,6 +486,39 @@ async def test_a_connect_whose_caller_goes_away_is_whole(
     assert gateway.instances.get("shop").connected is ("shop" in connector._running)
 
 
+async def test_a_closed_connection_starts_again_although_the_caller_of_connect_goes_away(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    has_closed, is_ending, may_end = trio.Event(), trio.Event(), trio.Event()
+
+    async def close(session: Session) -> None:
+        await session.set_state(ConnectionState.CONNECTING)
+        await session.set_state(ConnectionState.CLOSE, 428, message="The phone is offline.")
+        has_closed.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            is_ending.set()
+            with trio.CancelScope(shield=True):
+                await may_end.wait()
+
+    connector = FakeConnector(script=close)
+    async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
+        instances = kit.gateway.instances
+        await instances.create("shop", integration="fake")
+        await instances.connect("shop")
+        await has_closed.wait()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(instances.connect, "shop")
+            await is_ending.wait()
+            nursery.cancel_scope.cancel()
+            may_end.set()
+        await kit.settled()
+        assert instances.get("shop").connected
+        assert instances._connectors.is_running("shop")
+        assert connector.runs == 2
+
+
 async def test_a_deleted_instance_is_disconnected_for_good(
     hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
