@@ -45,6 +45,8 @@ _CODE_TIMEOUT = 10.0
 """Seconds that ``connect`` waits for a QR code or an open connection."""
 _STOP_TIMEOUT = 5.0
 """Seconds that a cancelled connector may take to clean up. After that, nobody waits for it."""
+REPORT_TIMEOUT = 1.0
+"""Seconds that the CONNECTION_UPDATE of a connector that hookgw ends may wait to be stored."""
 
 
 # The reasons of CONNECTION_UPDATE that receivers know from Baileys. After the first, they want a new login.
@@ -267,13 +269,21 @@ class Connectors:
         return session.qr_code
 
     async def stop(self, name: str) -> None:
-        """End an instance's connector, if it runs, and raise CONNECTION_UPDATE for the closed connection."""
+        """End an instance's connector, if it runs, and raise CONNECTION_UPDATE for the closed connection.
+
+        If that event cannot be stored within :data:`REPORT_TIMEOUT`, it is not repeated, but logged: the
+        connector ends all the same, and the instance's state says so.
+        """
         ended = await self._end(name, _LOGGED_OUT)
         if ended is not None:
             self._states.closed(ended, LOGGED_OUT_HERE)
 
     async def restart(self, instance: Instance) -> ConnectorSession:
-        """End an instance's connector, if it runs, and start it with this record of the instance."""
+        """End an instance's connector, as :meth:`stop` does, and start it with this record of the instance.
+
+        Raises:
+            Unavailable: hookgw is shutting down.
+        """
         ended = await self._end(instance.name, _RESTART)
         if ended is not None:
             self._states.closed(ended, "The connector restarts.")
@@ -288,7 +298,16 @@ class Connectors:
         with trio.move_on_after(_STOP_TIMEOUT):
             await session.ended.wait()
         self._restarts.ended(name)
-        await self._close(session, reason)
+        # While the backlog is full or the disk refuses, the event would wait for room, and the caller's
+        # deadline would pass before it has started or removed anything.
+        with trio.move_on_after(REPORT_TIMEOUT) as report:
+            await self._close(session, reason)
+        if report.cancelled_caught:
+            logger.warning(
+                "connection state not reported",
+                instance=name,
+                reason=f"CONNECTION_UPDATE could not be stored within {REPORT_TIMEOUT:g} s.",
+            )
         return session
 
     async def leave(self, names: Collection[str]) -> None:

@@ -303,6 +303,8 @@ class ConnectorSession:
     async def close(self, reason: int = 401) -> None:
         """Report the closed connection, and refuse further events of this session.
 
+        The report waits like :meth:`emit`. If it is cancelled, the session is closed all the same.
+
         Args:
             reason: the ``statusReason``; by default that of a logout.
         """

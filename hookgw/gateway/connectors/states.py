@@ -107,7 +107,9 @@ class ConnectionStates:
         return self._close_reasons.get(instance)
 
     def closed(self, session: ConnectorSession, reason: str) -> None:
-        """Keep why an instance's connector ended, and when."""
+        """Keep that an instance's connector ended, why, and when."""
+        # Its CONNECTION_UPDATE may not have been stored: an older report must not count again.
+        self._reported[session.instance] = ConnectionState.CLOSE
         self._close_reasons[session.instance] = reason
         if session.closed is not None:
             self._closings[session.instance] = Closing(*session.closed)

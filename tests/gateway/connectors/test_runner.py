@@ -10,13 +10,14 @@ import httpx
 import pytest
 import trio
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.config.settings import ServerSettings
 from hookgw.gateway.connectors.ingest_url import IngestUrls
-from hookgw.gateway.connectors.runner import Connectors
+from hookgw.gateway.connectors.runner import REPORT_TIMEOUT, Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
-from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.connectors.states import LOGGED_OUT_HERE, ConnectionStates
 from hookgw.gateway.messages import MessageService
 from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import ConnectionState, QRCode, Session
@@ -323,6 +324,42 @@ async def test_a_connector_that_does_not_end_is_left_alone_and_no_longer_heard(
         await trio.sleep(200)
         assert [str(error) for error in heard] == ["This session of the instance 'shop' is over."]
         assert "MESSAGES_UPSERT" not in world.intake.kinds
+
+
+@pytest.mark.parametrize(("change", "reason"), [("restart", 515), ("stop", 401)])
+async def test_a_connector_ends_although_its_last_event_is_refused(
+    change: str, reason: int, autojump_clock: MockClock
+) -> None:
+    async with running() as world:
+        world.states.note(update({"state": "open"}, "shop"))  # before its connector ran
+        await world.connect()
+        await wait_all_tasks_blocked()
+        refused = Unavailable("disk full", retry_after=3600)
+        world.intake.errors = [refused]
+        first = world.states.sessions["shop"]
+        began = trio.current_time()
+        with capture_logs() as logs:
+            if change == "restart":
+                second = await world.connectors.restart(SHOP)
+                assert second is world.states.sessions["shop"]
+                await world.connectors.wait_for_code(second)
+                assert world.states.state("shop") is ConnectionState.OPEN
+            else:
+                await world.connectors.stop("shop")
+                assert not world.connectors.is_running("shop")
+                assert world.states.state("shop") is ConnectionState.CLOSE
+                assert world.states.close_reason("shop") == LOGGED_OUT_HERE
+        assert trio.current_time() - began == REPORT_TIMEOUT
+        closing = world.states.closing("shop")
+        assert closing is not None
+        assert closing.reason == reason
+        assert first.state is ConnectionState.CLOSE
+        with pytest.raises(Conflict, match="over"):
+            await first.emit("MESSAGES_UPSERT", {})
+        [warning] = [line for line in logs if line["event"] == "connection state not reported"]
+        assert warning["instance"] == "shop"
+        assert ("close", reason) not in world.intake.states
+        world.connectors.stop_all()
 
 
 async def test_a_logout_on_the_phone_is_told(autojump_clock: MockClock) -> None:
