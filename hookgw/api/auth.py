@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from quart import g, request
 from quart_trio import QuartTrio
 
 from hookgw.api.forwarding import FORWARDED
+from hookgw.api.request_body import KEY_CHECK
 from hookgw.api.server.exchange import QUOTA_LEASE
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
@@ -129,8 +131,8 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
 
     Args:
         gateway: knows the keys.
-        scope: the request's scope. ``headers`` has the key, and ``client`` is the address; the quota lease is
-            added.
+        scope: the request's scope. ``headers`` has the key, and ``client`` is the address; the quota lease
+            and :data:`~hookgw.api.request_body.KEY_CHECK` are added.
 
     Raises:
         Unauthorized: the request has no key, an unknown one, or more than one.
@@ -144,6 +146,7 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
         holder = gateway.authenticator.authenticate(key, client[0] if client else None)
     if holder is None:  # one message for a missing and a wrong key: no hint which it was
         raise Unauthorized("Send a valid key in the apikey header.")
+    scope[KEY_CHECK] = partial(gateway.keys.check_held, holder)
     instance, quota = holder.principal.instance, scope.get(REQUEST_QUOTA)
     if instance is not None and quota is not None:
         scope[QUOTA_LEASE] = quota.enter(instance)  # RequestResponse.run returns the lease

@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 WHOLE_BODY = "hookgw.body"
 """The key in a request's scope of a body that was read before the route. Quart gives a body once."""
+KEY_CHECK = "hookgw.key_check"
+"""The key in a request's scope of a function that raises ``Unauthorized`` if the caller's key is no longer
+valid. Authentication adds it; open paths have none."""
 NDJSON = "application/x-ndjson"
 # No request but an emit needs more. Reading the fields of a registration takes longer than decoding them.
 MAX_VALUES = 20_000
@@ -85,6 +88,7 @@ async def read_body(
         TooLarge: the body is larger; the rest of it was not read.
         UnsupportedContentEncoding: the body is encoded, but not with gzip.
         Invalid: the body does not match its content encoding.
+        Unauthorized: the caller's key was revoked while the body arrived.
     """
     decoder = None
     if headers.get("content-encoding") is not None and is_gzip(headers):
@@ -113,7 +117,37 @@ async def read_body(
                 await trio.lowlevel.checkpoint()
     if decoder is not None:
         decoder.finish()
+    check_key_again(exchange)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def parse_in_turns(exchange: RequestResponse, instance: str, steps: Generator[None, None, T]) -> T:
+    """Return the result of parsing a long body, which takes its turns with other long work.
+
+    Args:
+        exchange: the request.
+        instance: whose turns they are.
+        steps: parse the body.
+
+    Raises:
+        Unauthorized: the caller's key was revoked meanwhile.
+    """
+    parsed = await run_in_slices(instance, steps)
+    check_key_again(exchange)
+    return parsed
+
+
+def check_key_again(exchange: RequestResponse) -> None:
+    """Check that the key that was accepted with the head of a request is still valid, after a wait.
+
+    Raises:
+        Unauthorized: it is not.
+    """
+    # Names are reused. A client may hold its body back until its instance is deleted and another tenant has
+    # created one of the same name: the request must not reach that one.
+    check: Callable[[], None] | None = exchange.scope.get(KEY_CHECK)
+    if check is not None:
+        check()
 
 
 async def kept_body() -> AsyncIterator[bytes]:
@@ -151,12 +185,13 @@ async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
 
     Raises:
         Invalid: there is no body, or it is not JSON (see :func:`hookgw.parsing.json_text.decode_strict`).
-        UnsupportedContentType, TooLarge: see :func:`content_type` and :func:`read_body`.
+        UnsupportedContentType, TooLarge, Unauthorized: see :func:`content_type` and :func:`read_body`.
     """
     content_type(request.headers, JSON)
     scope: Any = request.scope
+    exchange: RequestResponse = scope[EXCHANGE]
     chunks = in_one_part(scope[WHOLE_BODY]) if WHOLE_BODY in scope else request.body
-    body = await read_body(request.headers, chunks, limit, scope[EXCHANGE])
+    body = await read_body(request.headers, chunks, limit, exchange)
 
     def steps() -> Generator[None, None, T]:
         yield
@@ -170,7 +205,7 @@ async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
     if len(body) <= _SHORT:
         return finish(steps())
     holder: str | None = g.holder.principal.instance
-    return await run_in_slices(holder or "", steps())
+    return await parse_in_turns(exchange, holder or "", steps())
 
 
 async def read_optional_json(limit: int) -> Any:

@@ -15,10 +15,9 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.http import parse_options_header
 from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder, NeedData
 
-from hookgw.api.request_body import MAX_VALUES, content_type, read_body
+from hookgw.api.request_body import MAX_VALUES, content_type, parse_in_turns, read_body
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import EXCHANGE
-from hookgw.gateway.long_work import run_in_slices
 from hookgw.models.errors import Invalid
 from hookgw.parsing import decode_base64
 from hookgw.parsing.fields import show_name
@@ -60,7 +59,7 @@ async def read_upload(limit: int, file_field: str) -> Upload:
 
     Raises:
         Invalid: there is no body, or it is malformed.
-        UnsupportedContentType, TooLarge: see :func:`hookgw.api.request_body.read_body`.
+        UnsupportedContentType, TooLarge, Unauthorized: see :func:`hookgw.api.request_body.read_body`.
     """
     kind = content_type(request.headers, JSON, MULTIPART)
     scope: Any = request.scope
@@ -77,7 +76,7 @@ async def read_upload(limit: int, file_field: str) -> Upload:
             file_field,
         )
     holder: str | None = g.holder.principal.instance
-    return await run_in_slices(holder or "", steps)
+    return await parse_in_turns(scope[EXCHANGE], holder or "", steps)
 
 
 def _read_json(body: bytes) -> Generator[None, None, Upload]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
@@ -13,7 +13,7 @@ from quart import Blueprint, Response, g, render_template, request
 
 from hookgw._version import __version__
 from hookgw.api.auth import REQUEST_QUOTA, check_access
-from hookgw.api.request_body import kept_body, read_body
+from hookgw.api.request_body import KEY_CHECK, kept_body, read_body
 from hookgw.api.server.errors import BUG, response_to
 from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
 from hookgw.dashboard.assets import load_assets
@@ -192,6 +192,7 @@ class Site:
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, "dashboard"))
         # As the API's authentication does: shared code asks there for the caller.
+        scope[KEY_CHECK] = partial(self.gateway.keys.check_held, holder)
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
         if "instance" in values:
@@ -228,6 +229,7 @@ class Site:
         Raises:
             Forbidden: the form token is missing or wrong.
             Invalid, TooLarge, UnsupportedContentType: the body is not a form, or too large.
+            Unauthorized: the session's key was revoked while the body arrived.
         """
         given = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
         if given != _FORM:

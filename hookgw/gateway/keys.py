@@ -56,6 +56,16 @@ class KeyService:
         """Return the holder of a key; ``None`` if the key is unknown or has expired."""
         return self._keyring.find(key)
 
+    def check_held(self, holder: KeyHolder) -> None:
+        """Check again, after a wait, that a caller's key is valid.
+
+        Raises:
+            Unauthorized: the key was revoked, its instance was deleted, or it has expired.
+        """
+        # A caller that sends its request slowly must not act with a key that was revoked meanwhile.
+        if not self._keyring.is_held(holder):
+            raise Unauthorized("The key is no longer valid.")
+
     @completes
     async def ensure_lasting_global_key(self, show_key: Callable[[str], None]) -> None:
         """Create a global key if none lasts for ever: without one, the operator is locked out one day.
@@ -115,7 +125,7 @@ class KeyService:
             Unauthorized: the maker's key was revoked, or has expired, meanwhile.
         """
         async with self._changing(scope):
-            self._check_held(maker)
+            self.check_held(maker)
             now, stored = self._clock.steady(), self._stored(scope)
             # Expired keys are removed here and nowhere else, so that `list` can show that one has expired.
             kept = tuple(key for key in stored if not key.is_expired(now))
@@ -159,7 +169,7 @@ class KeyService:
             Unauthorized: the caller's key was revoked, or has expired, meanwhile.
         """
         async with self._changing(scope):
-            self._check_held(by)
+            self.check_held(by)
             stored = self._stored(scope)
             remaining = tuple(key for key in stored if key.name != name)
             if len(remaining) == len(stored):
@@ -201,11 +211,6 @@ class KeyService:
         else:
             instance = self._registry.instance(scope)
             await self._registry.put_instance(msgspec.structs.replace(instance, keys=keys))
-
-    def _check_held(self, holder: KeyHolder) -> None:
-        # A caller that sends its request slowly must not act with a key that was revoked meanwhile.
-        if not self._keyring.is_held(holder):
-            raise Unauthorized("The key is no longer valid.")
 
 
 def _check_lifetime(key: Key, callers: Key, what: str) -> None:

@@ -129,3 +129,48 @@ async def open_client(
     ) as client:
         yield client
     serving.cancel()
+
+
+class SlowRequest:
+    """A request whose head has been read, and whose key was accepted; its body has yet to be sent."""
+
+    def __init__(self, stream: trio.SocketStream, body: bytes) -> None:
+        self._stream = stream
+        self._body = body
+
+    async def finish(self) -> tuple[int, str]:
+        """Send the body; return the status and the whole response."""
+        await self._stream.send_all(self._body)
+        received = b""
+        while more := await self._stream.receive_some():
+            received += more
+        return int(received.split()[1]), received.decode()
+
+
+@asynccontextmanager
+async def slow_request(
+    client: httpx.AsyncClient, path: str, body: str, **headers: str
+) -> AsyncIterator[SlowRequest]:
+    """Send the head of a POST to a client's server, and wait until the server asks for the body.
+
+    The server does so only after it has checked the key.
+    """
+    assert client.base_url.port is not None
+    headers = {
+        "host": "x",
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "expect": "100-continue",
+        "connection": "close",
+        **headers,
+    }
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    async with await trio.open_tcp_stream("127.0.0.1", client.base_url.port) as stream:
+        await stream.send_all("\r\n".join([f"POST {path} HTTP/1.1", *lines, "", ""]).encode())
+        received = b""
+        while b"\r\n\r\n" not in received:
+            more = await stream.receive_some()
+            assert more, received
+            received += more
+        assert received.startswith(b"HTTP/1.1 100")
+        yield SlowRequest(stream, body.encode())

@@ -1,14 +1,22 @@
-"""A request with more than one key is refused, on every route, with one sentence."""
+"""Keys of requests: one key in a request, which must still be valid once the body has arrived."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Generator
+from typing import Any
+
+import httpx
 import msgspec
 import pytest
 import trio
 
+from hookgw.api import request_body
 from hookgw.api.app import Application
 from hookgw.config.settings import AuthSettings, Settings
-from tests.api.conftest import KEY, open_client
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.long_work import run_in_slices
+from tests.api.conftest import KEY, open_client, slow_request
 
 TWO_KEYS = "The request has more than one apikey header; send one."
 TWO_TOKENS = "The request has more than one authorization header; send one."
@@ -82,3 +90,92 @@ async def test_two_keys_are_no_failed_attempt(app: Application, nursery: trio.Nu
             response = await client.get("/metrics", headers=[("apikey", "a"), ("apikey", "b")])
             assert response.status_code == 401
         assert (await client.get("/metrics", headers=[BEARER])).status_code == 200
+
+
+async def create(client: httpx.AsyncClient) -> str:
+    """Create the instance, and return its key."""
+    response = await client.post("/instance/create", json={"instanceName": "loja1"})
+    assert response.status_code == 201
+    return str(response.json()["hash"])
+
+
+EVENT = {"event": "CALL", "data": {"forged": True}}
+LONG_EVENT = {"event": "CALL", "data": {"forged": "x" * 10_000}}
+HOOK = {"url": "https://attacker.example/take"}
+MEDIA = {"number": "5511988887777", "mediatype": "image", "media": "aGk="}
+CALLS = [
+    ("/webhook/set/loja1", HOOK),
+    ("/event/emit/loja1", EVENT),
+    ("/event/emit/loja1", LONG_EVENT),
+    ("/event/emit/loja1", [EVENT, EVENT]),
+    ("/event/emit/loja1/call", EVENT),
+    ("/message/sendText/loja1", {"number": "5511988887777", "text": "Oi"}),
+    ("/message/sendMedia/loja1", MEDIA),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), CALLS)
+async def test_a_former_tenant_cannot_finish_a_request_for_a_later_instance(
+    path: str, value: object, app: Application, gateway: Gateway, nursery: trio.Nursery
+) -> None:
+    async with open_client(app, nursery, apikey=KEY) as client:
+        key = await create(client)
+        async with slow_request(client, path, json.dumps(value), apikey=key) as former:
+            await client.delete("/instance/delete/loja1")
+            await create(client)
+            await client.post("/webhook/set/loja1", json={"url": "https://receiver.example/"})
+            status, response = await former.finish()
+        assert status == 401
+        assert "www-authenticate" in response
+        webhook = (await client.get("/webhook/find/loja1")).json()
+        assert webhook["url"] == "https://receiver.example/"
+        assert gateway.backlog.of_instance("loja1")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("/event/emit/loja1", EVENT),
+        ("/webhook/set/loja1", HOOK),
+        ("/message/sendMedia/loja1", MEDIA),
+    ],
+)
+async def test_a_former_tenant_cannot_act_after_the_turn_of_a_long_body(
+    path: str, value: object, app: Application, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(holder: str, steps: Generator[None, None, Any]) -> Any:
+        parsed = await run_in_slices(holder, steps)
+        await client.delete("/instance/delete/loja1")
+        await create(client)
+        return parsed
+
+    async with open_client(app, nursery, apikey=KEY) as client:
+        key = await create(client)
+        monkeypatch.setattr(request_body, "run_in_slices", run)
+        body = json.dumps(value) + " " * 10_000
+        headers = {"apikey": key, "content-type": "application/json"}
+        response = await client.post(path, content=body, headers=headers)
+        assert response.status_code == 401
+        assert (await client.get("/webhook/find/loja1")).json() is None
+
+
+async def test_a_revoked_key_cannot_finish_a_request(app: Application, nursery: trio.Nursery) -> None:
+    async with open_client(app, nursery, apikey=KEY) as client:
+        key = await create(client)
+        await client.post("/key/create/loja1", json={"name": "other"})
+        async with slow_request(client, "/webhook/set/loja1", json.dumps(HOOK), apikey=key) as revoked:
+            assert (await client.delete("/key/delete/loja1/default")).status_code == 200
+            assert (await revoked.finish())[0] == 401
+
+
+@pytest.mark.parametrize(("path", "status"), [("/webhook/set/loja1", 201), ("/event/emit/loja1", 202)])
+async def test_a_global_key_can_finish_a_request_for_a_later_instance(
+    path: str, status: int, app: Application, nursery: trio.Nursery
+) -> None:
+    value = HOOK if status == 201 else EVENT
+    async with open_client(app, nursery, apikey=KEY) as client:
+        await create(client)
+        async with slow_request(client, path, json.dumps(value), apikey=KEY) as slow:
+            await client.delete("/instance/delete/loja1")
+            await create(client)
+            assert (await slow.finish())[0] == status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlencode
 
 import httpx
 import msgspec
@@ -12,6 +13,7 @@ from hookgw.api.app import Application
 from hookgw.config.settings import AuthSettings, ServerSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.browser_sessions import IDLE_LIMIT
+from tests.api.conftest import slow_request
 from tests.dashboard.conftest import KEY, Browser, form_token, set_webhook
 
 LOGIN = "/dashboard/login"
@@ -218,3 +220,23 @@ async def test_a_browser_at_the_root_is_sent_here(visitor: Browser) -> None:
     page = await visitor.http.get("/", headers={"accept": "text/html"})
     assert page.headers["location"] == "dashboard/"
     assert (await visitor.http.get("/")).json()["name"] == "hookgw"
+
+
+async def test_a_former_tenant_cannot_finish_a_form_for_a_later_instance(
+    visitor: Browser, gateway: Gateway
+) -> None:
+    former = await gateway.instances.create("loja1")
+    await visitor.log_in(former.key)
+    token = form_token((await visitor.get("/instances/loja1")).text)
+    form = urlencode({"form_token": token, "label": "default", "url": "https://attacker.example/take"})
+    headers = {
+        "content-type": "application/x-www-form-urlencoded",
+        "cookie": "; ".join(f"{name}={value}" for name, value in visitor.http.cookies.items()),
+    }
+    path = "/dashboard/instances/loja1/webhooks"
+    async with slow_request(visitor.http, path, form, **headers) as slow:
+        await gateway.instances.delete("loja1")
+        await gateway.instances.create("loja1")
+        status, response = await slow.finish()
+    assert (status, "location: /dashboard/login" in response) == (303, True)
+    assert gateway.registrations.of_instance("loja1") == []

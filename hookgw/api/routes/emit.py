@@ -9,12 +9,11 @@ from urllib.parse import parse_qsl
 from msgspec import UNSET
 from msgspec.json import Encoder
 
-from hookgw.api.request_body import NDJSON, Headers, content_type, read_body
+from hookgw.api.request_body import NDJSON, Headers, content_type, parse_in_turns, read_body
 from hookgw.api.responses import Backlog, Emitted
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import RequestResponse
 from hookgw.gateway.emit_limits import emit_limits
-from hookgw.gateway.long_work import run_in_slices
 from hookgw.models.errors import Invalid
 from hookgw.parsing import finish, read_events
 
@@ -84,7 +83,7 @@ class EmitEndpoint:
         if len(body) <= _SHORT and not lines and not body.startswith(b"["):
             batch = finish(steps)
         else:
-            batch = await run_in_slices(instance, steps)
+            batch = await parse_in_turns(exchange, instance, steps)
         del body, steps  # the events have their own bytes
         # A client that disconnects now cancels this task. An append that has begun still reaches the disk;
         # the client's retry with the same ids is a duplicate.

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import trio
 
+from hookgw.api import request_body
 from hookgw.api.app import create_app
-from hookgw.api.routes import emit
 from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.long_work import run_in_slices
@@ -157,7 +157,7 @@ async def test_a_batch_is_read_in_steps(client: httpx.AsyncClient, monkeypatch: 
         holders.append(holder)
         return await run_in_slices(holder, steps)
 
-    monkeypatch.setattr(emit, "run_in_slices", run)
+    monkeypatch.setattr(request_body, "run_in_slices", run)
     assert (await client.post(EMIT, json=[one(), one()])).json()["accepted"] == 2
     assert (await client.post(EMIT, json=[one(), 5])).status_code == 400
     assert (await client.post(EMIT, json=one(data={"text": "x" * 5000}))).status_code == 202
