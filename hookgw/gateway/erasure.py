@@ -25,6 +25,7 @@ from hookgw.gateway.audit import Audit
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
+from hookgw.gateway.shielded import completes
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.registrations import is_global
@@ -72,25 +73,35 @@ class Erasures:
             Conflict: an erasure of the instance is under way.
             Unavailable: the disk refused, and nothing is erased; or the gateway is closing.
         """
-        found = self._registry.instance(instance)
-        # Jobs take turns: one instance must not have a thousand in the line.
-        former = self._jobs.running(JobKind.ERASE, instance)
-        if former is not None:
-            raise Conflict(
-                f"An erasure of {instance!r} is under way ({former.id}); try again when it has ended."
+        return await self._jobs.wait(await self._begin(instance, remote_jid))
+
+    @completes
+    async def _begin(self, instance: str, remote_jid: str) -> RunningJob:
+        # Held until the job runs, or several calls at once would find no erasure under way.
+        async with self._registry.changing(instance):
+            found = self._registry.instance(instance)
+            # Jobs take turns: one instance must not have a thousand in the line.
+            former = self._jobs.running(JobKind.ERASE, instance)
+            if former is not None:
+                raise Conflict(
+                    f"An erasure of {instance!r} is under way ({former.id}); try again when it has ended."
+                )
+            own = [one.id for one in self._registry.of_instance(instance)]
+            job = self._jobs.new(
+                JobKind.ERASE,
+                instance,
+                instance_id=found.id,
+                registrations=tuple(own),
+                cursor=await self._store.cancel_cursor(),
+                erase=remote_jid,
             )
-        own = [one.id for one in self._registry.of_instance(instance)]
-        job = self._jobs.new(
-            JobKind.ERASE,
-            instance,
-            instance_id=found.id,
-            registrations=tuple(own),
-            cursor=await self._store.cancel_cursor(),
-            erase=remote_jid,
-        )
-        await self._store.put_job(job)
-        await self._audit.record(self._audit.entry("event.erase", found, details={"job": job.id}))
-        return await self._jobs.wait(self._jobs.start(job, self.erasing, is_stored=True))
+            entry = self._audit.entry("event.erase", found, details={"job": job.id})
+            # The write is done even if the deadline passes, and nobody would run the stored job until the
+            # next start. The store bounds the wait: it writes, refuses, or closes.
+            with trio.CancelScope(shield=True):
+                # In one commit: the next start would carry out a job whose caller was refused.
+                await self._store.put_job(job, audit=[entry])
+            return self._jobs.start(job, self.erasing, is_stored=True)
 
     def erasing(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
         """Pause the instance's lanes, and return the work that erases; see :class:`Jobs`."""

@@ -12,12 +12,13 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw.gateway import jobs
+from hookgw.gateway.shielded import DEADLINE
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from tests.gateway.test_cancellation import hang_after, start_lanes_late, wait_for_count
+from tests.gateway.test_cancellation import hang_after, refuse_audit, start_lanes_late, wait_for_count
 from tests.gateway.test_pending import KIND, states
 
 ANA, BOB = "5511988887777@s.whatsapp.net", "5511900000000@s.whatsapp.net"
@@ -68,6 +69,87 @@ async def test_the_audit_says_who_but_not_whom(
     page = await hookgw_gateway.gateway.store.list_audit(AuditQuery(instance="shop", action="event"))
     assert [entry.action for entry in page.entries] == ["event.erase"]
     assert "5511988887777" not in repr(page)
+
+
+async def test_of_calls_at_once_one_begins(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await hookgw_gateway.register(hookgw_receiver.url)
+    answers: list[str] = []
+    hang_after(hookgw_gateway, monkeypatch, "find_concerned", 0)  # the first one is under way
+
+    async def ask() -> None:
+        try:
+            await gateway.erasures.erase("shop", ANA)
+        except Conflict:
+            answers.append("conflict")
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(ask)
+        while len(answers) + len(gateway.jobs.all()) < 5:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        assert (len(gateway.jobs.all()), answers) == (1, 4 * ["conflict"])
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_caller_that_goes_away_early_does_not_stop_it(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.will(answer(503))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit(KIND, {"remoteJid": ANA})
+    await hookgw_gateway.settled()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await gateway.erasures.erase("shop", ANA)
+    assert scope.cancelled_caught
+    while gateway.jobs.unfinished():
+        await trio.testing.wait_all_tasks_blocked(0.001)
+    await gateway.store.flush()
+    assert await states(hookgw_gateway) == {}
+
+
+async def test_a_store_that_is_slow_leaves_no_job_to_the_next_start(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A write that was requested is done: a caller that was told otherwise would ask again beside it."""
+    gateway = hookgw_gateway.gateway
+    await hookgw_gateway.register(hookgw_receiver.url)
+    put_job = gateway.store.put_job
+
+    async def put_late(*args: Any, **kwargs: Any) -> None:
+        hookgw_clock.jump(DEADLINE)
+        await trio.lowlevel.checkpoint()
+        monkeypatch.undo()
+        await put_job(*args, **kwargs)
+
+    monkeypatch.setattr(gateway.store, "put_job", put_late)
+    job = await gateway.erasures.erase("shop", ANA)
+    assert not job.is_running
+
+
+async def test_a_disk_that_refuses_the_audit_leaves_no_job_to_the_next_start(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await hookgw_gateway.register(hookgw_receiver.url)
+    refuse_audit(monkeypatch)
+    with pytest.raises(StorageUnavailable, match="full"):
+        await gateway.erasures.erase("shop", ANA)
+    assert await gateway.store.load_jobs() == {}
+    assert gateway.jobs.all() == []
 
 
 @pytest.mark.parametrize("status", [200, 503])
@@ -234,16 +316,19 @@ async def test_an_instance_that_is_deleted_meanwhile_ends_it(
     with pytest.raises(NotFound):
         await gateway.erasures.erase("shop", ANA)
     await hookgw_gateway.register(hookgw_receiver.url)
-    put_job = gateway.store.put_job
+    find_concerned = gateway.store.find_concerned
+    async with trio.open_nursery() as nursery:
 
-    async def delete(job: Any) -> None:
-        await put_job(job)
-        monkeypatch.undo()
-        await gateway.instances.delete("shop")
+        async def find(*args: Any, **kwargs: Any) -> Any:
+            monkeypatch.undo()
+            nursery.start_soon(gateway.instances.delete, "shop")
+            while gateway.instances.find("shop") is not None:
+                await trio.testing.wait_all_tasks_blocked(0.001)
+            return await find_concerned(*args, **kwargs)
 
-    monkeypatch.setattr(gateway.store, "put_job", delete)
-    with pytest.raises(NotFound, match="was deleted"):
-        await gateway.erasures.erase("shop", ANA)
+        monkeypatch.setattr(gateway.store, "find_concerned", find)
+        with pytest.raises(NotFound, match="was deleted"):
+            await gateway.erasures.erase("shop", ANA)
 
 
 async def test_a_deletion_during_the_last_search_ends_it_too(
