@@ -142,7 +142,11 @@ class Application(QuartTrio):
             if fast_path.matches(scope):
                 await exchange.run(partial(fast_path.respond, exchange))
                 return
-        await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
+        try:
+            await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
+        finally:
+            if self._forwarder is not None:
+                await self._forwarder.close_response(scope)
 
     def _learn_client(self, scope: Any) -> None:
         """Take the client's address and scheme from what trusted proxies say."""

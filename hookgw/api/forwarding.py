@@ -41,6 +41,9 @@ FORWARDER = "hookgw.forwarder"
 
 CREATE_RULE = "/instance/create"
 
+RESPONSE = "hookgw.forwarded_response"
+"""The key in a request's scope for the other node's response."""
+
 MOST_STREAMS = 500
 """The most streams of other nodes that pass through this one at a time."""
 _STREAM = "text/event-stream"
@@ -75,6 +78,17 @@ class Forwarder:
         self._is_closed = True
         for scope in self._reading:
             scope.cancel()
+
+    async def close_response(self, scope: Any) -> None:
+        """Close the other node's response to a request that has ended, if it was forwarded.
+
+        It must not be left to the body's generator: that never starts if the request ends before its response
+        begins, for example because the client leaves, and then the connection would be held for good.
+        """
+        response: httpx.Response | None = scope.pop(RESPONSE, None)
+        if response is not None:
+            with trio.move_on_after(1, shield=True):
+                await response.aclose()
 
     def admit(self, scope: Any) -> None:
         """Take the client's address and scheme from a request that another node has forwarded.
@@ -202,12 +216,11 @@ class Forwarder:
             raise Unavailable(
                 f"The node {node.name} has not answered. The call may have been carried out.", retry_after=1.0
             )
+        scope[RESPONSE] = response
         is_stream = response.headers.get("content-type", "").startswith(_STREAM)
         if is_stream and self._streams >= MOST_STREAMS:
-            await response.aclose()
             raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
         if scope["method"] == "HEAD":
-            await response.aclose()
             forwarded = Response(b"", response.status_code)
         else:
             body = self._body_of(node, shard, response, scope[EXCHANGE], is_stream)
@@ -258,8 +271,6 @@ class Forwarder:
         finally:
             if is_stream:
                 self._streams -= 1
-            with trio.move_on_after(1, shield=True):
-                await response.aclose()
 
 
 async def _name_in(body: bytes, exchange: RequestResponse) -> object:

@@ -153,6 +153,7 @@ class Mute:
     Attributes:
         begins: what it says to a request.
         requests: the first lines of what it was asked.
+        asked, ended: that it was asked something, and that this connection has ended.
     """
 
     def __init__(self) -> None:
@@ -160,6 +161,7 @@ class Mute:
         self.requests: list[bytes] = []
         self.url = ""
         self.asked = trio.Event()
+        self.ended = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Serve until cancelled."""
@@ -169,6 +171,7 @@ class Mute:
         await trio.serve_listeners(self._serve, [listener])
 
     async def _serve(self, stream: trio.SocketStream) -> None:
+        line = b""
         async with stream:
             while asked := await stream.receive_some():
                 line = asked.split(b"\r\n")[0]
@@ -176,6 +179,8 @@ class Mute:
                 if b"healthz" not in line:
                     self.asked.set()
                     await stream.send_all(self.begins)
+        if b"healthz" not in line:
+            self.ended.set()
 
 
 @asynccontextmanager
@@ -227,6 +232,26 @@ async def test_a_call_to_a_node_that_is_removed_ends(
             assert (answered.status_code, answered.headers["retry-after"]) == (503, "1")
             assert "may have been carried out" in answered.text
         assert len([line for line in mute.requests if b"/webhook/find" in line]) == 1
+
+
+async def test_a_client_that_leaves_before_its_response_begins_leaves_no_connection_behind(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with mute_node(postgres, schema, tmp_path) as (a, theirs, mute):
+        mute.begins = FILE
+        client = trio.CancelScope()
+
+        async def leave() -> None:
+            client.cancel()
+            await trio.sleep_forever()
+
+        # The node has the head of the response, and learns the change before it passes the response on.
+        monkeypatch.setattr(a.gateway.fleet, "catch_up", leave)
+        with trio.fail_after(10):
+            with client:
+                hook = {"url": "http://127.0.0.1:9/"}
+                await a.http.post(f"{a.url}/webhook/set/{theirs}", json=hook, headers={"apikey": KEY})
+            await mute.ended.wait()
 
 
 async def test_a_question_to_a_node_that_is_removed_ends(
