@@ -36,7 +36,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
 
 
-def parse_replay(body: Any, catalog: Catalog, *, now: float) -> tuple[Replay, list[str]]:
+def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
     """Read the body of a replay.
 
     Args:
@@ -44,11 +44,8 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> tuple[Replay, li
         catalog: the known event kinds.
         now: durations count back from here, in seconds since the epoch.
 
-    Returns:
-        The replay, and a warning for each ignored field.
-
     Raises:
-        Invalid: with every mistake.
+        Invalid: with every mistake; an unknown field is one.
     """
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
@@ -60,7 +57,9 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> tuple[Replay, li
         kinds=fields.read(kinds, (), "kinds", "events"),
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
     )
-    return replay, fields.finish()
+    fields.refuse_unknown("a replay")
+    fields.finish()
+    return replay
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +80,7 @@ class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> tuple[Cancellation, list[str]]:
+def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> Cancellation:
     """Read the body of a cancellation.
 
     Args:
@@ -89,11 +88,8 @@ def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> tuple[Canc
         catalog: the known event kinds.
         now: durations count back from here, in seconds since the epoch.
 
-    Returns:
-        The cancellation, and a warning for each ignored field.
-
     Raises:
-        Invalid: with every mistake.
+        Invalid: with every mistake; an unknown field is one.
     """
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
@@ -104,7 +100,9 @@ def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> tuple[Canc
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
         dry_run=fields.read(as_bool, False, "dryRun", "dry_run"),
     )
-    return cancellation, fields.finish()
+    fields.refuse_unknown("a cancellation")
+    fields.finish()
+    return cancellation
 
 
 def _moment(now: float) -> Check[float]:

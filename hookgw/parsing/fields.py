@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -34,8 +35,9 @@ class Fields:
 
     def __init__(self, *layers: tuple[str, dict[str, Any]]) -> None:
         self._layers = layers
-        # Every other field is unknown, and gets a warning: most of them are typing errors.
-        self._asked: set[str] = set()
+        # Each spelling, with the field's first one. Every other field is unknown, and gets a warning: most of
+        # them are typing errors.
+        self._asked: dict[str, str] = {}
         self.problems: list[str] = []
         self.warnings: list[str] = []
 
@@ -43,8 +45,8 @@ class Fields:
         """Return the path and value of a field; ``None`` if it is missing or ``null``."""
         return next(self._spelled(spellings), None)
 
-    def _spelled(self, spellings: Iterable[str]) -> Iterator[tuple[str, Any]]:
-        self._asked.update(spellings)
+    def _spelled(self, spellings: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        self._asked.update((spelling, spellings[0]) for spelling in spellings)
         for path, layer in self._layers:
             given = [spelling for spelling in spellings if layer.get(spelling) is not None]
             if given:
@@ -75,7 +77,7 @@ class Fields:
 
     def is_null(self, name: str) -> bool:
         """Return whether a field is ``null`` in the first object that has it."""
-        self._asked.add(name)
+        self._asked[name] = name
         return next((layer[name] is None for _, layer in self._layers if name in layer), False)
 
     def warn(self, warnings: Iterable[str]) -> None:
@@ -84,7 +86,22 @@ class Fields:
 
     def ignore(self, *names: str) -> None:
         """Do not warn of fields that known clients send and that mean nothing here."""
-        self._asked.update(names)
+        self._asked.update((name, name) for name in names)
+
+    def refuse_unknown(self, whole: str) -> None:
+        """Make mistakes of the unknown fields. Call it after all fields are read.
+
+        It is for objects whose fields select: without a misspelt one, more would be selected than meant.
+
+        Args:
+            whole: what the object is, for the messages: ``a replay``.
+        """
+        known = {spelling.lower(): field for spelling, field in self._asked.items()}
+        for index, (path, name) in enumerate(self._unknown()):
+            # The comparison takes long, and cut_short omits what comes after these.
+            near = index < MAX_SENTENCES and difflib.get_close_matches(name[:64].lower(), known, n=1)
+            hint = f" Did you mean {known[near[0]]}?" if near else ""
+            self.problems.append(f"{place(path, name)} is not a field of {whole}.{hint}")
 
     def finish(self) -> list[str]:
         """Return the warnings, including one for each unknown field.

@@ -3,8 +3,8 @@
 The parsers accept many spellings of one body. The schemas publish one of them, so that generated clients have
 one field for one thing, and types that every language has: a field has one spelling and one type, besides
 ``null`` where it may be missing; kinds have their canonical names; an object has no ``anyOf``, ``if`` or
-``allOf``. A rule that such a schema cannot express is in its description. Unknown fields are ignored, so no
-object has ``additionalProperties: false``.
+``allOf``. A rule that such a schema cannot express is in its description. ``additionalProperties: false`` is
+only where unknown fields are refused: almost everywhere they are ignored, with a warning.
 
 The limits are imported from the parsers. Tests compare both: parsers accept what the schemas publish, and
 what they accept in another spelling matches the schemas once it is spelled as published.
@@ -147,6 +147,7 @@ EMIT: Schema = {
 REPLAY: Schema = {
     "type": "object",
     "description": "Which deliveries to send again.",
+    "additionalProperties": False,
     "required": ["since"],
     "properties": {
         "since": MOMENT_SCHEMA | {"description": "The first acceptance time, or how long ago that is."},
@@ -162,6 +163,7 @@ REPLAY: Schema = {
 ERASE: Schema = {
     "type": "object",
     "description": "Whose data to erase.",
+    "additionalProperties": False,
     "required": ["remoteJid"],
     "properties": {
         "remoteJid": {
@@ -176,6 +178,7 @@ ERASE: Schema = {
 CANCEL: Schema = {
     "type": "object",
     "description": "Which pending deliveries to cancel; without a field, all of the instance.",
+    "additionalProperties": False,
     "properties": {
         "since": or_null(MOMENT_SCHEMA, "The first acceptance time, or how long ago that is."),
         "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded."),

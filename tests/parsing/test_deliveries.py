@@ -6,7 +6,9 @@ import pytest
 
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog, EventKind
-from hookgw.parsing.deliveries import Replay, parse_replay
+from hookgw.parsing.deliveries import Replay, parse_cancellation, parse_replay
+from hookgw.parsing.erasure import parse_erasure
+from hookgw.parsing.fields import MAX_SENTENCES
 
 CATALOG = Catalog(EventKind(name=name, meaning="…") for name in ("MESSAGES_UPSERT", "CALL"))
 NOW = 1_800_000_000.0
@@ -14,7 +16,7 @@ NOON = 1_795_176_000.0
 
 
 def replay_of(body: Any) -> Replay:
-    return parse_replay(body, CATALOG, now=NOW)[0]
+    return parse_replay(body, CATALOG, now=NOW)
 
 
 def problems_of(body: Any) -> tuple[str, ...]:
@@ -36,7 +38,7 @@ def problems_of(body: Any) -> tuple[str, ...]:
     ],
 )
 def test_valid_bodies(body: Any, wanted: Replay) -> None:
-    assert parse_replay(body, CATALOG, now=NOW) == (wanted, [])
+    assert parse_replay(body, CATALOG, now=NOW) == wanted
 
 
 @pytest.mark.parametrize(
@@ -72,9 +74,28 @@ def test_the_edges_of_the_lists() -> None:
     assert replay_of({"since": "0", "label": "x" * 128}).label == "x" * 128
 
 
-def test_unknown_fields_get_a_warning() -> None:
-    _, warnings = parse_replay({"since": "0", "limit": 5}, CATALOG, now=NOW)
-    assert warnings == ["limit is an unknown field; it was ignored."]
+def test_unknown_fields_are_mistakes() -> None:
+    """Ignored, a misspelt field would let everything be selected."""
+    assert problems_of({"since": "0", "States": "all", "limit": 5}) == (
+        "States is not a field of a replay. Did you mean state?",
+        "limit is not a field of a replay.",
+    )
+    with pytest.raises(Invalid) as caught:
+        parse_cancellation({"labels": "crm", "kind": ["CALL"], "dryrun": True}, CATALOG, now=NOW)
+    assert caught.value.messages == (
+        "labels is not a field of a cancellation. Did you mean label?",
+        "kind is not a field of a cancellation. Did you mean kinds?",
+        "dryrun is not a field of a cancellation. Did you mean dryRun?",
+    )
+    with pytest.raises(Invalid) as caught:
+        parse_erasure({"remoteJid": "5@s", "remote_jid": "6@s"})
+    assert caught.value.messages == ("remote_jid is not a field of an erasure. Did you mean remoteJid?",)
+
+
+def test_few_of_many_unknown_fields_are_compared() -> None:
+    problems = problems_of({"since": "0"} | {f"kinds{number}": 1 for number in range(50_000)})
+    assert len(problems) == MAX_SENTENCES + 1
+    assert problems[MAX_SENTENCES - 1] == "kinds99 is not a field of a replay. Did you mean kinds?"
 
 
 def test_the_name_of_an_unknown_kind_is_compared_in_part_only() -> None:

@@ -112,12 +112,10 @@ class Replayed(Struct, frozen=True, kw_only=True):
     Attributes:
         replayed: the number of deliveries that are sent again, so far if there is a `job`.
         job: the job that goes on with the replay, if it takes long.
-        warnings: fields of the request that were ignored.
     """
 
     replayed: Count
     job: str | UnsetType = UNSET
-    warnings: list[str] | UnsetType = UNSET
 
 
 class Cancelled(Struct, frozen=True, kw_only=True):
@@ -128,13 +126,11 @@ class Cancelled(Struct, frozen=True, kw_only=True):
         matching: with `dryRun`, the number of deliveries that would be cancelled; 100,000 stands for so many
             or more.
         job: the job that goes on with the cancellation, if it takes long.
-        warnings: fields of the request that were ignored.
     """
 
     cancelled: Count
     matching: Count | UnsetType = UNSET
     job: str | UnsetType = UNSET
-    warnings: list[str] | UnsetType = UNSET
 
 
 class Lane(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -144,12 +144,10 @@ class DeliveryRoutes:
         """
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
         catalog, now = self._gateway.catalog, self._gateway.clock.wall()
-        asked, warnings = await read_parsed(self._limit, lambda body: parse_replay(body, catalog, now=now))
+        asked = await read_parsed(self._limit, lambda body: parse_replay(body, catalog, now=now))
         without_global = not current_principal().is_global
         job = await self._gateway.deliveries.replay(instance, asked, without_global=without_global)
-        replayed = responses.Replayed(
-            replayed=job.done, job=job.id if job.is_running else UNSET, warnings=warnings or UNSET
-        )
+        replayed = responses.Replayed(replayed=job.done, job=job.id if job.is_running else UNSET)
         return json_response(replayed, 202)
 
     @describes(_TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_BODY, errors=(409,))
@@ -161,19 +159,13 @@ class DeliveryRoutes:
         """
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
         catalog, now = self._gateway.catalog, self._gateway.clock.wall()
-        asked, warnings = await read_parsed(
-            self._limit, lambda body: parse_cancellation(body, catalog, now=now)
-        )
+        asked = await read_parsed(self._limit, lambda body: parse_cancellation(body, catalog, now=now))
         deliveries, without_global = self._gateway.deliveries, not current_principal().is_global
         if asked.dry_run:
             matching = await deliveries.count_cancellable(instance, asked, without_global=without_global)
-            return json_response(
-                responses.Cancelled(cancelled=0, matching=matching, warnings=warnings or UNSET)
-            )
+            return json_response(responses.Cancelled(cancelled=0, matching=matching))
         job = await deliveries.cancel(instance, asked, without_global=without_global)
-        cancelled = responses.Cancelled(
-            cancelled=job.done, job=job.id if job.is_running else UNSET, warnings=warnings or UNSET
-        )
+        cancelled = responses.Cancelled(cancelled=job.done, job=job.id if job.is_running else UNSET)
         return json_response(cancelled, 202 if job.is_running else 200)
 
     def _registrations(self, instance: str) -> dict[str, Registration]:

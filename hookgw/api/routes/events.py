@@ -92,13 +92,12 @@ class EventRoutes:
         This cannot be undone. If it takes more than 2 s, the status is 202, and the response has its job.
         """
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
-        remote_jid, warnings = await read_parsed(self._gateway.settings.server.max_body, parse_erasure)
+        remote_jid = await read_parsed(self._gateway.settings.server.max_body, parse_erasure)
         job = await self._gateway.erasures.erase(instance, remote_jid)
         erased = responses.Erased(
             events=job.events,
             deliveries=job.done,
             job=job.id if job.is_running else UNSET,
-            warnings=warnings or UNSET,
         )
         return json_response(erased, 202 if job.is_running else 200)
 

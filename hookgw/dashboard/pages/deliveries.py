@@ -228,7 +228,7 @@ class DeliveriesPage:
                 "state": form.get("replay_state") or "dead",
                 "label": form.get("replay_label") or None,
             }
-            replay, _ = parse_replay(
+            replay = parse_replay(
                 {name: value for name, value in body.items() if value},
                 self._gateway.catalog,
                 now=self._gateway.clock.wall(),
