@@ -34,7 +34,7 @@ from hookgw.models.registrations import (
     new_secret,
 )
 from hookgw.models.signing_keys import signature_of
-from hookgw.parsing.registrations import parse_registration
+from hookgw.parsing.registrations import READ_ONLY, parse_registration
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
 
@@ -42,6 +42,16 @@ DEFAULT_CONCURRENCY = 16
 """Attempts that a global webhook makes at a time, if neither ``ordering`` nor ``concurrency`` is
 configured.
 """
+
+_EVERY_INSTANCE = "a global webhook receives the events of every instance"
+_WHY_NOT_SET = {
+    "instance": _EVERY_INSTANCE,
+    "instanceId": _EVERY_INSTANCE,
+    "label": "write label beside webhook",
+    "paused": "a global webhook has no pause; use enabled: false",
+    "state": "it follows from enabled",
+}
+"""Why a block cannot set a field that the API only shows. The others are hookgw's."""
 
 
 class _LastStart(msgspec.Struct):
@@ -155,9 +165,20 @@ async def read_operations(
 
 
 def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
-    change, warnings = parse_registration({k: v for k, v in block.items() if k != "label"}, catalog)
-    if warnings:  # a caller of the API is told of them; nobody would see a warning about a file
-        raise Invalid(*(f"{warning.removesuffix('; it was ignored.')}." for warning in warnings))
+    fields = {name: value for name, value in block.items() if name != "label"}
+    change, warnings = parse_registration(fields, catalog)
+    # A caller of the API is told of what was ignored; nobody would see a warning about a file.
+    problems = [f"{warning.removesuffix('; it was ignored.')}." for warning in warnings]
+    # Nor does anybody send back what the API showed, as its callers do.
+    nested = fields.get("webhook")
+    for prefix, layer in (("", fields), ("webhook.", nested if isinstance(nested, dict) else {})):
+        problems += (
+            f"{prefix}{name} cannot be set here: {_WHY_NOT_SET.get(name, 'hookgw sets it')}."
+            for name in layer
+            if name in READ_ONLY
+        )
+    if problems:
+        raise Invalid(*problems)
     if change.ordering is msgspec.UNSET and change.concurrency is msgspec.UNSET:
         # A refused event of one instance must not hold up the other instances.
         change = msgspec.structs.replace(change, ordering=Ordering.INSTANCE, concurrency=DEFAULT_CONCURRENCY)

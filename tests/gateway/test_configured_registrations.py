@@ -96,6 +96,25 @@ async def test_every_problem_is_named_with_its_place(tmp_path: Path) -> None:
         assert "ignored" not in message
 
 
+async def test_what_the_api_only_shows_cannot_be_configured(tmp_path: Path) -> None:
+    """Ignored, ``instance`` would let the events of every instance go to the URL of one."""
+    with pytest.raises(ConfigError) as caught:
+        await read(
+            tmp_path,
+            {"url": "https://ok.example/", "instance": "loja1", "paused": True, "state": "paused", "id": "x"},
+            {"webhook": {"url": "https://ok.example/", "instanceId": "x", "label": "crm"}},
+        )
+    every = "a global webhook receives the events of every instance."
+    assert caught.value.messages == (
+        f"global_webhooks[0].instance cannot be set here: {every}",
+        "global_webhooks[0].paused cannot be set here: a global webhook has no pause; use enabled: false.",
+        "global_webhooks[0].state cannot be set here: it follows from enabled.",
+        "global_webhooks[0].id cannot be set here: hookgw sets it.",
+        f"global_webhooks[1].webhook.instanceId cannot be set here: {every}",
+        "global_webhooks[1].webhook.label cannot be set here: write label beside webhook.",
+    )
+
+
 async def test_nothing_is_kept_of_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         await read(tmp_path, {"url": "https://ok.example/", "label": "ok"}, {})
