@@ -14,9 +14,9 @@ from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.instances import InstanceSettings
 from hookgw.models.masking import MASK, repr_without
-from hookgw.models.registrations import RegistrationChange
+from hookgw.models.registrations import DEFAULT_LABEL, RegistrationChange
 from hookgw.parsing.fields import Fields, as_bool, as_object, as_text, one_of
-from hookgw.parsing.registrations import READ_ONLY, read_change
+from hookgw.parsing.registrations import ignore_read_only, read_change
 
 # The integrations of Evolution API, which its clients send by default. They are accepted, so that those
 # clients work unchanged. The setting instances.integrations can name a connector for each.
@@ -120,7 +120,9 @@ def parse_creation(
         inner = {"url": given} if isinstance(given, str) else given
         layers = Fields(("webhook", inner), ("", {name: body[name] for name in BESIDE if name in body}))
         webhook = read_change(layers, catalog)
-        layers.ignore(*READ_ONLY)
+        ignore_read_only(
+            layers, {"instance": name, "label": DEFAULT_LABEL, "paused": False, "state": "active"}
+        )
         # The outer fields report these mistakes together with their own.
         fields.problems += layers.problems
         layers.problems.clear()

@@ -6,6 +6,7 @@ camel case or snake case, or in any mixture of these. ``docs/http.md`` lists eve
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -61,13 +62,25 @@ READ_ONLY = (
 nothing.
 """
 
+_INSTEAD = {
+    "instance": "the instance here is {instance}.",
+    "label": "the label here is {label}. For another one, use /webhook/set/{instance}/<label>.",
+    "paused": "use /webhook/pause/{instance}/{label} and /webhook/resume/{instance}/{label}.",
+    "state": "it follows from enabled, /webhook/pause and /webhook/resume.",
+}
+"""What to do instead of a ``set`` of these fields, which a client may well mean to change."""
 
-def parse_registration(body: Any, catalog: Catalog) -> tuple[RegistrationChange, list[str]]:
+
+def parse_registration(
+    body: Any, catalog: Catalog, shown: Mapping[str, object] | None = None
+) -> tuple[RegistrationChange, list[str]]:
     """Read the body of a ``set``.
 
     Args:
         body: the decoded JSON.
         catalog: the known event kinds.
+        shown: ``instance``, ``label``, ``paused`` and ``state`` of the registration before the ``set``, or as
+            they are if it is new. Other values get a warning. ``None`` for no such warnings.
 
     Returns:
         The change, and a warning for each ignored field.
@@ -77,12 +90,13 @@ def parse_registration(body: Any, catalog: Catalog) -> tuple[RegistrationChange,
     """
     fields = _layers(body)
     change = read_change(fields, catalog)
-    fields.ignore("webhook", *READ_ONLY)
+    fields.ignore("webhook")
+    ignore_read_only(fields, shown)
     return change, fields.finish()
 
 
 def parse_registration_patch(
-    body: Any, catalog: Catalog, *, enabled: bool
+    body: Any, catalog: Catalog, *, enabled: bool, shown: Mapping[str, object] | None = None
 ) -> tuple[RegistrationChange, list[str]]:
     """Read the body of a change of some fields, in the spellings of ``set``. A missing field keeps its value.
 
@@ -90,6 +104,7 @@ def parse_registration_patch(
         body: the decoded JSON.
         catalog: the known event kinds.
         enabled: whether the registration is enabled now.
+        shown: as for :func:`parse_registration`.
 
     Returns:
         The change, and a warning for each ignored field.
@@ -99,8 +114,18 @@ def parse_registration_patch(
     """
     fields = _layers(body)
     change = read_change(fields, catalog, stored_enabled=enabled)
-    fields.ignore("webhook", *READ_ONLY)
+    fields.ignore("webhook")
+    ignore_read_only(fields, shown)
     return change, fields.finish()
+
+
+def ignore_read_only(fields: Fields, shown: Mapping[str, object] | None = None) -> None:
+    """Ignore the fields that only ``find`` returns, with a warning for a value other than in ``shown``."""
+    fields.ignore(*READ_ONLY)
+    for name, value in (shown or {}).items():
+        found = fields.find(name)
+        if found is not None and found[1] != value:
+            fields.warn([f"{found[0]} was ignored: {_INSTEAD[name].format_map(shown or {})}"])
 
 
 def _layers(body: Any) -> Fields:

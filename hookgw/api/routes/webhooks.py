@@ -104,7 +104,8 @@ class WebhookRoutes:
         if not creates:
             self._gateway.instances.get(instance)
         change, warnings = await read_parsed(
-            self._limit, lambda body: parse_registration(body, self._gateway.catalog)
+            self._limit,
+            lambda body: parse_registration(body, self._gateway.catalog, self._shown(instance, label)),
         )
         # A client may send back what it read: masked values stand for the stored ones.
         old = self._gateway.registrations.find(instance, label)
@@ -125,7 +126,9 @@ class WebhookRoutes:
         old = self._get(instance, label)  # 404 comes before any error of the body
         change, warnings = await read_parsed(
             self._limit,
-            lambda body: parse_registration_patch(body, self._gateway.catalog, enabled=old.enabled),
+            lambda body: parse_registration_patch(
+                body, self._gateway.catalog, enabled=old.enabled, shown=self._shown(instance, label)
+            ),
         )
         change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)
         stored, more, job = await self._gateway.registrations.update(instance, label, change)
@@ -232,6 +235,17 @@ class WebhookRoutes:
     def _get(self, instance: str, label: str) -> Registration:
         self._gateway.instances.get(instance)
         return self._gateway.registrations.get(instance, label)
+
+    def _shown(self, instance: str, label: str) -> dict[str, object]:
+        """Return what ``find`` shows and ``set`` cannot change; of a new registration, what it will be."""
+        stored = self._gateway.registrations.find(instance, label)
+        shown = self._present(stored, []) if stored is not None else None
+        return {
+            "instance": instance,
+            "label": label,
+            "paused": shown.paused if shown else False,
+            "state": shown.state if shown else "active",
+        }
 
     def _present(self, stored: Registration, warnings: list[str]) -> responses.Registration:
         instance = self._gateway.instances.get(stored.instance)

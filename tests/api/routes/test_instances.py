@@ -47,6 +47,15 @@ async def test_create_with_a_webhook_a_token_and_the_integration_of_known_client
     assert found | {"warnings": []} == answer["webhook"] | {"warnings": []}
 
 
+async def test_create_warns_of_another_label_for_its_webhook(client: httpx.AsyncClient) -> None:
+    webhook = {"url": URL, "label": "crm", "instance": "loja1"}
+    response = await client.post("/instance/create", json={"instanceName": "loja1", "webhook": webhook})
+    created = response.json()["webhook"]
+    assert created["label"] == "default"
+    said = "webhook.label was ignored: the label here is default. For another one, use "
+    assert said + "/webhook/set/loja1/<label>." in created["warnings"]
+
+
 async def test_create_warns_without_a_webhook_too(client: httpx.AsyncClient) -> None:
     answer = (await client.post("/instance/create", json={"instanceName": "loja1", "odd": 1})).json()
     assert answer["warnings"] == ["odd is an unknown field; it was ignored."]

@@ -61,6 +61,39 @@ async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gat
     assert answer["createdAt"].endswith("Z")
 
 
+async def test_set_warns_of_names_that_differ_from_the_path(client: httpx.AsyncClient) -> None:
+    body = {"url": "https://example.com/hook", "label": "crm", "webhook": {"instance": "loja2"}}
+    answer = (await client.post("/webhook/set/loja1", json=body)).json()
+    assert (answer["instance"], answer["label"]) == ("loja1", "default")
+    assert answer["warnings"] == [
+        "webhook.instance was ignored: the instance here is loja1.",
+        "label was ignored: the label here is default. For another one, use /webhook/set/loja1/<label>.",
+    ]
+
+
+async def test_a_change_of_what_only_other_calls_change_gets_a_warning(client: httpx.AsyncClient) -> None:
+    await set_webhook(client)
+    body = {"paused": True, "state": "disabled"}
+    answer = (await client.patch("/webhook/set/loja1", json=body)).json()
+    assert (answer["paused"], answer["state"]) == (False, "active")
+    assert answer["warnings"] == [
+        "paused was ignored: use /webhook/pause/loja1/default and /webhook/resume/loja1/default.",
+        "state was ignored: it follows from enabled, /webhook/pause and /webhook/resume.",
+    ]
+
+
+async def test_what_find_returned_comes_back_without_a_warning(client: httpx.AsyncClient) -> None:
+    await set_webhook(client)
+    await client.post("/webhook/pause/loja1")
+    for changes in ({}, {"enabled": False}, {"enabled": True}):
+        found = (await client.get("/webhook/find/loja1")).json()
+        for method in ("POST", "PATCH"):
+            answer = await client.request(method, "/webhook/set/loja1", json=found | changes)
+            assert answer.status_code < 300
+            assert answer.json()["warnings"] == []
+            found = answer.json()
+
+
 async def test_set_warns_of_a_url_that_is_refused_now(client: httpx.AsyncClient) -> None:
     answer = await client.post("/webhook/set/shop", json={"url": "http://10.1.2.3/hook"})
     assert answer.status_code == 201
