@@ -14,6 +14,10 @@ from hookgw.models.event_filters import Condition, FilterOp
 
 _FORM = re.compile(r"(?P<absent>!?)(?P<pointer>/[^=^!]*)(?:(?P<sign>!?\^?=)(?P<value>.*))?", re.DOTALL)
 
+# What _FORM leaves in the pointer and the value of an operator that does not exist, such as > and ==.
+_IN_POINTER = re.compile(r"[<>]|[~*$|?:\s]\Z")
+_IN_VALUE = re.compile(r"[=~<>]")
+
 
 def read_conditions(
     _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
@@ -40,6 +44,14 @@ def _read(text: str) -> dict[str, Any]:
         raise click.BadParameter(
             f"{text!r} is not a condition. Write /data/key/fromMe=false, or != and ^= (begins with); "
             "/data/message or !/data/message for whether it exists; or a JSON object."
+        )
+    if _IN_POINTER.search(match["pointer"]) or (
+        match["sign"] in ("=", "!=") and _IN_VALUE.match(match["value"])
+    ):
+        raise click.BadParameter(
+            f"{text!r} has an unknown operator. The operators are =, !=, ^= (begins with) and !^=, "
+            "without spaces. For a name with such characters, write a JSON object, as in the API; for such a "
+            "text, use quotation marks: /data/a='\"=5\"'."
         )
     if match["sign"] is None:
         return {"pointer": match["pointer"], "op": "notExists" if match["absent"] else "exists"}

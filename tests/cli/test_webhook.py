@@ -73,6 +73,9 @@ OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
             ("/data/a", ("/data/a", "exists")),
             ("!/data/a", ("/data/a", "notExists")),
             ('{"pointer": "/data/a=b", "op": "exists"}', ("/data/a=b", "exists")),
+            ('{"pointer": "/data/a>b", "op": "exists"}', ("/data/a>b", "exists")),
+            ('/data/a="=5"', ("/data/a", "equals", "=5")),
+            ("/data/a~1b:c=5", ("/data/a~1b:c", "equals", 5)),
         )
     ),
 ]
@@ -306,6 +309,21 @@ async def test_rotation_accepts_a_grace_period(invoke: Invoke, server: Receiver)
                 ("!/data/a=1", "is not a condition"),
                 ("{", "is not a JSON object"),
                 ("", "is not a condition"),
+                # As pointers, they would name fields that no event has: every event would be dropped.
+                *(
+                    (text, "The operators are =, !=, ^= (begins with) and !^=")
+                    for text in (
+                        *("/data/n>5", "/data/n<5", "/data/n>=5", "!/data/n>5", "/data/n<>5", "/data/n = 5"),
+                        *(
+                            "/data/n~=5",
+                            "/data/n*=5",
+                            "/data/n$=5",
+                            "/data/n==5",
+                            "/data/n!==5",
+                            "/data/n=~5",
+                        ),
+                    )
+                ),
             )
         ),
     ],
