@@ -38,6 +38,8 @@ class MessageService:
     - ``NetworkRefused``: the network refused or did not answer, or the connector failed;
     - ``NotSupported``: the network has no such call;
     - ``Invalid``: the connector cannot do this;
+    - ``TooManyRequests``: too many calls of the instance are in progress, perhaps because their events cannot
+      be stored; the network was not called;
     - ``Unavailable``: hookgw is shutting down.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -12,18 +13,20 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT
 from hookgw.gateway.connectors.recent_sends import KEPT_SECONDS, MOST_BYTES, MOST_INSTANCES, MOST_SENDS
+from hookgw.gateway.connectors.session import MOST_CALLS, MOST_UNSTORED_CALLS
 from hookgw.gateway.messages import MessageService
 from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import Session
-from hookgw.models.errors import Conflict, Invalid, NetworkRefused
+from hookgw.models.errors import Conflict, Invalid, NetworkRefused, TooManyRequests, Unavailable
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 from hookgw.models.instances import Instance
-from hookgw.models.messages import MediaKind, MediaMessage, Message, TextMessage
+from hookgw.models.messages import MediaKind, MediaMessage, Message, MessageKey, TextMessage
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
 
 HI = TextMessage(number="55", text="hi")
+KEY = MessageKey(id="m1", remote_jid="55@fake", from_me=False)
 
 
 class Slow(FakeConnector):
@@ -240,3 +243,63 @@ async def test_a_presence_may_take_as_long_as_it_is_shown(autojump_clock: MockCl
         began = trio.current_time()
         await service_of(world).show_presence("shop", "composing", number="55", delay=120)
         assert trio.current_time() - began == 120
+
+
+async def test_calls_are_refused_while_the_events_of_many_cannot_be_stored(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        await wait_all_tasks_blocked()
+        service = service_of(world)
+        world.intake.errors = [Unavailable("full", retry_after=60) for _ in range(MOST_UNSTORED_CALLS)]
+        async with trio.open_nursery() as callers:
+            for _ in range(MOST_UNSTORED_CALLS):
+                callers.start_soon(service.send, "shop", HI)
+            await wait_all_tasks_blocked()
+            callers.cancel_scope.cancel()  # the calls do not end with their callers
+        ended: list[str] = []
+        for call in (
+            partial(service.send, "shop", HI, key="k", on_ended=lambda: ended.append("x")),
+            partial(service.edit, "shop", KEY, "hi", number="55"),
+            partial(service.mark_read, "shop", [KEY]),
+        ):
+            with pytest.raises(TooManyRequests, match=r"backlog is full.* was not called") as refusal:
+                await call()
+            assert refusal.value.retry_after > 0
+        assert ended == ["x"]
+        assert len(world.connector.sent) == MOST_UNSTORED_CALLS
+        assert world.connector.calls == []
+        assert world.intake.kinds.count("SEND_MESSAGE") == 0
+
+        await trio.sleep(60)
+        await wait_all_tasks_blocked()
+        assert world.intake.kinds.count("SEND_MESSAGE") == MOST_UNSTORED_CALLS  # none is lost
+        await service.send("shop", HI, key="k")
+        assert world.intake.kinds.count("SEND_MESSAGE") == MOST_UNSTORED_CALLS + 1
+
+
+async def test_the_calls_in_progress_are_limited(autojump_clock: MockClock) -> None:
+    """While events can be stored, there may be more of them: a network may be slow."""
+    connector = Slow()
+    async with running(connector) as world:
+        await world.connect()
+        service = service_of(world)
+        async with trio.open_nursery() as callers:
+            for _ in range(MOST_CALLS):
+                callers.start_soon(service.send, "shop", HI)
+            await wait_all_tasks_blocked()
+            with pytest.raises(TooManyRequests, match=rf"in progress; at most {MOST_CALLS} may be\."):
+                await service.send("shop", HI)
+            assert len(connector.sent) == MOST_CALLS
+            connector.free.set()
+        await service.send("shop", HI)
+        assert world.intake.kinds.count("SEND_MESSAGE") == MOST_CALLS + 1
+
+
+async def test_a_call_without_events_does_not_wait_for_room(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        await wait_all_tasks_blocked()
+        world.intake.errors = [Unavailable("disk full", retry_after=60)]
+        began = trio.current_time()
+        await service_of(world).show_presence("shop", "composing", number="55", delay=0)
+        assert trio.current_time() == began

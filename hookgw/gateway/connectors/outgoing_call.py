@@ -48,6 +48,8 @@ async def call_in_time(
 class OutgoingCall(Generic[T]):
     """One call. :meth:`run` is a task of the gateway, so that it goes on if the caller goes away.
 
+    Call :meth:`begin` before :meth:`run`.
+
     Args:
         session: of the instance.
         make: makes the call. It returns something, not ``None``.
@@ -75,6 +77,14 @@ class OutgoingCall(Generic[T]):
         self._error: HookgwError | None = None
         self._made, self._reported = trio.Event(), trio.Event()
 
+    def begin(self) -> None:
+        """Count the call as one of its session, until :meth:`run` ends.
+
+        Raises:
+            TooManyRequests: as many calls of the session as allowed are in progress.
+        """
+        self._session.begin_call()
+
     async def run(self) -> None:
         """Make the call, then raise its events. The outcome, also a failure, is for :meth:`result`."""
         try:
@@ -86,10 +96,11 @@ class OutgoingCall(Generic[T]):
                 self._make = None
                 self._on_ended(self._result)
                 self._made.set()
-            if self._result is not None:
-                await self._report(self._events_of(self._result))
+            if self._result is not None and (events := self._events_of(self._result)):
+                await self._report(events)
         finally:
             self._reported.set()
+            self._session.end_call()
 
     async def result(self) -> T:
         """Wait until the call is made and its events are on disk (unless the disk refuses for long).

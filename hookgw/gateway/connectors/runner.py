@@ -392,8 +392,11 @@ class Connectors:
 
         Raises:
             Unavailable: hookgw is shutting down.
+            TooManyRequests: as many calls of the instance as allowed are in progress.
         """
-        self._require_running().nursery.start_soon(call.run, name=f"call for {name}")
+        nursery = self._require_running().nursery
+        call.begin()
+        nursery.start_soon(call.run, name=f"call for {name}")
 
     def start_task(self, run: Callable[[], Awaitable[None]], name: str) -> None:
         """Start a task that calls a connector. It is cancelled when connectors stop.

@@ -29,6 +29,14 @@ logger = structlog.get_logger("hookgw.connector")
 _LONGEST_MESSAGE = 2048
 """Characters of the reason that a connector gives for a closed connection."""
 
+MOST_CALLS = 256
+"""Outgoing calls of a session in progress, from before the call until its events are on disk."""
+MOST_UNSTORED_CALLS = 64
+"""The same while events of the session are refused: each call keeps its events in memory, and retries."""
+
+_RETRY_CALL = 5.0
+"""Seconds after which a refused call may be repeated."""
+
 LoadState = Callable[[str], Awaitable[Any]]
 """Returns the state that belongs to an instance's id; ``None`` if there is none."""
 
@@ -120,6 +128,8 @@ class ConnectorSession:
         self._media = media
         self._event_rules = event_rules
         self._is_closed = False
+        self._calls_in_progress = 0
+        self._held_back = 0  # how many tasks wait for the store to take their events
 
     @property
     def instance(self) -> str:
@@ -215,20 +225,51 @@ class ConnectorSession:
         return event.data_json
 
     async def _store(self, events: Sequence[Event], state: ConnectorState | None) -> None:
-        while True:
-            if self._is_closed:
-                _refuse_request("The instance's connection has ended. Retry later.")
-                raise Conflict(f"This session of the instance {self.instance!r} is over.")
-            # The same events with the same ids: if they were stored after all, the repeats are duplicates.
-            try:
-                await self._accept(events, state=state)
-            except (Unavailable, TooManyRequests) as error:
-                # Not its own text, which may name files of this machine.
-                _refuse_request("hookgw cannot store events at the moment. Retry later.", error.retry_after)
-                logger.warning("connector held back", instance=self.instance, reason=str(error))
-                await trio.sleep(error.retry_after)
-            else:
-                return
+        is_held_back = False
+        try:
+            while True:
+                if self._is_closed:
+                    _refuse_request("The instance's connection has ended. Retry later.")
+                    raise Conflict(f"This session of the instance {self.instance!r} is over.")
+                # The same ids each time: if the events were stored after all, the repeats are duplicates.
+                try:
+                    await self._accept(events, state=state)
+                except (Unavailable, TooManyRequests) as error:
+                    # Not its own text, which may name files of this machine.
+                    _refuse_request(
+                        "hookgw cannot store events at the moment. Retry later.", error.retry_after
+                    )
+                    if not is_held_back:
+                        is_held_back = True
+                        self._held_back += 1
+                    logger.warning("connector held back", instance=self.instance, reason=str(error))
+                    await trio.sleep(error.retry_after)
+                else:
+                    return
+        finally:
+            if is_held_back:
+                self._held_back -= 1
+
+    def begin_call(self) -> None:
+        """Count an outgoing call; :meth:`end_call` must follow when it has ended and its events are on disk.
+
+        Raises:
+            TooManyRequests: as many calls as allowed are in progress.
+        """
+        most = MOST_UNSTORED_CALLS if self._held_back else MOST_CALLS
+        count = self._calls_in_progress
+        if count >= most:
+            reason = f"{count} calls of this instance are in progress; at most {most} may be"
+            if self._held_back:
+                reason += " while their events cannot be stored: the backlog is full, or the disk refuses"
+            raise TooManyRequests(
+                f"{reason}. The network was not called; retry later.", retry_after=_RETRY_CALL
+            )
+        self._calls_in_progress += 1
+
+    def end_call(self) -> None:
+        """Stop counting an outgoing call."""
+        self._calls_in_progress -= 1
 
     async def load_state(self) -> Any:
         """Return the state that was saved last; ``None`` if there is none."""
