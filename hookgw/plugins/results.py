@@ -16,10 +16,17 @@ from hookgw.models.deliveries import Delivery, Outgoing
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
+from hookgw.models.units import Size
 from hookgw.parsing.event_records import plain_event
 from hookgw.parsing.headers import check_headers
 from hookgw.plugins.boundary import WrongResult
 
+MAX_BODY = Size(64 * 2**20)
+"""The largest body of a delivery that a plugin may make.
+
+The first attempt's body is stored. SQLite refuses a value of more than a billion bytes, and a body that the
+store refuses would end hookgw, again at every start.
+"""
 _YEAR_10000 = 253_402_300_800.0
 
 
@@ -53,17 +60,27 @@ def check_transformed(event: Event, answer: Any) -> Event:
     # Receivers deduplicate by id; the instance decides who may see the delivery.
     if checked.id != event.id or checked.instance != event.instance:
         raise WrongResult("it changed the event's id or instance, which must stay")
+    # The body that hookgw makes of the event has a limit, too.
+    for name in ("data_json", "kind", "sender", "server_url"):
+        length = len(getattr(checked, name) or "")
+        if length > MAX_BODY:
+            raise WrongResult(
+                f"it returned an event whose {name} has {length:,} bytes; the limit is {MAX_BODY}"
+            )
     return checked
 
 
 def check_body(answer: Any) -> bytes | None:
     """Return the body that an encoder made, or ``None``."""
-    if answer is None or type(answer) is bytes:
-        return answer
+    if answer is None:
+        return None
     # A bytearray could still change after it was signed.
     if not isinstance(answer, bytes):
         raise _wrong(answer, "bytes or None")
-    return bytes(memoryview(answer))
+    size = memoryview(answer).nbytes  # a subclass may claim another length
+    if size > MAX_BODY:
+        raise WrongResult(f"it returned a body of {size:,} bytes; the limit is {MAX_BODY}")
+    return answer if type(answer) is bytes else bytes(memoryview(answer))
 
 
 class PreparedRequest:

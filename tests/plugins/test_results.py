@@ -15,6 +15,7 @@ from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
 from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.results import MAX_BODY
 
 HooksOf = Callable[..., Hooks]
 
@@ -163,6 +164,40 @@ async def test_a_subclass_of_bytes_becomes_bytes(
     body = await hooks_of(mine=plugin(encode=lambda: Own(b"body"))).encode(event, registration)
     assert type(body) is bytes
     assert body == b"body"
+
+
+class Short(bytes):
+    def __len__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("make", [bytes, Short])
+async def test_a_body_has_a_largest_size(
+    hooks_of: HooksOf, event: Event, registration: Registration, make: type[bytes]
+) -> None:
+    """A store refuses a body of a gigabyte, which would end hookgw."""
+    size: int = MAX_BODY
+    hooks = hooks_of(mine=plugin(encode=lambda: make(size)))
+    assert await hooks.encode(event, registration) == bytes(MAX_BODY)
+    size += 1
+    with pytest.raises(PluginFailed, match="'mine' failed in hookgw_encode") as failed:
+        await hooks.encode(event, registration)
+    assert "a body of 67,108,865 bytes; the limit is 64MiB" in str(failed.value)
+
+
+async def test_a_transformed_event_has_a_largest_size(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    size = MAX_BODY - 2
+    mine = plugin(
+        transform=lambda event: msgspec.structs.replace(event, data_json=b'"%b"' % (b"x" * size), sender=None)
+    )
+    hooks = hooks_of(mine=mine)
+    assert len((await hooks.transform(event, registration)).data_json) == MAX_BODY
+    size += 1
+    with pytest.raises(PluginFailed, match="'mine' failed in hookgw_transform") as failed:
+        await hooks.transform(event, registration)
+    assert "data_json has 67,108,865 bytes; the limit is 64MiB" in str(failed.value)
 
 
 def set_headers(headers: object) -> Any:
