@@ -18,6 +18,7 @@ from hookgw.api.fleet_questions import FleetQuestions
 from hookgw.api.forwarding import FORWARDER, QUESTION, Forwarder
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
+from hookgw.api.request_body import CheckedRequest
 from hookgw.api.routes.accounts import AccountRoutes
 from hookgw.api.routes.audit import AuditRoutes
 from hookgw.api.routes.chats import ChatRoutes
@@ -83,6 +84,8 @@ class FastPath(Protocol):
 
 class Application(QuartTrio):
     """The HTTP API of one gateway; :func:`create_app` makes it."""
+
+    request_class = CheckedRequest
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__("hookgw.api", static_folder=None)

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 import trio
 from quart import Response, g, request
+from quart_trio.wrappers import TrioRequest
+from quart_trio.wrappers.request import TrioBody
 
 from hookgw.api.content_encoding import GzipDecoder, ListedHeaders, is_gzip
 from hookgw.api.server.errors import JSON
@@ -148,6 +150,41 @@ def check_key_again(exchange: RequestResponse) -> None:
     check: Callable[[], None] | None = exchange.scope.get(KEY_CHECK)
     if check is not None:
         check()
+
+
+class CheckedBody(TrioBody):
+    """A body as Quart offers it, to plugins, too. At its end, the caller's key is checked again.
+
+    Every way to read it raises what :func:`check_key_again` raises.
+    """
+
+    exchange: RequestResponse
+
+    async def __anext__(self) -> bytes:
+        """Return the next part of the body."""
+        try:
+            return await super().__anext__()
+        except StopAsyncIteration:
+            check_key_again(self.exchange)
+            raise
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait for the whole body."""
+        body = yield from super().__await__()
+        check_key_again(self.exchange)
+        return body
+
+
+class CheckedRequest(TrioRequest):
+    """A request with a :class:`CheckedBody`."""
+
+    body_class = CheckedBody
+    body: CheckedBody
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        scope: Any = self.scope
+        self.body.exchange = scope[EXCHANGE]
 
 
 async def kept_body() -> AsyncIterator[bytes]:

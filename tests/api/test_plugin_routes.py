@@ -8,12 +8,13 @@ from typing import Any
 import httpx
 import pytest
 import trio
-from quart import Response, abort
+from quart import Response, abort, request
 
 import hookgw
-from hookgw.api.app import create_app
+from hookgw.api.app import Application, create_app
 from hookgw.models.errors import StartError
 from hookgw.testing import GatewayKit, open_kit
+from tests.api.conftest import open_client, slow_request
 
 
 async def stray_cancelled() -> None:
@@ -148,3 +149,43 @@ async def test_an_optional_plugin_with_a_route_of_the_dashboard_is_switched_off(
     async with open_kit(tmp_path, plugins=plugins, settings=settings) as kit, client_of(kit) as client:
         assert (await client.get("/dashboard/a")).status_code == 404
         assert (await client.get("/public/text")).status_code == 200
+
+
+@pytest.mark.parametrize("way", ["json", "form", "whole", "parts"])
+async def test_a_former_tenant_cannot_finish_a_request_to_a_plugin_for_a_later_instance(
+    way: str, tmp_path: Path, hookgw_clock: Any, nursery: trio.Nursery
+) -> None:
+    received: list[object] = []
+
+    async def take(instance: str) -> str:
+        if way == "json":
+            received.append(await request.get_json())
+        elif way == "form":
+            received.append(await request.form)
+        elif way == "whole":
+            received.append(await request.body)
+        else:
+            received.append([part async for part in request.body])
+        return instance
+
+    class Crm:
+        @hookgw.hookimpl
+        def hookgw_routes(self, app: Application) -> None:
+            app.add_url_rule("/crm/<instance>", view_func=take, methods=["POST"])
+
+    form = "application/x-www-form-urlencoded"
+    headers = {"content-type": form if way == "form" else "application/json"}
+    async with (
+        open_kit(tmp_path, plugins={"crm": Crm()}) as kit,
+        open_client(create_app(kit.gateway), nursery, apikey=kit.key) as client,
+    ):
+        headers["apikey"] = (await kit.gateway.instances.create("loja1")).key
+        async with slow_request(client, "/crm/loja1", "{}", **headers) as slow:
+            assert (await slow.finish())[0] == 200
+        assert len(received) == 1
+        async with slow_request(client, "/crm/loja1", "{}", **headers) as slow:
+            await kit.gateway.instances.delete("loja1")
+            await kit.gateway.instances.create("loja1")
+            assert (await slow.finish())[0] == 401
+        assert len(received) == 1
+        assert kit.plugin_failures == []
