@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -186,3 +187,27 @@ def test_every_defence_names_its_test() -> None:
 def test_every_named_test_exists(file: str, test: str) -> None:
     defined = ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
     assert test in {node.name for node in defined if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def commands_after(page: str, sentence: str) -> str:
+    """Return the commands of the first block after a sentence."""
+    text = (ROOT / "docs" / page).read_text()
+    return text[text.index(sentence) :].split("```sh\n", 1)[1].split("```", 1)[0]
+
+
+def run_commands(commands: str, **stubs: str) -> str:
+    """Run commands in a shell, with functions in place of some programs."""
+    functions = "".join(f"{name}() {{ {body}; }}\n" for name, body in stubs.items())
+    done = subprocess.run(
+        ["/bin/sh", "-c", functions + commands], check=False, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_new_global_key_is_known_after_the_start_with_it() -> None:
+    commands = commands_after("operations.md", "**If all global keys are lost**")
+    printed = run_commands(
+        commands, openssl="echo a-key", hookgw='echo "$1 with $HOOKGW_KEY, $HOOKGW_GLOBAL_KEY"'
+    )
+    assert printed.splitlines() == ["a-key", "serve with a-key, a-key"]
