@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import subprocess
 from collections import Counter
@@ -211,3 +212,16 @@ def test_the_new_global_key_is_known_after_the_start_with_it() -> None:
         commands, openssl="echo a-key", hookgw='echo "$1 with $HOOKGW_KEY, $HOOKGW_GLOBAL_KEY"'
     )
     assert printed.splitlines() == ["a-key", "serve with a-key, a-key"]
+
+
+@pytest.mark.parametrize(("is_backed_up", "kept"), [(True, 7), (False, 10)])
+def test_the_nightly_backup_keeps_the_newest_seven(is_backed_up: bool, kept: int, tmp_path: Path) -> None:
+    for age in range(10):
+        backup = tmp_path / f"hookgw-{age}.db"
+        backup.touch()
+        os.utime(backup, (-86_400 * age, -86_400 * age))
+    commands = commands_after("operations.md", "A backup every night").replace(
+        "/var/backups/hookgw", str(tmp_path)
+    )
+    run_commands(commands, curl="true" if is_backed_up else "false")
+    assert {path.name for path in tmp_path.iterdir()} == {f"hookgw-{age}.db" for age in range(kept)}
