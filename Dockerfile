@@ -1,4 +1,4 @@
-# The image of hookgw: `docker build -t hookgw .`, then `docker compose up`, or see docs/operations.md.
+# The image of hookgw: `docker build -t hookgw .`, then `docker compose up`, or see docs/install.md, under "Containers".
 
 FROM python:3.13-slim AS build
 WORKDIR /src

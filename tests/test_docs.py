@@ -184,6 +184,15 @@ def test_every_defence_names_its_test() -> None:
     assert len(rows) == len(named_tests(SECURITY)) >= 25
 
 
+@pytest.mark.parametrize("name", ["Dockerfile", "compose.yaml", "deploy/systemd/hookgw.service"])
+def test_sections_named_in_comments_exist(name: str) -> None:
+    text = " ".join((ROOT / name).read_text().replace("\n#", "\n").split())
+    named = re.findall(r'(docs/[\w/]+\.md)[^."]*, under "([^"]+)"', text)
+    assert named
+    for page, section in named:
+        assert f"\n## {section}\n" in (ROOT / page).read_text(), (page, section)
+
+
 @pytest.mark.parametrize(("file", "test"), [*NAMED_TESTS, *named_tests(SECURITY)])
 def test_every_named_test_exists(file: str, test: str) -> None:
     defined = ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
