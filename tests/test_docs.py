@@ -234,3 +234,14 @@ def test_the_nightly_backup_keeps_the_newest_seven(is_backed_up: bool, kept: int
     )
     run_commands(commands, curl="true" if is_backed_up else "false")
     assert {path.name for path in tmp_path.iterdir()} == {f"hookgw-{age}.db" for age in range(kept)}
+
+
+def test_the_file_of_the_master_key_is_the_services_and_never_readable_for_others(tmp_path: Path) -> None:
+    unit = (ROOT / "deploy/systemd/hookgw.service").read_text()
+    [file] = re.findall(r"LoadCredential=master_key:(\S+)", unit)
+    commands = commands_after("cli.md", "## master-key")
+    assert f"> {file})" in commands
+    key = tmp_path / "key"
+    # The mode at the moment at which the key is written.
+    run_commands(commands.replace(file, str(key)), hookgw=f"stat -c %a {key}")
+    assert key.read_text() == "600\n"
