@@ -93,12 +93,15 @@ class WebhookRoutes:
         blueprint.add_url_rule("/webhook/list/<instance>", view_func=self.list_of_instance)
         return blueprint
 
-    @describes(_TAG, {201: responses.Registration, 202: responses.Registration}, body=_SET_BODY)
+    @describes(
+        _TAG, {201: responses.Registration, 202: responses.Registration}, body=_SET_BODY, errors=(409,)
+    )
     async def set(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Store a registration.
 
-        With a global key, this also creates the instance if it does not exist and the settings allow it. The
-        status is 202 if it was disabled, and a job is still making its pending deliveries dead letters.
+        With a global key, this also creates the instance if it does not exist and the settings allow it, but
+        not while a former instance of that name is being deleted (409). The status is 202 if it was disabled,
+        and a job is still making its pending deliveries dead letters.
         """
         creates = current_principal().is_global and self._gateway.settings.instances.auto_create
         if not creates:

@@ -139,3 +139,18 @@ async def test_an_instance_key_sees_the_jobs_of_its_instance_alone(
     await gateway.instances.create("shop", token="the-key-of-its-successor")
     later = await client.get(f"/job/find/{job}", headers={"apikey": "the-key-of-its-successor"})
     assert later.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["shop", "shop/crm"])
+async def test_set_does_not_create_an_instance_that_is_being_deleted(
+    path: str, client: httpx.AsyncClient, hold: Hold
+) -> None:
+    job = (await client.delete("/instance/delete/shop")).json()["job"]
+    refused = await client.post(f"/webhook/set/{path}", json={"url": "https://example.com/hook"})
+    assert refused.status_code == 409
+    assert f"is being deleted ({job})" in refused.text
+    hold.free.set()
+    await ended(client, job)
+    document = (await client.get("/openapi.json")).json()
+    template = "/webhook/set/{instance}" + ("/{label}" if "/" in path else "")
+    assert "409" in document["paths"][template]["post"]["responses"]
