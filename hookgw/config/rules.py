@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -101,7 +102,7 @@ def _broken_operations(settings: Settings) -> Iterator[tuple[str, str]]:
         ("operations.secret", operations.secret, check_secret),
     ]
     checks += [
-        (f"operations.events[{index}]", name, OPERATIONAL_CATALOG.resolve)
+        (f"operations.events[{index}]", name, partial(OPERATIONAL_CATALOG.resolve, operational=True))
         for index, name in enumerate(operations.events)
     ]
     for path, value, check in checks:

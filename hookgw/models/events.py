@@ -33,6 +33,8 @@ _READABLE = 32
 # For suggestions: the characters of an unknown kind, and the known ones, that are compared exactly.
 _COMPARED = 40
 _CANDIDATES = 5
+_SIMILAR = 0.6
+"""The least similarity of a suggestion, from 0 to 1; the default of ``difflib.get_close_matches``."""
 
 # os.urandom releases the interpreter lock, which costs a switch of threads for each event.
 _random = random.Random()  # noqa: S311 -- seeded by the system; event ids are not secret
@@ -236,15 +238,17 @@ class Catalog:
         # Producers nearly always send the canonical name: that lookup folds nothing.
         return self._kinds.get(spelling) or self._spellings.get(_fold(spelling))
 
-    def resolve(self, spelling: object, where: str) -> EventKind:
+    def resolve(self, spelling: object, where: str, *, operational: bool = False) -> EventKind:
         """Return the kind of a name in any spelling.
 
         Args:
             spelling: what the caller sent.
             where: the field to name in an error, for example ``webhook.events[1]``.
+            operational: whether the place takes operational kinds, and only those. The message suggests no
+                other ones.
 
         Raises:
-            Invalid: the kind is unknown; the message suggests the nearest known one.
+            Invalid: the kind is unknown; the message suggests a similar known one.
         """
         if not isinstance(spelling, str):
             raise Invalid(f"{where} must be the name of an event kind, a string.")
@@ -252,11 +256,12 @@ class Catalog:
         if kind is not None:
             return kind
         shown = spelling if len(spelling) <= 64 else spelling[:64] + "…"
-        near = self._nearest(spelling)
+        near = self._nearest(spelling, operational=operational)
         hint = f" Did you mean {near.name}?" if near else ""
-        raise Invalid(f"{where}: {shown!r} is not a known event kind.{hint}")
+        known = "an operational kind" if operational else "a known event kind"
+        raise Invalid(f"{where}: {shown!r} is not {known}.{hint}")
 
-    def _nearest(self, spelling: str) -> EventKind | None:
+    def _nearest(self, spelling: str, *, operational: bool) -> EventKind | None:
         # The exact comparison is quadratic in the length of the text: it gets a part of it, and only the few
         # names that have about the same letters.
         matcher = difflib.SequenceMatcher(b=_fold(spelling[:_COMPARED]), autojunk=False)
@@ -265,9 +270,12 @@ class Catalog:
             matcher.set_seq1(name)
             return matcher.ratio() if exact else matcher.quick_ratio()
 
-        ranked = sorted(self._spellings, key=lambda name: similarity(name, exact=False), reverse=True)
+        allowed = [name for name, kind in self._spellings.items() if kind.operational is operational]
+        ranked = sorted(allowed, key=lambda name: similarity(name, exact=False), reverse=True)
         near = max(ranked[:_CANDIDATES], key=lambda name: similarity(name, exact=True), default=None)
-        return self._spellings[near] if near is not None else None
+        if near is None or similarity(near, exact=True) < _SIMILAR:
+            return None
+        return self._spellings[near]
 
 
 def _fold(spelling: str) -> str:

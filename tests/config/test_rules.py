@@ -192,7 +192,7 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("limits.registration_deliveries", -1, "", "must be from 0 to"),
         ("operations.url", "ops.example", "", "The URL must begin with http"),
         ("operations.events", ("LANE_FAILING", "LANE_FALING"), "[1]", "Did you mean LANE_FAILING?"),
-        ("operations.events", ("MESSAGES_UPSERT",), "[0]", "is not a known event kind"),
+        ("operations.events", ("MESSAGES_UPSERT",), "[0]", "is not an operational kind."),
         ("operations.headers", {"host": "a"}, "", "host "),
         ("operations.secret", "hunter2", "", "must be whsec_ followed by the base64 of 24 to 64 bytes."),
         ("operations.backlog_threshold", -1, "", "must be from 0 to"),

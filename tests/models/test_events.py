@@ -164,6 +164,21 @@ class TestCatalog:
             f"webhook.events[1]: {spelling!r} is not a known event kind. Did you mean {near}?",
         )
 
+    @pytest.mark.parametrize("spelling", ["zzzz", "", "BACKLOG_NORMAL"])
+    def test_kinds_that_are_not_similar_or_not_allowed_are_not_suggested(self, spelling: str) -> None:
+        operational = EventKind(name="BACKLOG_NORMALS", meaning="X.", operational=True)
+        with pytest.raises(Invalid) as caught:
+            Catalog([UPSERT, GROUP, operational]).resolve(spelling, "event")
+        assert caught.value.messages == (f"event: {spelling!r} is not a known event kind.",)
+
+    def test_an_operational_kind_is_suggested_where_it_is_allowed(self) -> None:
+        operational = EventKind(name="BACKLOG_NORMAL", meaning="X.", operational=True)
+        with pytest.raises(Invalid) as caught:
+            Catalog([operational]).resolve("BACKLOG_NORML", "operations.events[0]", operational=True)
+        assert caught.value.messages == (
+            "operations.events[0]: 'BACKLOG_NORML' is not an operational kind. Did you mean BACKLOG_NORMAL?",
+        )
+
     def test_an_empty_catalog_has_nothing_to_suggest(self) -> None:
         with pytest.raises(Invalid) as caught:
             Catalog().resolve("X", "event")

@@ -101,5 +101,5 @@ def test_few_of_many_unknown_fields_are_compared() -> None:
 def test_the_name_of_an_unknown_kind_is_compared_in_part_only() -> None:
     with pytest.raises(Invalid) as caught:
         parse_replay({"since": "1h", "kinds": ["MESSAGES_UPSER" + "T" * 900_000]}, CATALOG, now=NOW)
-    assert str(caught.value).endswith("is not a known event kind. Did you mean MESSAGES_UPSERT?")
+    assert str(caught.value).endswith("is not a known event kind.")
     assert len(str(caught.value)) < 200

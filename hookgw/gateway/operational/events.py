@@ -60,7 +60,10 @@ class OperationalEvents:
         clock: Clock,
     ) -> None:
         self.registration = registration
-        named = (OPERATIONAL_CATALOG.resolve(name, "operations.events").name for name in settings.events)
+        named = (
+            OPERATIONAL_CATALOG.resolve(name, "operations.events", operational=True).name
+            for name in settings.events
+        )
         self._wanted = frozenset(named) or frozenset(kind.name for kind in OPERATIONAL_KINDS)
         self._threshold = settings.backlog_threshold
         self._registry = registry
