@@ -135,9 +135,15 @@ def place(path: str, name: str) -> str:
 
 
 def show_name(name: str) -> str:
-    """Return a client's field name for messages: short, and without the line breaks that forge log lines."""
+    """Return a client's field name for messages: short, and without the line breaks that forge log lines.
+
+    It is in quotation marks if it is empty, or begins or ends with a space.
+    """
     shown = name[:65]  # before anything that takes longer for a name of a megabyte
-    shown = shown if shown.isprintable() else repr(shown)[1:-1]
+    if not shown or shown != shown.strip():
+        shown = repr(shown)
+    elif not shown.isprintable():
+        shown = repr(shown)[1:-1]
     return shown if len(shown) <= 64 else shown[:64] + "…"
 
 

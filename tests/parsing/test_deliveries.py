@@ -92,6 +92,13 @@ def test_unknown_fields_are_mistakes() -> None:
     assert caught.value.messages == ("remote_jid is not a field of an erasure. Did you mean remoteJid?",)
 
 
+def test_the_name_of_an_unknown_field_can_be_seen() -> None:
+    assert problems_of({"since": "0", "": 1, " since": 1}) == (
+        "'' is not a field of a replay.",
+        "' since' is not a field of a replay. Did you mean since?",
+    )
+
+
 def test_few_of_many_unknown_fields_are_compared() -> None:
     problems = problems_of({"since": "0"} | {f"kinds{number}": 1 for number in range(50_000)})
     assert len(problems) == MAX_SENTENCES + 1

@@ -173,13 +173,15 @@ class Mute:
     async def _serve(self, stream: trio.SocketStream) -> None:
         line = b""
         async with stream:
-            while asked := await stream.receive_some():
-                line = asked.split(b"\r\n")[0]
-                self.requests.append(line)
-                if b"healthz" not in line:
-                    self.asked.set()
-                    await stream.send_all(self.begins)
-        if b"healthz" not in line:
+            # A client that closes a response of which it has not read all resets the connection.
+            with suppress(trio.BrokenResourceError):
+                while asked := await stream.receive_some():
+                    line = asked.split(b"\r\n")[0]
+                    self.requests.append(line)
+                    if b"healthz" not in line:
+                        self.asked.set()
+                        await stream.send_all(self.begins)
+        if line and b"healthz" not in line:
             self.ended.set()
 
 
