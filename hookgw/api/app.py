@@ -149,7 +149,8 @@ class Application(QuartTrio):
             await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
         finally:
             if self._forwarder is not None:
-                await self._forwarder.close_response(scope)
+                with trio.move_on_after(1, shield=True):
+                    await self._forwarder.close_response(scope)
 
     def _learn_client(self, scope: Any) -> None:
         """Take the client's address and scheme from what trusted proxies say."""

@@ -87,8 +87,7 @@ class Forwarder:
         """
         response: httpx.Response | None = scope.pop(RESPONSE, None)
         if response is not None:
-            with trio.move_on_after(1, shield=True):
-                await response.aclose()
+            await response.aclose()
 
     def admit(self, scope: Any) -> None:
         """Take the client's address and scheme from a request that another node has forwarded.
