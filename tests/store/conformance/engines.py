@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     asynccontextmanager,
     contextmanager,
 )
@@ -41,7 +40,7 @@ class Engine(Protocol):
     ) -> AbstractAsyncContextManager[Store]:
         """Open the store."""
 
-    def refuse(self, store: Store) -> AbstractContextManager[None]:
+    def refuse(self, store: Store) -> AbstractAsyncContextManager[None]:
         """Make the storage refuse writes for the length of a block."""
 
     def hold(self, store: Store) -> AbstractAsyncContextManager[None]:
@@ -111,14 +110,16 @@ class SqliteEngine(_Sizes):
         ) as store:
             yield store
 
-    @contextmanager
-    def refuse(self, store: Store) -> Iterator[None]:
+    @asynccontextmanager
+    async def refuse(self, store: Store) -> AsyncIterator[None]:
         connection = _commits(store)._writer._connection  # type: ignore[attr-defined]
-        connection.execute("PRAGMA query_only = ON")
+        async with self.hold(store):
+            connection.execute("PRAGMA query_only = ON")
         try:
             yield
         finally:
-            connection.execute("PRAGMA query_only = OFF")
+            async with self.hold(store):
+                connection.execute("PRAGMA query_only = OFF")
 
     @asynccontextmanager
     async def hold(self, store: Store) -> AsyncIterator[None]:
@@ -150,14 +151,17 @@ class PostgresqlEngine(_Sizes):
         ) as store:
             yield store
 
-    @contextmanager
-    def refuse(self, store: Store) -> Iterator[None]:
+    @asynccontextmanager
+    async def refuse(self, store: Store) -> AsyncIterator[None]:
         session = _commits(store)._writer._session  # type: ignore[attr-defined]
-        session.call(lambda connection: connection.execute("SET default_transaction_read_only = on"))
+        # Not within a commit, such as a probe of whether the storage works again: it would be rolled back.
+        async with self.hold(store):
+            session.call(lambda connection: connection.execute("SET default_transaction_read_only = on"))
         try:
             yield
         finally:
-            session.call(lambda connection: connection.execute("SET default_transaction_read_only = off"))
+            async with self.hold(store):
+                session.call(lambda connection: connection.execute("SET default_transaction_read_only = off"))
 
     @asynccontextmanager
     async def hold(self, store: Store) -> AsyncIterator[None]:

@@ -79,8 +79,8 @@ async def test_every_change_of_a_record_takes_its_entries_along(store: Store) ->
 
 
 async def test_a_refused_change_leaves_no_entry(engine: Engine) -> None:
-    async with engine.open() as store:
-        with engine.refuse(store), pytest.raises(StorageUnavailable):
+    async with engine.open() as store, engine.refuse(store):
+        with pytest.raises(StorageUnavailable):
             await store.put_registration(HOOK, audit=[entry("refused")])
     async with engine.open() as store:
         assert await subjects(store) == []

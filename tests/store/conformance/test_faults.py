@@ -80,7 +80,7 @@ async def test_a_refused_write_changes_nothing(engine: Engine, write: str) -> No
         await fill(store)
         store.subscribe(listener)
         before = await state(store)
-        with engine.refuse(store):
+        async with engine.refuse(store):
             for _ in range(2):  # the second one is refused at once
                 with pytest.raises(StorageUnavailable, match=engine.place):
                     await WRITES[write](store)
@@ -103,7 +103,7 @@ async def test_settlements_are_kept_while_the_storage_refuses(
         await fill(store)
         second, third = await seqs_of(store)
         async with trio.open_nursery() as nursery:
-            with engine.refuse(store):
+            async with engine.refuse(store):
                 with pytest.raises(StorageUnavailable):
                     await store.check()
                 store.settle_nowait(delivered(second))

@@ -263,8 +263,9 @@ async def test_the_cursor_of_a_stored_job_outlasts_a_restart(engine: Engine, is_
             await store.append(to("e1"))
             assert await store.append(to("e1", "e1", "e1")) == [False] * 3
         else:
-            with engine.refuse(store), pytest.raises(StorageUnavailable):
-                await store.append(to("e1", "e2", "e3"))
+            async with engine.refuse(store):
+                with pytest.raises(StorageUnavailable):
+                    await store.append(to("e1", "e2", "e3"))
         # Until the storage works again.
         parking, cancelling = [
             await retry_until_readable(make, lambda _: None)
