@@ -1,9 +1,9 @@
 """Which shards this node holds: in a fleet, its dispatcher starts the lanes of these, and no others.
 
-A node hears of the deliveries that it appends itself, and of those that other nodes append in its shards.
-Between the moment at which a shard is this node's and the moment at which the node knows what is pending
-there, it only notes which lanes it hears of. Then these lanes begin with what is on disk: a lane that began
-with the delivery it heard of would pass over earlier ones.
+A node hears of the deliveries that it appends itself, and of other nodes' deliveries in its own shards. After
+it has taken a shard, and until it knows what is pending there, the node only notes which lanes it hears of.
+Then these lanes begin with what is on disk: a lane that began with the delivery it heard of would pass over
+earlier deliveries.
 """
 
 from __future__ import annotations

@@ -49,8 +49,8 @@ class ParkedLanes:
     def put(self, lane: str, memory: LaneMemory) -> None:
         """Park a lane.
 
-        Lanes are forgotten in the order in which they were parked: one with a later ``until`` delays the
-        forgetting of those that were parked after it.
+        Lanes are forgotten in the order in which they were parked: a lane with a late ``until`` also keeps
+        the lanes that were parked after it.
         """
         self._memories[lane] = memory
         if self._timer.deadline > memory.until:

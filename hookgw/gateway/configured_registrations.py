@@ -167,7 +167,7 @@ async def read_operations(
 def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
     fields = {name: value for name, value in block.items() if name != "label"}
     change, warnings = parse_registration(fields, catalog)
-    # A caller of the API is told of what was ignored; nobody would see a warning about a file.
+    # The API returns warnings to its caller. Nobody would see a warning about a file, so here it is an error.
     problems = [f"{warning.removesuffix('; it was ignored.')}." for warning in warnings]
     # Nor does anybody send back what the API showed, as its callers do.
     nested = fields.get("webhook")

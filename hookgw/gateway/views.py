@@ -83,8 +83,8 @@ class Connections:
     def of(self, instance: Instance) -> Connection:
         """Return the connection of an instance.
 
-        It is unknown if the instance's node has not answered, or the instance moves to another node. One that
-        should be connected is ``connecting`` then, because its next node connects it.
+        The state is unknown if the instance's node has not answered, or while the instance moves to another
+        node. An instance that should be connected is then shown as ``connecting``: its next node connects it.
         """
         found = self._found.get(instance.name)
         if found is not None:

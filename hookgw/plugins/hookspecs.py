@@ -132,9 +132,8 @@ def hookgw_transform(event: Event, registration: Registration) -> Event | None:
 def hookgw_encode(event: Event, registration: Registration) -> bytes | None:
     """Return the body to send instead of hookgw's envelope, or ``None`` for hookgw's envelope.
 
-    The first body is used. It may have at most 64 MiB. The first attempt fixes it: retries and resends
-    send the same bytes.
-    An exception is a *failed* attempt that names the plugin.
+    The first body is used. It may have at most 64 MiB. The first attempt fixes it: retries and resends send
+    the same bytes. An exception is a *failed* attempt that names the plugin.
     """
 
 

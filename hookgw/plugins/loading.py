@@ -190,7 +190,7 @@ def _load(
     except PluginFailed as failure:
         cause = failure.__cause__
         location = "" if cause is None else discovery.location_of(cause, candidate.path)
-        # A message of several lines, or one that ends with a question, is still one sentence.
+        # The error is one line, and a question mark at its end needs no full stop.
         why = " ".join(failure.reason.split())
         end = "" if why.endswith(("?", ".")) else "."
         reason = f"Plugin {candidate.name!r} ({candidate.source}) cannot be loaded: {location}{why}{end}"

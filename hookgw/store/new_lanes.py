@@ -68,7 +68,7 @@ def fitting(
         size: the most bytes of payload, unless the first delivery alone has more.
 
     Returns:
-        The rules of those that fit, by number, and whether some did not fit.
+        The rules of the deliveries that fit, by number, and whether other deliveries did not fit.
     """
     chosen: dict[int, LaneRule] = {}
     total = 0

@@ -29,7 +29,7 @@ async def call_in_time(
     """Make a call of a connector, and return its result.
 
     Args:
-        connector: the one that is called, for the message.
+        connector: named in the error message.
         call: makes the call.
         seconds: how long the call may take.
 

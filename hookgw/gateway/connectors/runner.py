@@ -414,7 +414,7 @@ class Connectors:
     async def _keep_running(
         self, session: ConnectorSession, logged_out: Callable[[str], Awaitable[None]]
     ) -> None:
-        # As the plugin, and not as whoever connected the instance: the task ends when the network wants it.
+        # The plugin acts, not the user who connected the instance: the network decides when this task ends.
         act_as(Actor(kind=ActorKind.PLUGIN, name=session.connector.plugin))
         try:
             with session.scope:
