@@ -1,6 +1,9 @@
-"""The checks that every change must pass. Plain ``nox`` runs what CI runs: a quarter of an hour on two cores.
+"""The checks that every change must pass.
 
-``nox -l`` lists the sessions. Arguments after ``--`` go to pytest: ``nox -s tests-3.12 -- -k lane``.
+Plain ``nox`` runs what a change most often breaks, in seven minutes on two cores. ``nox -t ci`` runs all that
+CI runs, in a quarter of an hour: also real processes, a browser, networks, and each supported Python.
+
+``nox -l`` lists the sessions. Arguments after ``--`` go to pytest: ``nox -s tests -P 3.12 -- -k lane``.
 """
 
 from __future__ import annotations
@@ -23,24 +26,14 @@ nox.options.error_on_missing_interpreters = False
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
-# All tests run on the newest Python; on the lowest run those that a dependency can break (``minimums``).
-# The one between them runs the server as a process, if it is installed.
+# The one between the lowest and the newest runs the server as a process, if it is installed.
 BETWEEN = [f"python{version}" for version in PYTHONS[1:-1]]
-nox.options.sessions = [
-    "networks",
-    f"tests-{PYTHONS[-1]}",
-    "crash",
-    "browser",
-    "e2e",
-    "minimums",
-    "lint",
-    "types",
-    "simulate",
-]
-# Plain nox runs two sessions at a time: several wait more than they compute. Those run beside the longest,
-# then the short ones, and last what uses all cores from its first moment. A session that is named is alone,
-# and shows its output at once.
-if len(sys.argv) == 1 and hasattr(nox.options, "parallel"):  # since nox 2026
+nox.options.sessions = ["tests", "lint", "types", "simulate"]
+CI = ["ci"]
+# Two sessions run at a time: several wait more than they compute. Both in plain nox and with the tag, those
+# run beside the longest, then the short ones, and last what uses all cores from its first moment; a tag takes
+# sessions in the order of this file. A session that is named is alone, and shows its output at once.
+if sys.argv[1:] in ([], ["-t", *CI]) and hasattr(nox.options, "parallel"):  # since nox 2026
     nox.options.parallel = 2
     nox.options.allow_parallel = True
 NOT_ASKED = [
@@ -61,15 +54,10 @@ OWN_LOGIC = (
     *("tests/store", "tests/simulation", "tests/cli", "tests/fleet", "tests/test_secrets.py"),
 )
 N8N_NODES = "n8n-nodes-evolution-api@1.0.4"
-SLOW = (
-    "tests/e2e",
-    "tests/crash",
-    "tests/networks",
-    "tests/browser",
-    "tests/soak",
-    "tests/bench",
-    "tests/binary",
-    "tests/clients",
+# Each of these has a session of its own.
+WITHOUT_SLOW = tuple(
+    f"--ignore=tests/{folder}"
+    for folder in ("e2e", "crash", "networks", "browser", "soak", "bench", "binary", "clients")
 )
 
 
@@ -99,8 +87,9 @@ show_every_python()
 # compiling hookgw anew each time takes half of all their time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 PROCESS_PYTHON = next(filter(shutil.which, BETWEEN), None)
+NEWEST = next((version for version in reversed(PYTHONS) if shutil.which(f"python{version}")), PYTHONS[0])
 # Distributions build Python with profiles of its use: what mainly computes is a seventh faster with theirs.
-DISTRIBUTION_PYTHON = shutil.which(f"python{PYTHONS[0]}", path="/usr/bin")
+LOWEST = shutil.which(f"python{PYTHONS[0]}", path="/usr/bin") or PYTHONS[0]
 # uv installs in a tenth of pip's time, where it is installed. It does not read pip's configuration: so pip is
 # used where that names another index, and certificates are those that the machine trusts.
 PIP_CONFIGURATION = subprocess.run(
@@ -130,72 +119,6 @@ def find_postgresql(session: nox.Session) -> None:
         session.run("apt-get", "install", "-y", "-qq", "postgresql", external=True, silent=True)
 
 
-@nox.session(python=DISTRIBUTION_PYTHON)
-def lint(session: nox.Session) -> None:
-    """Check the form of the code (ruff), its layers (import-linter) and its use of Trio (flake8-async)."""
-    session.install("--quiet", "--no-compile", *nox.project.dependency_groups(PROJECT, "lint"))
-    session.run("ruff", "format", "--check", ".")
-    session.run("ruff", "check", ".")
-    session.run("lint-imports", "--no-cache", silent=True)
-    sources = [*Path("hookgw").rglob("*.py"), *Path("plugins").rglob("*.py")]
-    # All rules of flake8-async, which is slow, are about async functions and Trio.
-    about = re.compile(r"\basync\b|trio")
-    concerned = [str(path) for path in sorted(sources) if about.search(path.read_text("utf-8"))]
-    options = ["flake8-async", f"--disable={','.join(NOT_ASKED)}"]
-    with ThreadPoolExecutor() as pool:  # it uses one core, and takes as long as everything else here together
-        halves = [pool.submit(session.run, *options, *concerned[start::2], silent=True) for start in (0, 1)]
-    for half in halves:
-        half.result()
-
-
-@nox.session
-def types(session: nox.Session) -> None:
-    """Check all types (mypy, strict), and the packages that ``hookgw plugin new`` writes."""
-    install(session, "types")
-    session.run("mypy")
-    session.run("pytest", "-q", "tests/cli/test_plugin.py", "-k", "has_types or well_formed")
-
-
-@nox.session
-def reference(session: nox.Session) -> None:
-    """Write docs/reference/ from docstrings, and the table of docs/networks/README.md from connectors.
-
-    A test fails while they differ from the code.
-    """
-    install(session, "test")
-    session.run("python", "-m", "tests.support.reference")
-    session.run("python", "-m", "tests.support.networks_table")
-
-
-def run_tests(session: nox.Session, *command: str, env: dict[str, str] | None = None) -> None:
-    """Run all tests but the slow ones: on all cores, or as the session's arguments for pytest say."""
-    ignored = [f"--ignore={folder}" for folder in SLOW]
-    session.run(*command, *ignored, *(session.posargs or ON_ALL_CORES), env=env)
-
-
-@nox.session(python=DISTRIBUTION_PYTHON or PYTHONS[0])
-def minimums(session: nox.Session) -> None:
-    """Run tests on the lowest Python, with the lowest versions that pyproject.toml allows.
-
-    They are the tests of what touches a dependency, each with two of its cases at most: a dependency that
-    lacks something fails either of them. ``nox -s minimums -- tests`` runs all.
-    """
-    constraints = Path(session.create_tmp(), "minimums.txt")
-    constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
-    find_postgresql(session)
-    install(session, "test", "-c", str(constraints))
-    few = ("--few-cases", "--hypothesis-profile=few")
-    fewer = () if session.posargs else (*few, *(f"--ignore={folder}" for folder in OWN_LOGIC))
-    run_tests(session, "pytest", "-q", *fewer, env=FEW_EXAMPLES)
-
-
-@nox.session(python=PROCESS_PYTHON)
-def e2e(session: nox.Session) -> None:
-    """Test the server as a separate process, over HTTP and the command line only."""
-    install(session, "test")
-    session.run("pytest", "tests/e2e", *(session.posargs or ON_ALL_CORES))
-
-
 def take_options(session: nox.Session, **variables: str) -> tuple[dict[str, str], list[str]]:
     """Take options out of the session's arguments.
 
@@ -213,26 +136,36 @@ def take_options(session: nox.Session, **variables: str) -> tuple[dict[str, str]
     return {name: value for name, value in vars(known).items() if value is not None}, rest
 
 
-# The runs only compute, and the lowest Python is a fifth faster at that than the next one, where both were
-# built without profiles.
-@nox.session(python=DISTRIBUTION_PYTHON or PYTHONS[0])
-def simulate(session: nox.Session) -> None:
-    """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults.
+@nox.session(python=PROCESS_PYTHON, tags=CI)
+def networks(session: nox.Session) -> None:
+    """Carry accounts of a real Synapse and of other networks' fakes; kill them; account for every message."""
+    install(session, "networks")
+    # By file: each worker starts the servers of its networks once.
+    session.run("pytest", "tests/networks", *(session.posargs or ("-n", "auto", "--dist", "loadfile")))
 
-    ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000`` takes hours.
-    ``--power 20000`` cuts the power of a recorded store instead, and looks at so many states of its disk.
+
+@nox.session(python=NEWEST, tags=CI)
+def coverage(session: nox.Session) -> None:
+    """Run the tests on the newest Python, and report the lines that they did not run; too many are an error.
+
+    Lines are measured in the workers and in the processes that tests start. ``nox -s coverage -- --branch``
+    also measures branches, in seven minutes.
     """
+    find_postgresql(session)
     install(session, "test")
-    parser = argparse.ArgumentParser(session.name, add_help=False, allow_abbrev=False)
-    parser.add_argument("--power")
-    known, rest = parser.parse_known_args(session.posargs)
-    if known.power is None:
-        session.run("python", "-m", "tests.simulation", *rest)
-    else:
-        session.run("python", "-m", "tests.simulation.power", "--states", known.power, *rest)
+    # sysmon takes a tenth more time, and the usual core twice the time. Before Python 3.14, sysmon cannot
+    # measure branches.
+    core = "ctrace" if session.posargs else "sysmon"
+    data = str(Path(session.create_tmp(), "coverage").resolve())
+    env = {"COVERAGE_FILE": data, "COVERAGE_CORE": core}
+    session.run("coverage", "erase", env=env)
+    command = ("coverage", "run", *session.posargs, "-m", "pytest")
+    session.run(*command, *WITHOUT_SLOW, *ON_ALL_CORES, env=env | FEW_EXAMPLES)
+    session.run("coverage", "combine", "--quiet", env=env)
+    session.run("coverage", "report", env=env)
 
 
-@nox.session(python=PROCESS_PYTHON)
+@nox.session(python=PROCESS_PYTHON, tags=CI)
 def crash(session: nox.Session) -> None:
     """Kill the server at chosen moments, and 20 times at random moments under load; account for every event.
 
@@ -245,15 +178,7 @@ def crash(session: nox.Session) -> None:
     session.run("pytest", "tests/crash", *(("-s", *rest) if session.posargs else ON_ALL_CORES), env=env)
 
 
-@nox.session(python=PROCESS_PYTHON)
-def networks(session: nox.Session) -> None:
-    """Carry accounts of a real Synapse and of other networks' fakes; kill them; account for every message."""
-    install(session, "networks")
-    # By file: each worker starts the servers of its networks once.
-    session.run("pytest", "tests/networks", *(session.posargs or ("-n", "auto", "--dist", "loadfile")))
-
-
-@nox.session
+@nox.session(tags=CI)
 def browser(session: nox.Session) -> None:
     """Use the dashboard in a real Chromium, and check every page with axe-core.
 
@@ -276,42 +201,95 @@ def browser(session: nox.Session) -> None:
     session.run("pytest", "tests/browser", *rest, env=env)
 
 
-@nox.session(python=PYTHONS)
+@nox.session(python=PROCESS_PYTHON, tags=CI)
+def e2e(session: nox.Session) -> None:
+    """Test the server as a separate process, over HTTP and the command line only."""
+    install(session, "test")
+    session.run("pytest", "tests/e2e", *(session.posargs or ON_ALL_CORES))
+
+
+@nox.session(python=LOWEST, tags=CI)
+def minimums(session: nox.Session) -> None:
+    """Run tests on the lowest Python, with the lowest versions that pyproject.toml allows.
+
+    They are the tests of what touches a dependency, each with two of its cases at most: a dependency that
+    lacks something fails either of them. ``nox -s minimums -- tests`` runs all.
+    """
+    constraints = Path(session.create_tmp(), "minimums.txt")
+    constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
+    find_postgresql(session)
+    install(session, "test", "-c", str(constraints))
+    few = ("--few-cases", "--hypothesis-profile=few")
+    fewer = () if session.posargs else (*few, *(f"--ignore={folder}" for folder in OWN_LOGIC))
+    session.run("pytest", "-q", *fewer, *WITHOUT_SLOW, *(session.posargs or ON_ALL_CORES), env=FEW_EXAMPLES)
+
+
+@nox.session(python=LOWEST)
 def tests(session: nox.Session) -> None:
-    """Run the tests on every supported Python that is installed, with the newest versions of everything.
+    """Run the tests on the lowest Python, with the newest versions of everything.
 
-    The newest Python measures which lines run, in the workers and in the processes that tests start.
+    ``nox -s tests -P 3.13`` takes another Python.
     """
     find_postgresql(session)
     install(session, "test")
-    if session.posargs or session.python != PYTHONS[-1]:
-        run_tests(session, "pytest", env=None if session.posargs else FEW_EXAMPLES)
-        return
-    measure_coverage(session, core="sysmon")  # a third more time; the usual core takes twice the time
+    env = None if session.posargs else FEW_EXAMPLES
+    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or ON_ALL_CORES), env=env)
 
 
-@nox.session(default=False)
-def coverage(session: nox.Session) -> None:
-    """Measure which branches run, too: seven minutes."""
-    find_postgresql(session)
-    install(session, "test")
-    measure_coverage(session, "--branch", core="ctrace")
+@nox.session(python=LOWEST, tags=CI)
+def lint(session: nox.Session) -> None:
+    """Check the form of the code (ruff), its layers (import-linter) and its use of Trio (flake8-async)."""
+    session.install("--quiet", "--no-compile", *nox.project.dependency_groups(PROJECT, "lint"))
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    session.run("lint-imports", "--no-cache", silent=True)
+    sources = [*Path("hookgw").rglob("*.py"), *Path("plugins").rglob("*.py")]
+    # All rules of flake8-async, which is slow, are about async functions and Trio.
+    about = re.compile(r"\basync\b|trio")
+    concerned = [str(path) for path in sorted(sources) if about.search(path.read_text("utf-8"))]
+    options = ["flake8-async", f"--disable={','.join(NOT_ASKED)}"]
+    with ThreadPoolExecutor() as pool:  # it uses one core, and takes as long as everything else here together
+        halves = [pool.submit(session.run, *options, *concerned[start::2], silent=True) for start in (0, 1)]
+    for half in halves:
+        half.result()
 
 
-def measure_coverage(session: nox.Session, *options: str, core: str) -> None:
-    """Run the tests, and report what they did not run; too much of it is an error.
+@nox.session(tags=CI)
+def types(session: nox.Session) -> None:
+    """Check all types (mypy, strict), and the packages that ``hookgw plugin new`` writes."""
+    install(session, "types")
+    session.run("mypy")
+    session.run("pytest", "-q", "tests/cli/test_plugin.py", "-k", "has_types or well_formed")
 
-    Args:
-        session: has the tests installed.
-        options: for ``coverage run``.
-        core: how coverage traces. Before Python 3.14, ``sysmon`` cannot measure branches.
+
+# The runs only compute, and the lowest Python is a fifth faster at that than the next one, where both were
+# built without profiles.
+@nox.session(python=LOWEST, tags=CI)
+def simulate(session: nox.Session) -> None:
+    """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults.
+
+    ``nox -s simulate -- --seed 7 --trace`` shows what happens in one run; ``--runs 100000`` takes hours.
+    ``--power 20000`` cuts the power of a recorded store instead, and looks at so many states of its disk.
     """
-    data = str(Path(session.create_tmp(), "coverage").resolve())
-    env = {"COVERAGE_FILE": data, "COVERAGE_CORE": core}
-    session.run("coverage", "erase", env=env)
-    run_tests(session, "coverage", "run", *options, "-m", "pytest", env=env | FEW_EXAMPLES)
-    session.run("coverage", "combine", "--quiet", env=env)
-    session.run("coverage", "report", env=env)
+    install(session, "test")
+    parser = argparse.ArgumentParser(session.name, add_help=False, allow_abbrev=False)
+    parser.add_argument("--power")
+    known, rest = parser.parse_known_args(session.posargs)
+    if known.power is None:
+        session.run("python", "-m", "tests.simulation", *rest)
+    else:
+        session.run("python", "-m", "tests.simulation.power", "--states", known.power, *rest)
+
+
+@nox.session
+def reference(session: nox.Session) -> None:
+    """Write docs/reference/ from docstrings, and the table of docs/networks/README.md from connectors.
+
+    A test fails while they differ from the code.
+    """
+    install(session, "test")
+    session.run("python", "-m", "tests.support.reference")
+    session.run("python", "-m", "tests.support.networks_table")
 
 
 @nox.session(python=PYTHONS[-1], default=False)

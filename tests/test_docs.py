@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "config.example.yaml"
 REFERENCE = ROOT / "docs" / "configuration.md"
 KEYS = list(known_keys())
-TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install nox uv && .venv/bin/nox"
+TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install nox uv && .venv/bin/nox -t ci"
 
 
 def sections(kind: type[Section] = Settings, path: str = "") -> dict[str, str]:

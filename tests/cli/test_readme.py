@@ -153,5 +153,5 @@ def test_the_job_by_hand(tmp_path: Path) -> None:
 
 
 def test_the_command_of_the_tests_is_the_one_that_ci_runs() -> None:
-    (command,) = re.findall(r"^python3 -m venv .*nox$", README, re.MULTILINE)
+    (command,) = re.findall(r"^python3 -m venv .*nox -t ci$", README, re.MULTILINE)
     assert command in (ROOT / ".ci" / "run").read_text()
