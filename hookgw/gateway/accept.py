@@ -145,6 +145,10 @@ class EventIntake:
             self._registry.find_instance(event.instance) is None for event in events
         ):
             await self._catch_up()  # created on another node a moment ago, perhaps
+        # The caller may emit for these, and not for later instances of their names.
+        instances = {
+            name: self._registry.find_instance(name) for name in {event.instance for event in events}
+        }
         completed = [self._complete(event) for event in events]
         checks = self._check(completed, single)
         size = sum([len(event.data_json) for event in completed])
@@ -168,8 +172,10 @@ class EventIntake:
                 targets = shared.get(key)
                 if targets is None:
                     if key not in rules:
-                        self._registry.instance(event.instance)  # it may have been deleted during a wait
-                        rules[key] = [lane_rule(found) for found in self._registry.wanting(*key)]
+                        found = instances[event.instance]  # it may have been deleted during a wait
+                        if found is None or self._registry.instance(event.instance).id != found.id:
+                            raise NotFound(f"The instance {event.instance!r} was deleted.")
+                        rules[key] = [lane_rule(one) for one in self._registry.wanting(*key)]
                     targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
                     if len(completed) > 1 and not any(rule.divides_events for rule in rules[key]):
                         shared[key] = targets

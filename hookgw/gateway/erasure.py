@@ -78,8 +78,7 @@ class Erasures:
     @completes
     async def _begin(self, instance: str, remote_jid: str) -> RunningJob:
         # Held until the job runs, or several calls at once would find no erasure under way.
-        async with self._registry.changing(instance):
-            found = self._registry.instance(instance)
+        async with self._registry.changing_existing(instance) as found:
             # Jobs take turns: one instance must not have a thousand in the line.
             former = self._jobs.running(JobKind.ERASE, instance)
             if former is not None:

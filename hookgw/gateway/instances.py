@@ -233,8 +233,7 @@ class InstanceService:
 
     @completes
     async def _delete(self, name: str) -> RunningJob:
-        async with self._registry.changing(name):
-            instance = self._registry.instance(name)
+        async with self._registry.changing_existing(name) as instance:
             await self._set_connected(instance, False)  # a disk that refuses says so before anything ends
             await self._connectors.stop(name)
             registrations = self._registry.of_instance(name)
@@ -284,8 +283,7 @@ class InstanceService:
 
     @completes
     async def _connect(self, name: str) -> ConnectorSession:
-        async with self._registry.changing(name):
-            self._registry.check_owner(name)
+        async with self._registry.changing_existing(name):
             instance = await self._store_connected(self._with_connector(name))
             if self._connectors.is_closed(name):
                 return await self._connectors.restart(instance)
@@ -309,8 +307,7 @@ class InstanceService:
 
     @completes
     async def _restart(self, name: str) -> ConnectorSession:
-        async with self._registry.changing(name):
-            self._registry.check_owner(name)
+        async with self._registry.changing_existing(name):
             instance = await self._store_connected(self._with_connector(name))
             return await self._connectors.restart(instance)
 
@@ -326,7 +323,7 @@ class InstanceService:
 
     @completes
     async def _logout(self, name: str) -> None:
-        async with self._registry.changing(name):
+        async with self._registry.changing_existing(name):
             await self._set_connected(self._with_connector(name), False)
             await self._connectors.stop(name)
 
@@ -345,7 +342,7 @@ class InstanceService:
             Conflict: it has no connector.
             NotSupported: its connector takes no requests of the network.
         """
-        async with self._registry.changing(name):
+        async with self._registry.changing_existing(name):
             instance = self._with_connector(name)
             if not takes_requests(self._connectors.find(instance)):
                 raise NotSupported(
@@ -399,7 +396,7 @@ class InstanceService:
             Invalid: the changed options violate the connector's schema, or the connector refuses them.
                 Nothing was stored.
         """
-        async with self._registry.changing(name):
+        async with self._registry.changing_existing(name):
             instance = self._with_connector(name)
             rules = self._connectors.option_rules(instance.integration)
             options = rules.changed(instance.options, change)
@@ -457,8 +454,7 @@ class InstanceService:
 
     @completes
     async def _store_settings(self, name: str, change: Mapping[str, Any]) -> InstanceSettings:
-        async with self._registry.changing(name):
-            instance = self._registry.instance(name)
+        async with self._registry.changing_existing(name) as instance:
             settings = msgspec.structs.replace(instance.settings, **change)
             if settings != instance.settings:
                 instance = msgspec.structs.replace(instance, settings=settings)

@@ -195,11 +195,11 @@ class KeyService:
 
     @asynccontextmanager
     async def _changing(self, scope: str | None) -> AsyncIterator[None]:
-        async with self._registry.changing(scope or GLOBAL_INSTANCE):
-            if scope is None:
-                async with self._alone():
-                    yield
-            else:
+        if scope is None:
+            async with self._registry.changing(GLOBAL_INSTANCE), self._alone():
+                yield
+        else:
+            async with self._registry.changing_existing(scope):
                 yield
 
     def _stored(self, scope: str | None) -> tuple[Key, ...]:

@@ -164,8 +164,7 @@ class RegistrationService:
     async def _update(
         self, instance: str, label: str, change: RegistrationChange
     ) -> tuple[Registration, RunningJob | None]:
-        async with self._registry.changing(instance):
-            self._registry.instance(instance)
+        async with self._registry.changing_existing(instance):
             old = self.get(instance, label)
             new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
             same = msgspec.structs.replace(new, updated_at=old.updated_at)
@@ -183,8 +182,7 @@ class RegistrationService:
     async def _store(
         self, instance: str, label: str, change: RegistrationChange
     ) -> tuple[Registration, RunningJob | None]:
-        async with self._registry.changing(instance):
-            self._registry.instance(instance)
+        async with self._registry.changing_existing(instance):
             old = self._registry.find(instance, label)
             if old is None and len(self._registry.of_instance(instance)) >= MOST_REGISTRATIONS:
                 raise Invalid(
@@ -216,7 +214,7 @@ class RegistrationService:
             Conflict: it is disabled.
             StorageUnavailable: the disk refuses, and it is not paused.
         """
-        async with self._registry.changing(instance):
+        async with self._registry.changing_existing(instance):
             registration = self.get(instance, label)
             if not registration.enabled:
                 raise Conflict(
@@ -239,7 +237,7 @@ class RegistrationService:
             NotFound: there is no such registration.
             StorageUnavailable: the disk refuses, and the pause goes on.
         """
-        async with self._registry.changing(instance):
+        async with self._registry.changing_existing(instance):
             registration = self.get(instance, label)
             if registration.paused_at is not None:
                 resumed = registration.resumed(self._clock.wall(), self._clock.steady())
@@ -263,12 +261,12 @@ class RegistrationService:
 
     @completes
     async def _delete(self, instance: str, label: str) -> RunningJob:
-        async with self._registry.changing(instance):
+        async with self._registry.changing_existing(instance) as found:
             registration = self.get(instance, label)
             job = self._jobs.new(
                 JobKind.DELETE_REGISTRATION,
                 instance,
-                instance_id=self._registry.instance(instance).id,
+                instance_id=found.id,
                 registrations=(registration.id,),
                 reason="The registration was deleted.",
             )
@@ -288,7 +286,7 @@ class RegistrationService:
         Raises:
             NotFound: there is no such registration.
         """
-        async with self._registry.changing(instance):
+        async with self._registry.changing_existing(instance):
             registration, now = self.get(instance, label), self._clock.wall()
             old = in_grace(registration.secrets_in_force(now), now, grace)
             secrets = (new_secret(registration.signature), *old)

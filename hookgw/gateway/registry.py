@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
 import trio
@@ -190,6 +190,26 @@ class Registry:
     def changing(self, instance: str) -> AbstractAsyncContextManager[None]:
         """Hold a lock while reading and changing what belongs to an instance: one change at a time."""
         return self._locks.hold(instance)
+
+    @asynccontextmanager
+    async def changing_existing(self, instance: str) -> AsyncIterator[Instance]:
+        """Hold the lock of :meth:`changing` for a caller who may change the instance that exists now.
+
+        Yields:
+            The instance, as it is now.
+
+        Raises:
+            NotFound: there is no such instance, or it was deleted while this waited. A later instance of the
+                name is another tenant's.
+            Unavailable: in a fleet, another node owns the instance now.
+        """
+        before = self.instance(instance)
+        async with self.changing(instance):
+            found = self.instance(instance)
+            if found.id != before.id:
+                raise NotFound(f"The instance {instance!r} was deleted.")
+            self.check_owner(instance)
+            yield found
 
     def is_changing(self, instance: str) -> bool:
         """Return whether :meth:`changing` would wait."""

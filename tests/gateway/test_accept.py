@@ -194,6 +194,23 @@ async def test_what_is_just_inside_the_limits(
     assert three["data"] == {"n": 2**70}
 
 
+async def test_an_event_that_waited_does_not_reach_a_later_instance_of_the_name(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    class Waits:
+        @hookgw.hookimpl
+        async def hookgw_accept(self, events: list[Event]) -> None:
+            await kit.gateway.instances.delete("shop")
+            await kit.register(hookgw_receiver.url)
+
+    async with open_kit(tmp_path, plugins={"waits": Waits()}) as kit:
+        await kit.register(hookgw_receiver.url)
+        with pytest.raises(NotFound, match="The instance 'shop' was deleted"):
+            await kit.gateway.events.accept([event(), event(id="e2")])
+        await kit.settled()
+    assert hookgw_receiver.events() == []
+
+
 async def test_every_bad_event_is_named_up_to_a_hundred(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock
 ) -> None:

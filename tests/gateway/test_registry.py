@@ -207,3 +207,42 @@ async def test_an_instance_is_changed_by_one_at_a_time(tmp_path: Path) -> None:
             assert order == ["a begins", "c begins", "c ends"]
             first.set()
         assert order[3:] == ["a ends", "b begins", "b ends"]
+
+
+@pytest.mark.parametrize("later", [None, Instance(name="shop", id="id-2")])
+async def test_a_change_that_waited_does_not_concern_a_later_instance(
+    later: Instance | None, tmp_path: Path
+) -> None:
+    changed: list[Instance] = []
+
+    async def change() -> None:
+        with pytest.raises(NotFound, match=r"'shop' (was deleted|does not exist)"):
+            async with registry.changing_existing("shop") as instance:
+                changed.append(instance)
+
+    async with opened(tmp_path) as (registry, _), trio.open_nursery() as nursery:
+        await registry.put_instance(SHOP)
+        async with registry.changing("shop"):
+            nursery.start_soon(change)
+            await wait_all_tasks_blocked()
+            await registry.remove_instance(SHOP)
+            if later is not None:
+                await registry.put_instance(later)
+    assert changed == []
+
+
+async def test_a_change_that_waited_sees_the_instance_as_it_is_then(tmp_path: Path) -> None:
+    connected = msgspec.structs.replace(SHOP, connected=True)
+    seen: list[Instance] = []
+
+    async def change() -> None:
+        async with registry.changing_existing("shop") as instance:
+            seen.append(instance)
+
+    async with opened(tmp_path) as (registry, _), trio.open_nursery() as nursery:
+        await registry.put_instance(SHOP)
+        async with registry.changing("shop"):
+            nursery.start_soon(change)
+            await wait_all_tasks_blocked()
+            await registry.put_instance(connected)
+    assert seen == [connected]
