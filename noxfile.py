@@ -1,7 +1,7 @@
 """The checks that every change must pass.
 
 Plain ``nox`` runs what a change most often breaks, in seven minutes on two cores. ``nox -t ci`` runs all that
-CI runs, in a quarter of an hour: also real processes, a browser, networks, and each supported Python.
+CI runs, in a quarter of an hour: also processes, PostgreSQL, a browser, networks, each supported Python.
 
 ``nox -l`` lists the sessions. Arguments after ``--`` go to pytest: ``nox -s tests -P 3.12 -- -k lane``.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import nox
 
-nox.needs_version = ">=2025.2.9"
+nox.needs_version = ">=2026.10.20"
 nox.options.reuse_venv = "yes"
 nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
@@ -30,10 +30,10 @@ PYTHONS = nox.project.python_versions(PROJECT)
 BETWEEN = [f"python{version}" for version in PYTHONS[1:-1]]
 nox.options.sessions = ["tests", "lint", "types", "simulate"]
 CI = ["ci"]
-# Two sessions run at a time: several wait more than they compute. Both in plain nox and with the tag, those
-# run beside the longest, then the short ones, and last what uses all cores from its first moment; a tag takes
-# sessions in the order of this file. A session that is named is alone, and shows its output at once.
-if sys.argv[1:] in ([], ["-t", *CI]) and hasattr(nox.options, "parallel"):  # since nox 2026
+# Two sessions run at a time, because several wait more than they compute: first the longest and those beside
+# it, then the short ones, and last, alone, what uses all cores from its first moment. A tag takes sessions in
+# the order of this file. A session that is named is alone, and shows its output at once.
+if sys.argv[1:] in ([], ["-t", *CI]):
     nox.options.parallel = 2
     nox.options.allow_parallel = True
 NOT_ASKED = [
@@ -226,14 +226,16 @@ def minimums(session: nox.Session) -> None:
 
 @nox.session(python=LOWEST)
 def tests(session: nox.Session) -> None:
-    """Run the tests on the lowest Python, with the newest versions of everything.
+    """Run the tests that start no process, on the lowest Python, with the newest versions of everything.
 
-    ``nox -s tests -P 3.13`` takes another Python.
+    ``nox -s tests -- tests`` also runs those that start processes or PostgreSQL, as ``coverage`` does.
     """
-    find_postgresql(session)
+    if session.posargs:
+        find_postgresql(session)
     install(session, "test")
+    quick = ("-m", "not process", *ON_ALL_CORES)
     env = None if session.posargs else FEW_EXAMPLES
-    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or ON_ALL_CORES), env=env)
+    session.run("pytest", *WITHOUT_SLOW, *(session.posargs or quick), env=env)
 
 
 @nox.session(python=LOWEST, tags=CI)
@@ -264,7 +266,7 @@ def types(session: nox.Session) -> None:
 
 # The runs only compute, and the lowest Python is a fifth faster at that than the next one, where both were
 # built without profiles.
-@nox.session(python=LOWEST, tags=CI)
+@nox.session(python=LOWEST, tags=CI, allow_parallel=False)
 def simulate(session: nox.Session) -> None:
     """Run 2,000 seeds of the simulator: gateways on a simulated clock, network and disk, with faults.
 

@@ -38,7 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--few-cases", action="store_true", help="of each test, run the first and the last case")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    for item in items:  # before pytest looks at the marks
+        if "postgres" in item.fixturenames:
+            item.add_marker("process")
     if not config.getoption("--few-cases"):
         return
     cases: dict[str, list[pytest.Item]] = {}

@@ -147,6 +147,7 @@ SPOILED = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("right", "wrong"), SPOILED)
 async def test_what_is_wrong_with_a_configuration_is_told_without_its_secrets(
     tmp_path: Path,

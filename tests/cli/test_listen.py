@@ -171,6 +171,7 @@ def test_json_contains_everything(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_listens_until_a_signal(number: signal.Signals, tmp_path: Path) -> None:
     process = subprocess.Popen(

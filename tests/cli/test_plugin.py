@@ -39,6 +39,7 @@ def checked(package: Path, tool: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "options", "files", "passed"),
     [

@@ -19,6 +19,8 @@ from hookgw.cli.process import GC_THRESHOLD
 from hookgw.cli.serve import listen_on
 from hookgw.config.settings import ServerSettings, Settings
 
+pytestmark = pytest.mark.process
+
 ANY_PORT = "server: {bind: ['127.0.0.1:0']}\n"
 KEYED = ANY_PORT + "auth: {global_key: test-key-1}\n"
 PROGRAM = ("-m", "hookgw")

@@ -46,6 +46,7 @@ def test_a_socket_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatc
     assert [entry["event"] for entry in logs] == ["the service manager cannot be notified"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("manager", ["a file"], indirect=True)
 def test_serve_says_when_it_is_ready_and_when_it_stops(
     manager: tuple[socket.socket, str], tmp_path: Path

@@ -16,6 +16,7 @@ from threading import Thread
 from typing import Any
 
 import httpx
+import pytest
 
 KEY = "test-key-of-the-faults"
 
@@ -211,6 +212,7 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.process
 def test_a_process_survives_every_plugin(tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir(mode=0o700)
     (tmp_path / "plugins" / "hostile.py").write_text(PLUGIN)

@@ -52,6 +52,7 @@ def test_the_section_has_every_file() -> None:
     assert len(re.findall("^```", SECTION, re.MULTILINE)) == 2 * (len(FILES) + len(COMMANDS))
 
 
+@pytest.mark.process
 def test_its_tests_pass(package: Path) -> None:
     # httpx's transport for ASGI apps leaves the body of a request that the app did not read to the collector.
     not_ours = "ignore:Async generator 'httpx._content.ByteStream.__aiter__':ResourceWarning"
@@ -81,6 +82,7 @@ def install(package: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(package), os.environ.get("PYTHONPATH")]))}
 
 
+@pytest.mark.process
 @pytest.mark.e2e
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_it_can_be_installed_and_connected(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text(encoding="u
 FILE = re.compile(r"^```python\n# (\S+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.process
 def test_the_example_passes_in_an_empty_folder(tmp_path: Path) -> None:
     files = dict(FILE.findall(PAGE))
     assert set(files) == {"shout.py", "test_shout.py"}

@@ -19,6 +19,7 @@ from hookgw.cli.demo.stage import EVENTS, Outage
 from tests.cli.conftest import Echoes
 
 
+@pytest.mark.process
 def test_once_ends_and_every_event_arrived(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "hookgw", "demo", "--once"],
@@ -57,6 +58,7 @@ main(prog_name="hookgw")
 """
 
 
+@pytest.mark.process
 def test_once_ends_with_1_if_an_event_arrived_twice(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORGETFUL, "demo", "--once"],
@@ -103,6 +105,7 @@ async def get(address: str, path: str) -> bytes:
         return b"".join([chunk async for chunk in stream])
 
 
+@pytest.mark.process
 def test_it_runs_until_a_signal(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hookgw", "demo"], cwd=tmp_path, stdout=subprocess.PIPE, text=True

@@ -177,6 +177,7 @@ async def fill(node: Node, log: Log, instances: int) -> None:
         log.accepted.append(trio.current_time())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("limits", "instances", "edge"),
     [

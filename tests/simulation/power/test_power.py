@@ -11,6 +11,8 @@ from tests.simulation.power.plants import PLANTS
 from tests.simulation.power.runs import check_recording, find_failure
 from tests.simulation.power.tracing import CannotTrace, try_tracing
 
+pytestmark = pytest.mark.process
+
 STATES = {"work": 50, "server": 20, "erasure": 20, "migration": 20, "encryption": 15, "restore": 15}
 """How many states of a run are looked at, by its kind. ``python -m tests.simulation.power`` has more."""
 

@@ -174,7 +174,7 @@ def _commits(store: Store) -> GroupCommit[Any]:
     return commits
 
 
-ENGINES = ("sqlite", "postgresql")
+ENGINES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.process))
 
 
 @contextmanager

@@ -15,6 +15,8 @@ from hookgw.store.sqlite.schema import VERSION
 from tests.store.sqlite.support import child, commits_of, opened, peek
 from tests.store.support import AT, LANE, RULE, dead, event, ids_of, pending, replay, seqs_of, settle, to
 
+pytestmark = pytest.mark.process
+
 APPEND = """
 import sys
 from pathlib import Path

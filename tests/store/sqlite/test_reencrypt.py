@@ -232,6 +232,7 @@ with open_database(path) as connections:
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("before", [MasterKeys(), MasterKeys(A)], ids=["clear", "sealed"])
 @pytest.mark.parametrize("moment", [1, 5, 12, 1000])
 async def test_a_kill_while_sealing_leaves_one_or_the_other(

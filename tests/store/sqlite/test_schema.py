@@ -362,6 +362,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("moment", [1, 2, 5, 12, 20, 28])
 async def test_a_kill_in_the_middle_leaves_the_file_as_it_was(tmp_path: Path, moment: int) -> None:
     path, truth = unpack("plain", tmp_path), load_truth("plain")
