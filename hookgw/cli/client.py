@@ -179,7 +179,7 @@ def _tcp_transport(server: str) -> httpx.HTTPTransport:
         url = httpx.URL()
     if url.scheme not in ("http", "https") or not url.host:
         raise click.UsageError(
-            f"--server must be an http or https URL, or unix:/path, not {with_masked_user(server)!r}. "
+            f"The address must be an http or https URL, or unix:/path, not {with_masked_user(server)!r}. "
             f"Example: {DEFAULT_SERVER}"
         )
     try:
@@ -204,6 +204,8 @@ def _transport_message(server: str, error: httpx.HTTPError, timeout: float) -> s
             f"The certificate of {server} is not trusted ({error}). "
             "If it is your own, set SSL_CERT_FILE=cert.pem."
         )
+    if "_ssl.c" in str(error):  # a text of OpenSSL's; httpx has no exception of its own for it
+        return f"No TLS with {server} ({error}). If hookgw listens without TLS there, write http:// for https://."
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return (
             f"Cannot connect to hookgw at {server} ({error}). "

@@ -12,7 +12,7 @@ from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
 from hookgw.gateway.keyring_loading import GlobalKeys
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.shielded import completes
-from hookgw.models.api_keys import DEFAULT_KEY, Key, Principal
+from hookgw.models.api_keys import DEFAULT_KEY, Key
 from hookgw.models.clock import Clock, rfc3339
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from hookgw.models.registrations import GLOBAL_INSTANCE
@@ -46,11 +46,6 @@ class KeyService:
         self._registry = registry
         self._global = global_keys
         self._clock = clock
-
-    def principal_of(self, key: str | None) -> Principal | None:
-        """Return the principal that owns a key; ``None`` if the key is unknown, expired or missing."""
-        holder = self._keyring.find(key)
-        return None if holder is None else holder.principal
 
     def holder_of(self, key: str) -> KeyHolder | None:
         """Return the holder of a key; ``None`` if the key is unknown or has expired."""

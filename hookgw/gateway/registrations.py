@@ -86,7 +86,7 @@ class RegistrationService:
         """Return an instance's registration of a label. Raise ``NotFound`` if there is none."""
         registration = self._registry.find(instance, label)
         if registration is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
+            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
         return registration
 
     def by_id(self, registration_id: str) -> Registration | None:

@@ -164,7 +164,6 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
     ),
 )
 
-OPERATIONAL_NAMES = frozenset(kind.name for kind in OPERATIONAL_KINDS)
 OPERATIONAL_CATALOG = Catalog(OPERATIONAL_KINDS)
 
 # The id of the registration for operational events. It cannot clash: all other ids start with "reg_" or

@@ -144,6 +144,19 @@ async def test_an_untrusted_certificate_says_what_to_do(
         assert await call(receiver, "GET", "lane", "list") == []
 
 
+async def test_a_gateway_without_tls_says_what_to_write() -> None:
+    async def refuse(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 400 \r\n\r\n")
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, refuse, 0, host="127.0.0.1"))
+        client = Client(f"https://127.0.0.1:{listener.socket.getsockname()[1]}", None)
+        with client, pytest.raises(Failed, match="listens without TLS there, write http://"):
+            await trio.to_thread.run_sync(client.call, "GET", "lane", "list")
+        nursery.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("text", [None, "no certificate"])
 def test_unreadable_certificates_are_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None

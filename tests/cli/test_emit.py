@@ -79,7 +79,7 @@ async def test_an_error_of_the_gateway_exits_with_1(invoke: Invoke, server: Rece
         (["CALL", "--data", '{}, "id": "x"'], "this is not JSON"),
         (["CALL", "--data", "@none.json"], "cannot read none.json: No such file"),
         (["CALL", "--data", "[" * 10_000 + "]" * 10_000], "nested too deep"),
-        (["CALL", "--server", "nowhere"], "--server must be an http or https URL"),
+        (["CALL", "--server", "nowhere"], "The address must be an http or https URL"),
     ],
 )
 async def test_misuse_ends_with_2_and_asks_nothing(

@@ -12,6 +12,7 @@ from hookgw.config.settings import PluginsSettings, Settings, StorageSettings
 from hookgw.gateway.connectors.inbound_media import load_media_key
 from hookgw.gateway.open import open_gateway
 from hookgw.models.errors import StartError
+from tests.support.keys import principal_of
 
 TEXT, OLD = new_master_key(), new_master_key()
 KEY = parse_master_key(TEXT)
@@ -84,7 +85,7 @@ async def test_a_gateway_seals_what_it_keeps(tmp_path: Path) -> None:
         _, key, _ = await gateway.instances.create("shop", options=options)
     async with open_gateway(settings(master_key=OLD, old_master_keys=(TEXT,))) as gateway:
         for known in (key, shown[0]):
-            assert gateway.keys.principal_of(known) is not None
+            assert principal_of(gateway, known) is not None
         assert gateway.instances.get("shop").options == options
     assert b"planted" not in path.read_bytes()
     with pytest.raises(StartError, match="HOOKGW_MASTER_KEY"):

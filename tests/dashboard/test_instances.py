@@ -13,6 +13,7 @@ from hookgw.models.errors import TooManyRequests
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
 from tests.dashboard.conftest import Browser, emit
+from tests.support.keys import principal_of
 
 PAGE = "/instances/loja1"
 
@@ -29,7 +30,7 @@ async def test_an_instance_is_created(browser: Browser, gateway: Gateway) -> Non
     created = await browser.submit("/instances", "/new-instance", fields)
     assert created.status_code == 201
     [key] = re.findall(r"<code>(.+?)</code>", created.text)
-    assert gateway.keys.principal_of(key) is not None
+    assert principal_of(gateway, key) is not None
     instance = gateway.instances.get("loja1")
     assert (instance.integration, instance.options) == ("simulator", {"rate": 0.5})
     assert "cannot be shown again" in created.text
@@ -243,10 +244,10 @@ class TestAWebhook:
 async def test_keys_are_made_and_revoked(browser: Browser, gateway: Gateway, loja1: str) -> None:
     made = await browser.submit(PAGE, f"{PAGE}/keys/create", {"key_name": "n8n", "expires_in": "30d"})
     [key] = re.findall(r"<code>(.+?)</code>", made.text)
-    assert gateway.keys.principal_of(key) is not None
+    assert principal_of(gateway, key) is not None
     assert "n8n" in (await browser.get(PAGE)).text
     await browser.submit(PAGE, f"{PAGE}/keys/n8n/revoke")
-    assert gateway.keys.principal_of(key) is None
+    assert principal_of(gateway, key) is None
     refused = await browser.submit(PAGE, f"{PAGE}/keys/create", {"key_name": "a b"})
     assert refused.status_code == 400
     assert 'role="alert"' in refused.text

@@ -20,6 +20,7 @@ from hookgw.models.connectors import ConnectionState
 from hookgw.models.deliveries import Attempt, Outcome
 from hookgw.models.registrations import Registration
 from hookgw.testing import GatewayKit, Receiver, answer
+from tests.support.keys import principal_of
 
 KIND = "CALL"
 NAMES = [f"forgotten-{number}" for number in range(5)]
@@ -74,7 +75,7 @@ async def test_instances_that_come_and_go(
         await kit.emit("CONNECTION_UPDATE", {"instance": name, "state": "open"}, instance=name)
         await kit.emit(KIND, {}, instance=name)
         await kit.settled()
-        assert gateway.keys.principal_of(key) is not None
+        assert principal_of(gateway, key) is not None
         await kit.advance(1)
         await gateway.instances.delete(name)
     await kit.settled()

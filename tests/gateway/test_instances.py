@@ -22,6 +22,7 @@ from hookgw.models.messages import TextMessage
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 from hookgw.testing.connector import connect_at_once
+from tests.support.keys import principal_of
 
 DATA = {"key": {"remoteJid": "5511@s.whatsapp.net", "fromMe": False, "id": "A"}}
 
@@ -72,8 +73,8 @@ async def test_a_created_instance_has_a_key_of_its_own(
     gateway = hookgw_gateway.gateway
     shop, key, _ = await gateway.instances.create("shop", integration="fake", options={"a": [1]})
     _, other_key, _ = await gateway.instances.create("bar")
-    assert gateway.keys.principal_of(key) == Principal("shop")
-    assert gateway.keys.principal_of(other_key) == Principal("bar")
+    assert principal_of(gateway, key) == Principal("shop")
+    assert principal_of(gateway, other_key) == Principal("bar")
     assert gateway.instances.get("shop") == shop
     assert (shop.integration, shop.options, shop.connected) == ("fake", {"a": [1]}, False)
     assert shop.created_at == gateway.clock.wall()
@@ -99,14 +100,14 @@ async def test_tokens_that_cannot_be_keys(
     with pytest.raises(error, match="token"):
         await gateway.instances.create("bar", token=token)
     assert gateway.instances.find("bar") is None
-    assert gateway.keys.principal_of("shop-token") == Principal("shop")
+    assert principal_of(gateway, "shop-token") == Principal("shop")
 
 
 @pytest.mark.parametrize("token", ["12345678", "x" * 256, "with space"])
 async def test_tokens_at_the_edge(hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str) -> None:
     _, key, _ = await hookgw_gateway.gateway.instances.create("shop", token=token)
     assert key == token
-    assert hookgw_gateway.gateway.keys.principal_of(token) == Principal("shop")
+    assert principal_of(hookgw_gateway.gateway, token) == Principal("shop")
 
 
 @pytest.mark.parametrize("token", [None, ""])
@@ -135,7 +136,7 @@ async def test_one_name_is_created_once(hookgw_gateway: GatewayKit, hookgw_clock
     created = [result for result in results if not isinstance(result, HookgwError)]
     assert len(created) == 1
     assert all(isinstance(r, Forbidden) for r in results if r is not created[0])
-    assert gateway.keys.principal_of(created[0][1]) == Principal("shop")
+    assert principal_of(gateway, created[0][1]) == Principal("shop")
 
 
 async def test_one_token_is_given_once(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
@@ -145,7 +146,7 @@ async def test_one_token_is_given_once(hookgw_gateway: GatewayKit, hookgw_clock:
     created = [result[0].name for result in results if not isinstance(result, HookgwError)]
     assert [i.name for i in gateway.instances.all()] == created
     assert len(created) == 1
-    assert gateway.keys.principal_of("same-token") == Principal(created[0])
+    assert principal_of(gateway, "same-token") == Principal(created[0])
 
 
 async def test_a_caller_that_goes_away_leaves_nothing_half_made(
@@ -155,12 +156,12 @@ async def test_a_caller_that_goes_away_leaves_nothing_half_made(
     with trio.CancelScope() as scope:
         scope.cancel()
         await gateway.instances.create("shop", token="shop-token")
-    assert gateway.keys.principal_of("shop-token") == Principal("shop")
+    assert principal_of(gateway, "shop-token") == Principal("shop")
     with trio.CancelScope() as scope:
         scope.cancel()
         await gateway.instances.delete("shop")
     assert gateway.instances.find("shop") is None
-    while gateway.keys.principal_of("shop-token") is not None:  # valid until the end of the deletion's job
+    while principal_of(gateway, "shop-token") is not None:  # valid until the end of the deletion's job
         await trio.testing.wait_all_tasks_blocked(0.001)
 
 
@@ -168,8 +169,8 @@ async def test_keys_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -
     async with open_kit(tmp_path) as kit:
         _, key, _ = await kit.gateway.instances.create("shop")
     async with open_kit(tmp_path) as kit:
-        assert kit.gateway.keys.principal_of(key) == Principal("shop")
-        assert kit.gateway.keys.principal_of(kit.key) == Principal()
+        assert principal_of(kit.gateway, key) == Principal("shop")
+        assert principal_of(kit.gateway, kit.key) == Principal()
     assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
 
 
@@ -189,10 +190,10 @@ async def test_a_deleted_instance_leaves_nothing_to_its_successor(
     await hookgw_gateway.emit("CONNECTION_UPDATE", {"state": "open"})
     await hookgw_gateway.settled()
     await gateway.instances.delete("shop")
-    assert gateway.keys.principal_of(key) is None
+    assert principal_of(gateway, key) is None
 
     await gateway.instances.create("shop")
-    assert gateway.keys.principal_of(key) is None
+    assert principal_of(gateway, key) is None
     assert gateway.registrations.of_instance("shop") == []
     assert gateway.instances.connection_state("shop") is ConnectionState.CLOSE
     assert (await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries == []
@@ -251,7 +252,7 @@ async def test_what_was_deleted_stays_away_after_a_restart(
     async with open_kit(tmp_path) as kit:
         assert kit.gateway.instances.all() == []
         await kit.gateway.instances.create("shop")
-        assert kit.gateway.keys.principal_of(key) is None
+        assert principal_of(kit.gateway, key) is None
         assert await kit.gateway.store.find_delivery("shop", "e1") is None
         await kit.advance(3600)
         assert len(hookgw_receiver.requests) == 1
@@ -277,8 +278,8 @@ async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
     good = [one.hash for one in alive.keys] if alive else []
     for one in [key, *(result[1] for result in results if isinstance(result, tuple))]:
         owner = Principal("shop") if gateway.keys._keyring.hash(one) in good else None
-        assert gateway.keys.principal_of(one) == owner
-    assert gateway.keys.principal_of(key) is None
+        assert principal_of(gateway, one) == owner
+    assert principal_of(gateway, key) is None
     assert any(isinstance(result, NotFound) for result in results)
 
 

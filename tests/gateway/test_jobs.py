@@ -22,6 +22,7 @@ from hookgw.models.registrations import RegistrationChange
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.support.keys import principal_of
 
 KIND = "CALL"
 
@@ -124,7 +125,7 @@ async def test_an_instance_is_gone_at_once_and_its_name_is_free_at_the_end(
     with pytest.raises(Conflict, match="is being deleted"):
         await kit.register(hookgw_receiver.url)
     # Its key still finds the job.
-    assert gateway.keys.principal_of("the-key-of-the-shop") == Principal("shop")
+    assert principal_of(gateway, "the-key-of-the-shop") == Principal("shop")
     gate.open(1)
     while gate.asked < 2:
         hookgw_clock.jump(jobs.MOST_REST)
@@ -138,7 +139,7 @@ async def test_an_instance_is_gone_at_once_and_its_name_is_free_at_the_end(
     last = await ended(kit, job.id)
     assert (last.state, last.done, last.error) == (JobState.DONE, 5, None)
     assert await pending(kit) == 0
-    assert gateway.keys.principal_of("the-key-of-the-shop") is None
+    assert principal_of(gateway, "the-key-of-the-shop") is None
     await gateway.instances.create("shop", token="the-key-of-the-shop")
     assert await states(kit) == []
     assert hookgw_receiver.requests == []
@@ -174,7 +175,7 @@ async def test_a_deletion_goes_on_after_a_restart(
     monkeypatch.setattr(jobs.Jobs, "load", load_and_hold)
     async with open_kit(tmp_path) as kit:
         assert kit.gateway.jobs.find(job.id).done == 2  # type: ignore[union-attr]
-        assert kit.gateway.keys.principal_of("the-key-of-the-shop") == Principal("shop")
+        assert principal_of(kit.gateway, "the-key-of-the-shop") == Principal("shop")
         with pytest.raises(Conflict, match="is being deleted"):
             await kit.gateway.instances.create("shop")
         with pytest.raises(NotFound):

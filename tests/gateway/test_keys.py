@@ -21,6 +21,7 @@ from hookgw.models.api_keys import DEFAULT_KEY, Principal
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
 from hookgw.models.units import Size
 from hookgw.testing import GatewayKit, open_kit
+from tests.support.keys import principal_of
 
 DAY = 86_400.0
 
@@ -65,13 +66,13 @@ async def test_global_keys(gateway: Gateway, hookgw_clock: MockClock) -> None:
     assert holder(gateway, key).principal.is_global
     assert names(gateway, None) == ["configuration", "ops"]
     await gateway.keys.revoke(None, "ops", by=holder(gateway, key))
-    assert gateway.keys.principal_of(key) is None
+    assert principal_of(gateway, key) is None
 
 
 async def test_a_revoked_key_opens_nothing_at_once(gateway: Gateway, hookgw_clock: MockClock) -> None:
     key = await make(gateway, "shop", "crm", GatewayKit.key)
     await gateway.keys.revoke("shop", "crm", by=everything(gateway))
-    assert gateway.keys.principal_of(key) is None
+    assert principal_of(gateway, key) is None
     assert names(gateway, "shop") == ["default"]
     with pytest.raises(NotFound, match="no key 'crm'"):
         await gateway.keys.revoke("shop", "crm", by=everything(gateway))
@@ -80,9 +81,9 @@ async def test_a_revoked_key_opens_nothing_at_once(gateway: Gateway, hookgw_cloc
 async def test_an_expired_key_opens_nothing_at_once(gateway: Gateway, hookgw_clock: MockClock) -> None:
     key = await make(gateway, "shop", "crm", GatewayKit.key, life=DAY)
     hookgw_clock.jump(DAY - 1)
-    assert gateway.keys.principal_of(key) is not None
+    assert principal_of(gateway, key) is not None
     hookgw_clock.jump(1)
-    assert gateway.keys.principal_of(key) is None
+    assert principal_of(gateway, key) is None
     assert names(gateway, "shop") == ["default", "crm"]
 
 
@@ -102,8 +103,8 @@ async def test_changes_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock
         for scope in ("shop", None):
             await kit.gateway.keys.revoke(scope, "gone", by=everything(kit.gateway))
     async with open_kit(tmp_path) as kit:
-        assert all(kit.gateway.keys.principal_of(key) for key in kept)
-        assert not any(kit.gateway.keys.principal_of(key) for key in gone)
+        assert all(principal_of(kit.gateway, key) for key in kept)
+        assert not any(principal_of(kit.gateway, key) for key in gone)
     data = (tmp_path / "hookgw.db").read_bytes()
     assert not [key for key in kept + gone if key.encode() in data]
 
@@ -186,7 +187,7 @@ async def test_an_instance_key_does_not_revoke_the_last_one(
     with pytest.raises(Forbidden, match="last key of the instance"):
         await gateway.keys.revoke("shop", "default", by=own)
     await gateway.keys.revoke("shop", "default", by=everything(gateway))
-    assert gateway.keys.principal_of("shop-default-key") is None
+    assert principal_of(gateway, "shop-default-key") is None
 
 
 async def test_an_instance_key_gives_way_to_another(gateway: Gateway, hookgw_clock: MockClock) -> None:
@@ -263,8 +264,8 @@ async def test_the_last_global_key_that_lasts_stays(tmp_path: Path, hookgw_clock
             await gateway.keys.revoke(None, "lasting", by=holder(gateway, lasting))
         other = await make(gateway, None, "other", lasting)
         await gateway.keys.revoke(None, "lasting", by=holder(gateway, lasting))
-        assert gateway.keys.principal_of(lasting) is None
-        assert gateway.keys.principal_of(other) is not None
+        assert principal_of(gateway, lasting) is None
+        assert principal_of(gateway, other) is not None
 
 
 async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw_clock: MockClock) -> None:
@@ -280,7 +281,7 @@ async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw
         ops = await make(kit.gateway, None, "ops", kit.key)
     async with open_gateway(without, base=tmp_path) as gateway:
         await gateway.keys.ensure_lasting_global_key(made.append)
-        assert [gateway.keys.principal_of(key) is not None for key in (lost, kit.key, ops)] == [
+        assert [principal_of(gateway, key) is not None for key in (lost, kit.key, ops)] == [
             False,
             False,
             True,
@@ -301,7 +302,7 @@ async def test_a_global_key_is_made_once_and_shown_once(tmp_path: Path, hookgw_c
         async with open_gateway(without_a_key(tmp_path), base=tmp_path) as gateway:
             await gateway.keys.ensure_lasting_global_key(shown.append)
             [key] = shown
-            assert gateway.keys.principal_of(key) == Principal()
+            assert principal_of(gateway, key) == Principal()
             assert names(gateway, None) == [DEFAULT_KEY]
     assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
 
@@ -326,7 +327,7 @@ async def test_a_key_is_stored_only_once_it_was_shown(tmp_path: Path, hookgw_clo
     shown: list[str] = []
     async with open_gateway(without_a_key(tmp_path), base=tmp_path) as gateway:
         await gateway.keys.ensure_lasting_global_key(shown.append)
-        assert gateway.keys.principal_of(shown[0]) == Principal()
+        assert principal_of(gateway, shown[0]) == Principal()
 
 
 async def test_a_key_is_made_if_no_stored_key_lasts(tmp_path: Path, hookgw_clock: MockClock) -> None:
@@ -339,7 +340,7 @@ async def test_a_key_is_made_if_no_stored_key_lasts(tmp_path: Path, hookgw_clock
             await kit.gateway.keys.ensure_lasting_global_key(shown.append)
             assert names(kit.gateway, None) == ["default", "default-2", "default-3"]
             for key in (*dying, *shown):
-                assert kit.gateway.keys.principal_of(key) == Principal()
+                assert principal_of(kit.gateway, key) == Principal()
     assert len(shown) == 1
 
 
@@ -363,7 +364,7 @@ async def test_what_the_disk_refuses_did_not_happen(
     with pytest.raises(StorageUnavailable):
         await gateway.keys.revoke(scope, "crm", by=everything(gateway))
     assert names(gateway, scope) == before
-    assert gateway.keys.principal_of(key) is not None
+    assert principal_of(gateway, key) is not None
 
 
 async def test_a_change_is_finished_for_those_who_went_away(
@@ -373,7 +374,7 @@ async def test_a_change_is_finished_for_those_who_went_away(
     with trio.CancelScope() as scope:
         scope.cancel()
         await gateway.keys.revoke(None, "ops", by=everything(gateway))
-    assert gateway.keys.principal_of(key) is None
+    assert principal_of(gateway, key) is None
     assert names(gateway, None) == ["configuration"]
 
 

@@ -14,9 +14,10 @@ from typing import NamedTuple
 from psycopg import Connection
 
 from hookgw.store.persons import Person
-from hookgw.store.postgresql.lookups import LAST, one_row
+from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import micros
+from hookgw.store.searches import LAST
 
 # The row, and its entries in three indexes, two of which have the id or what is as large.
 _BYTES = "190 + 2 * octet_length(id)"

@@ -25,7 +25,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
 from hookgw.store.postgresql.database import Reader
 from hookgw.store.postgresql.event_ids import forget_ids, keep_ids, remembered_bytes
-from hookgw.store.postgresql.lookups import LAST, instance_number, one_row, sought
+from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.removal import Removed, remove
 from hookgw.store.postgresql.tally import newest, tally
 from hookgw.store.postgresql.transaction import Transaction
@@ -156,7 +156,7 @@ class PostgresqlHistory:
     async def list_events(
         self, instance: str, kinds: Collection[str], *, cursor: str | None = None
     ) -> EventPage:
-        before = LAST if cursor is None else int(cursor)
+        before = searches.LAST if cursor is None else int(cursor)
         return await self._lists.run(partial(list_events, instance=instance, kinds=kinds, before=before))
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
@@ -240,7 +240,11 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
         now: seconds since the epoch.
     """
     started = time.perf_counter()
-    given: dict[str, Any] = {"before": LAST if before is None else before, "rows": rows, "wanted": wanted}
+    given: dict[str, Any] = {
+        "before": searches.LAST if before is None else before,
+        "rows": rows,
+        "wanted": wanted,
+    }
     if query.instance is not None:
         given["instance"] = instance_number(connection, query.instance)
         if given["instance"] is None:
@@ -316,7 +320,7 @@ def find_delivery(
     seq = parse_delivery_id(name)
     given = {"seq": seq, "id": sought(name), "instance": number, "without_global": without_global}
     found = None
-    if seq is not None and seq <= LAST:
+    if seq is not None and seq <= searches.LAST:
         found = connection.execute(_BY_SEQ, given).fetchone()
     # An event may have any id, also an id that looks like a delivery's.
     found = found or connection.execute(_BY_EVENT, given).fetchone()

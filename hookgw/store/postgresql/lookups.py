@@ -7,9 +7,6 @@ from typing import Any
 
 from psycopg import Connection
 
-LAST = 2**63 - 1
-"""Behind every number."""
-
 _INSTANCE = "SELECT number FROM instance_numbers WHERE name = %s"
 
 

@@ -8,8 +8,9 @@ from psycopg import Connection
 
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
-from hookgw.store.postgresql.lookups import LAST, instance_number, one_row, sought
+from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.records import MinuteTally, micros, seconds
+from hookgw.store.searches import LAST
 
 _MINUTE = 60 * 1_000_000
 

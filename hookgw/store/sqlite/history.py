@@ -173,7 +173,7 @@ class SqliteHistory:
     async def list_events(
         self, instance: str, kinds: Collection[str], *, cursor: str | None = None
     ) -> EventPage:
-        before = 2**63 - 1 if cursor is None else int(cursor)
+        before = searches.LAST if cursor is None else int(cursor)
         return await self._lists.run(partial(list_events, instance=instance, kinds=kinds, before=before))
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
@@ -252,7 +252,7 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     """
     started = time.perf_counter()
     given: dict[str, Any] = {
-        "before": 2**63 - 1 if before is None else before,
+        "before": searches.LAST if before is None else before,
         "rows": rows,
         "wanted": wanted,
     }

@@ -15,7 +15,7 @@ from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.long_work import run_in_slices
 from hookgw.gateway.open import open_gateway
-from hookgw.models.operational_kinds import OPERATIONAL_NAMES
+from hookgw.models.operational_kinds import OPERATIONAL_KINDS
 from hookgw.testing import Receiver
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
@@ -217,7 +217,8 @@ async def test_the_catalog(client: httpx.AsyncClient, gateway: Gateway) -> None:
     fields = ["name", "dotted", "aliases", "meaning", "schema", "example", "plugin", "operational"]
     assert list(upsert) == fields
     assert (upsert["dotted"], upsert["plugin"], upsert["operational"]) == ("messages.upsert", None, False)
-    assert {kind["name"] for kind in kinds if kind["operational"]} == OPERATIONAL_NAMES
+    operational = {kind["name"] for kind in kinds if kind["operational"]}
+    assert operational == {kind.name for kind in OPERATIONAL_KINDS}
     assert next(kind for kind in kinds if kind["name"] == "CALL")["plugin"] == "gateway_kinds"
 
 

@@ -513,7 +513,7 @@ async def test_patch_creates_nothing(client: httpx.AsyncClient, gateway: Gateway
     # The body is not even read.
     response = await client.patch("/webhook/set/loja1/crm", content=b"x")
     assert response.status_code == 404
-    assert shape_of(response) == ["The instance 'loja1' has no webhook 'crm'; set one first."]
+    assert shape_of(response) == ["The instance 'loja1' has no webhook 'crm'."]
 
 
 async def test_masked_values_in_a_patch_stand_for_the_stored_ones(

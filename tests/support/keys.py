@@ -1,0 +1,12 @@
+"""What a key gives access to, in a gateway."""
+
+from __future__ import annotations
+
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.api_keys import Principal
+
+
+def principal_of(gateway: Gateway, key: str) -> Principal | None:
+    """Return whom a key belongs to; ``None`` if it is unknown or has expired."""
+    holder = gateway.keys.holder_of(key)
+    return None if holder is None else holder.principal
