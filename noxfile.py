@@ -233,27 +233,33 @@ def tests(session: nox.Session) -> None:
     if session.posargs:
         find_postgresql(session)
     install(session, "test")
-    quick = ("-m", "not process", *ON_ALL_CORES)
+    quick = ("-m", "not process", "--hypothesis-profile=few", *ON_ALL_CORES)
     env = None if session.posargs else FEW_EXAMPLES
     session.run("pytest", *WITHOUT_SLOW, *(session.posargs or quick), env=env)
 
 
 @nox.session(python=LOWEST, tags=CI)
+def trio(session: nox.Session) -> None:
+    """Check the use of Trio by all rules of flake8-async; ``lint`` checks those that ruff knows."""
+    session.install("--quiet", "--no-compile", *nox.project.dependency_groups(PROJECT, "lint"))
+    sources = [*Path("hookgw").rglob("*.py"), *Path("plugins").rglob("*.py")]
+    # flake8-async is slow, and all its rules are about async functions and Trio.
+    about = re.compile(r"\basync\b|trio")
+    concerned = [str(path) for path in sorted(sources) if about.search(path.read_text("utf-8"))]
+    options = ["flake8-async", f"--disable={','.join(NOT_ASKED)}"]
+    with ThreadPoolExecutor() as pool:  # it uses one core
+        halves = [pool.submit(session.run, *options, *concerned[start::2], silent=True) for start in (0, 1)]
+    for half in halves:
+        half.result()
+
+
+@nox.session(python=LOWEST, tags=CI)
 def lint(session: nox.Session) -> None:
-    """Check the form of the code (ruff), its layers (import-linter) and its use of Trio (flake8-async)."""
+    """Check the form of the code (ruff) and its layers (import-linter)."""
     session.install("--quiet", "--no-compile", *nox.project.dependency_groups(PROJECT, "lint"))
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
     session.run("lint-imports", "--no-cache", silent=True)
-    sources = [*Path("hookgw").rglob("*.py"), *Path("plugins").rglob("*.py")]
-    # All rules of flake8-async, which is slow, are about async functions and Trio.
-    about = re.compile(r"\basync\b|trio")
-    concerned = [str(path) for path in sorted(sources) if about.search(path.read_text("utf-8"))]
-    options = ["flake8-async", f"--disable={','.join(NOT_ASKED)}"]
-    with ThreadPoolExecutor() as pool:  # it uses one core, and takes as long as everything else here together
-        halves = [pool.submit(session.run, *options, *concerned[start::2], silent=True) for start in (0, 1)]
-    for half in halves:
-        half.result()
 
 
 @nox.session(tags=CI)
