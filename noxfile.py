@@ -226,9 +226,10 @@ def minimums(session: nox.Session) -> None:
 
 @nox.session(python=LOWEST)
 def tests(session: nox.Session) -> None:
-    """Run the tests that start no process, on the lowest Python, with the newest versions of everything.
+    """Run the tests on the lowest Python, with the newest versions of everything.
 
-    ``nox -s tests -- tests`` also runs those that start processes or PostgreSQL, as ``coverage`` does.
+    ``nox -s tests -- tests`` also runs those that take long because they start processes or PostgreSQL, as
+    ``coverage`` does.
     """
     if session.posargs:
         find_postgresql(session)

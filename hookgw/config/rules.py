@@ -305,7 +305,8 @@ _RULES: dict[str, Rule] = {
     "storage.min_free": _rule(lambda value: value <= 2**60, "must be at most 1073741824GiB, not {value}."),
     "storage.master_key": lambda value: None if value == CLEAR else _old_master_key(value),
     "storage.old_master_keys": _old_master_key,
-    "events.max_data": _some_bytes,
+    # SQLite stores up to 1 GB in a row, and an event is stored with its headers and body.
+    "events.max_data": _between(Size(1024), Size(2**28)),
     "events.dedupe": _any_time,
     "events.dedupe_limit": _rule(
         lambda value: value >= 2**20, "must be at least 1MiB, not {value}; events.dedupe: 0 keeps no ids."

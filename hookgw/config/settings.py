@@ -165,7 +165,7 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     validate: Literal["off", "warn", "strict"] = "warn"
     """Payloads that violate their kind's schema: off, warn (log a line) or strict (answer 400)."""
     max_data: Size = Size(2**20)
-    """The largest payload (data) of an event."""
+    """The largest payload (data) of an event; 256MiB is the most."""
     max_values: int = 100_000
     """The most JSON values (objects, lists, texts, numbers and the like) in an event."""
     dedupe: Duration = Duration(8 * DAY)

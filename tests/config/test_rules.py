@@ -187,6 +187,7 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("delivery.lane_buffer", 0, "", "must be from 1 to 100000"),
         ("delivery.lane_buffer", 100_001, "", "must be from 1 to 100000"),
         ("limits.deliveries", -1, "", "must be from 0 to"),
+        ("events.max_data", Size(2**28 + 1), "", "must be from 1KiB to 256MiB"),
         ("limits.bytes", Size(2**20 - 1), "", "must be at least events.max_data (1MiB), or 0 for no limit"),
         ("limits.registration_bytes", Size(2**60 + 1), "", "or 0 for no limit, not 1152921504606846977B."),
         ("limits.registration_deliveries", -1, "", "must be from 0 to"),

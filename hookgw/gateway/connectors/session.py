@@ -130,6 +130,7 @@ class ConnectorSession:
         self._is_closed = False
         self._calls_in_progress = 0
         self._held_back = 0  # how many tasks wait for the store to take their events
+        self._holding_reason = ""  # the last one that was logged
 
     @property
     def instance(self) -> str:
@@ -242,13 +243,19 @@ class ConnectorSession:
                     if not is_held_back:
                         is_held_back = True
                         self._held_back += 1
-                    logger.warning("connector held back", instance=self.instance, reason=str(error))
+                    reason = str(error)
+                    if reason != self._holding_reason:  # not for each event and each try: they are many
+                        self._holding_reason = reason
+                        logger.warning("connector held back", instance=self.instance, reason=reason)
                     await trio.sleep(error.retry_after)
                 else:
                     return
         finally:
             if is_held_back:
                 self._held_back -= 1
+                if not self._held_back:
+                    self._holding_reason = ""
+                    logger.info("connector no longer held back", instance=self.instance)
 
     def begin_call(self) -> None:
         """Count an outgoing call; :meth:`end_call` must follow when it has ended and its events are on disk.

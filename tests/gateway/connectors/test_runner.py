@@ -465,8 +465,10 @@ async def test_a_connector_is_held_back_while_the_disk_refuses(autojump_clock: M
             Unavailable("disk full", retry_after=3),
         ]
         began = trio.current_time()
-        await world.connector.session("shop").emit("MESSAGES_UPSERT", {"a": 1}, event_id="e1")
+        with capture_logs() as logs:
+            await world.connector.session("shop").emit("MESSAGES_UPSERT", {"a": 1}, event_id="e1")
         assert trio.current_time() - began == 5
+        assert [log["event"] for log in logs] == ["connector held back", "connector no longer held back"]
         assert [event.id for event in world.intake.events].count("e1") == 1
 
 
