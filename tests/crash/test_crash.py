@@ -22,6 +22,7 @@ from tests.crash.account import Arrival, Figures, Kill, judge, total
 from tests.crash.engines import CHOSEN, POSTGRESQL, SQLITE, Storage
 from tests.crash.target import Producer, Target
 from tests.support.gateway_process import KEY, write_config
+from tests.support.ports import own_address
 
 # Two tests share the rounds, so that two cores share the time. A third one, of a database, has a third of
 # what each of them has: a start waits until the node that was killed counts as dead.
@@ -116,7 +117,9 @@ async def test_nothing_accepted_is_lost(
                 for behave in behaviours(random.Random(seed + 1))
             ]
             nursery = await stack.enter_async_context(trio.open_nursery())
-            target = Target(nursery, write_config(tmp_path, delivery=DELIVERY, storage=storage.settings))
+            server, settings = own_address(), storage.settings
+            config = write_config(tmp_path, server=server, delivery=DELIVERY, storage=settings)
+            target = Target(nursery, config)
             await target.spawn()
             await target.ready()
             await register(target, witnesses)

@@ -16,6 +16,7 @@ from hookgw.testing import Receiver, answer, hang, open_receiver
 from tests.crash.engines import SQLITE, Storage, sqlite_only
 from tests.crash.target import Target
 from tests.support.gateway_process import KEY, write_config
+from tests.support.ports import own_address
 
 # Ends a test that hangs. Each takes some seconds, and twenty times as long where others want both cores.
 DEADLINE = 180.0
@@ -88,7 +89,9 @@ async def staged(
     with trio.fail_after(DEADLINE):
         async with open_receiver() as receiver, trio.open_nursery() as nursery:
             settings = {**storage.settings, **more}
-            config = write_config(folder, delivery=DELIVERY, storage=settings, plugins=plugins)
+            config = write_config(
+                folder, server=own_address(), delivery=DELIVERY, storage=settings, plugins=plugins
+            )
             stage = Stage(Target(nursery, config), receiver, storage)
             yield stage
             assert await stage.target.terminate() == 0

@@ -22,6 +22,7 @@ from hookgw.testing import Answer, Received, Receiver, answer, hang, open_receiv
 from tests.crash.target import Producer, Target
 from tests.soak.account import Account, Arrival, settle_up
 from tests.support.gateway_process import KEY, write_config
+from tests.support.ports import own_address
 
 MINUTES = float(os.environ.get("HOOKGW_SOAK_MINUTES", "0"))
 SEED = int(os.environ.get("HOOKGW_SOAK_SEED", str(random.SystemRandom().randrange(10**6))))
@@ -182,7 +183,7 @@ async def test_every_event_is_accounted_for(tmp_path: Path, capsys: pytest.Captu
         async with AsyncExitStack() as stack:
             receivers = [await stack.enter_async_context(open_receiver()) for _ in range(RECEIVERS)]
             nursery = await stack.enter_async_context(trio.open_nursery())
-            target = Target(nursery, write_config(tmp_path, delivery=DELIVERY))
+            target = Target(nursery, write_config(tmp_path, server=own_address(), delivery=DELIVERY))
             await target.spawn()
             await target.ready()
             soak = Soak(target, receivers, random.Random(SEED))

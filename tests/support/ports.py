@@ -11,6 +11,15 @@ _PORTS = range(20_000, 30_000)
 _left = random.SystemRandom().sample(_PORTS, len(_PORTS))
 
 
+def own_address() -> dict[str, list[str]]:
+    """Return ``server`` of a gateway that is killed and started again.
+
+    While it is down, no other process gets its port: a producer that goes on would reach the gateway of
+    another test.
+    """
+    return {"bind": [f"127.0.0.1:{free_port()}"]}
+
+
 def free_port() -> int:
     """Return a port of 127.0.0.1 that is free and that the kernel gives to nobody: another one each time."""
     while True:
