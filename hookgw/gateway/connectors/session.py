@@ -130,7 +130,7 @@ class ConnectorSession:
         self._is_closed = False
         self._calls_in_progress = 0
         self._held_back = 0  # how many tasks wait for the store to take their events
-        self._holding_reason = ""  # the last one that was logged
+        self._holding_reason = ""  # why, as it was logged last
 
     @property
     def instance(self) -> str:
