@@ -335,6 +335,7 @@ class ConnectorSession:
         if state is not ConnectionState.CONNECTING:  # a code is of no use once the connection is open
             self.qr_code, self.codes = None, 0
         if state is self.state:
+            self.announce()  # a first report may say why the connection is closed, as it was before
             return
         former, self.state = self.state, state
         if state is ConnectionState.CLOSE:

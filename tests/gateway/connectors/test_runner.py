@@ -738,6 +738,20 @@ async def test_a_connector_says_why_it_is_closed(autojump_clock: MockClock) -> N
         assert world.states.close_reason("shop") == "The token has expired. Set another one."
 
 
+async def test_a_connector_that_begins_with_a_refusal_is_not_waited_for(autojump_clock: MockClock) -> None:
+    async def refuse(session: Session) -> None:
+        await trio.sleep(1)
+        await session.set_state(ConnectionState.CLOSE, 401, message="The token is not valid.")
+        await trio.sleep_forever()
+
+    async with running(FakeConnector(script=refuse)) as world:
+        session = world.connectors.start(SHOP)
+        began = trio.current_time()
+        assert await world.connectors.wait_for_code(session) is None
+        assert trio.current_time() - began == 1
+        assert world.states.close_reason("shop") == "The token is not valid."
+
+
 @pytest.mark.parametrize("script", [connect_at_once, report_closed])
 async def test_a_connector_that_returns_after_a_report_was_logged_out(
     autojump_clock: MockClock, script: Any
