@@ -305,7 +305,7 @@ _RULES: dict[str, Rule] = {
     "storage.min_free": _rule(lambda value: value <= 2**60, "must be at most 1073741824GiB, not {value}."),
     "storage.master_key": lambda value: None if value == CLEAR else _old_master_key(value),
     "storage.old_master_keys": _old_master_key,
-    # SQLite stores up to 1 GB in a row, and an event is stored with its headers and body.
+    # SQLite stores up to 1 GB in a row: that of an event, or of the body that the envelope and plugins made.
     "events.max_data": _between(Size(1024), Size(2**28)),
     "events.dedupe": _any_time,
     "events.dedupe_limit": _rule(
