@@ -534,7 +534,11 @@ class Lane:
             opens_at = plan.rate.opens_at(has_waited=self._has_waited_for_rate)
             self._has_waited_for_rate = False
             if opens_at > self._services.clock.steady():
-                self._wait_for_rate(delivery, plan.rate, opens_at)
+                # The head waits as for the time of a retry, but in line for the rate.
+                plan.rate.waiting += 1
+                self._rate_waited_for, self._waits_for = plan.rate, "rate"
+                self._has_waited_for_rate = True
+                delivery.next_at = opens_at
                 return
         if self._reported_waiting:
             await self._show(LaneState.DELIVERING)
@@ -550,13 +554,6 @@ class Lane:
             self._wake = scope.cancel
             await self._services.outbox.wait_settled(settling)
         self._wake = None
-
-    def _wait_for_rate(self, delivery: Delivery, rate: RateLimit, opens_at: float) -> None:
-        """Let the head wait as for the time of a retry, but in line for the rate."""
-        rate.waiting += 1
-        self._rate_waited_for, self._waits_for = rate, "rate"
-        self._has_waited_for_rate = True
-        delivery.next_at = opens_at
 
     async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:  # noqa: C901 -- one step a time
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""

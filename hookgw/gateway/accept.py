@@ -222,8 +222,10 @@ class EventIntake:
                 problems.append(problem if single else f"events[{index}]: {problem}")
             elif self._settings.validate != "off" and (problem := self._schemas.problem(event)):
                 warnings.append(problem if single else f"events[{index}].{problem}")
-            if problem is None and len(event.data_json) > _SHORT and self._goes_by_chat(event):
-                event.chat_hash  # noqa: B018 -- found now and kept: addressing a batch cannot pause
+            if problem is None and len(event.data_json) > _SHORT:
+                wanting = self._registry.wanting(event.instance, event.kind)
+                if any(registration.ordering is Ordering.CHAT for registration in wanting):
+                    event.chat_hash  # noqa: B018 -- found now and kept: addressing a batch cannot pause
             yield
         if self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
             problems += warnings
@@ -242,10 +244,6 @@ class EventIntake:
         if len(events) > 1 and (rows > LARGE_ROWS or size > LARGE_SIZE):
             return long_work().large_append(instance)
         return _AT_ONCE
-
-    def _goes_by_chat(self, event: Event) -> bool:
-        wanting = self._registry.wanting(event.instance, event.kind)
-        return any(registration.ordering is Ordering.CHAT for registration in wanting)
 
     def _problem(self, event: Event) -> str | None:
         # The cheap checks first; a batch may have 10,000 events.

@@ -124,19 +124,18 @@ class AutoDisable:
         since = current.failing_since or since
         self._failing[registration.id] = current, since
         if len(self._failing) > self._most:
-            self._forget_deleted()
+            # Deletions are not reported here. The cleanup waits until there are twice as many entries as the
+            # last one left, so that an attempt costs no more where many registrations fail.
+            present = self._registry.registration
+            self._failing = {
+                name: entry for name, entry in self._failing.items() if present(name) is not None
+            }
+            self._most = max(_FEW, 2 * len(self._failing))
         disable_after = policy_of(registration, self._settings).disable_after
         if now - since >= disable_after:
             await self.disable(registration, f"It failed for {disable_after:g} s without one success.")
         elif now - since >= STORED_AFTER:
             await self._store_failing_since(registration, since)
-
-    def _forget_deleted(self) -> None:
-        # Deletions are not reported here. The cleanup waits until there are twice as many entries as the last
-        # one left, so that the cost of an attempt does not grow with the number of registrations that fail.
-        present = self._registry.registration
-        self._failing = {name: entry for name, entry in self._failing.items() if present(name) is not None}
-        self._most = max(_FEW, 2 * len(self._failing))
 
     async def disable(self, registration: Registration, reason: str) -> None:
         """Disable a registration, and park what is pending for it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -94,11 +93,10 @@ class BackupService:
         job = self._jobs.new(JobKind.BACKUP, GLOBAL_INSTANCE)
         file = Path(self._settings.backup_folder) / name
         # Not stored until it has ended: the next start cannot go on with half a file.
-        started = self._jobs.start(job, partial(self._begin, file=file), is_stored=False)
+        started = self._jobs.start(
+            job, lambda running: partial(self._carry_out, running, file), is_stored=False
+        )
         return Backup(name, await self._jobs.wait(started))
-
-    def _begin(self, running: RunningJob, *, file: Path) -> Callable[[], Awaitable[None]]:
-        return partial(self._carry_out, running, file)
 
     async def _carry_out(self, running: RunningJob, file: Path) -> None:
         def on_progress(done: int, total: int) -> None:

@@ -122,7 +122,13 @@ class MessageService:
             return True
 
         def events_of(_: bool) -> list[NewEvent]:
-            return [NewEvent(kind="MESSAGES_UPDATE", data=_read_status(key)) for key in keys]
+            events = []
+            for key in keys:
+                data = {"keyId": key.id, "remoteJid": key.remote_jid, "fromMe": key.from_me, "status": "READ"}
+                if key.participant is not None:
+                    data["participant"] = key.participant
+                events.append(NewEvent(kind="MESSAGES_UPDATE", data=data))
+            return events
 
         await self._make(session, make, events_of)
 
@@ -178,8 +184,3 @@ class MessageService:
     def _events(self, kind: str, data: dict[str, Any]) -> list[NewEvent]:
         # A plugin adds some of the kinds, and may be switched off. The call works all the same.
         return [NewEvent(kind=kind, data=data)] if kind in self._catalog else []
-
-
-def _read_status(key: MessageKey) -> dict[str, Any]:
-    data = {"keyId": key.id, "remoteJid": key.remote_jid, "fromMe": key.from_me, "status": "READ"}
-    return data if key.participant is None else data | {"participant": key.participant}

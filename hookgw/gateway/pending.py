@@ -217,7 +217,7 @@ class PendingDeliveries:
         pauses, spared = ExitStack(), []
         for registration_id in running.job.registrations:
             pauses.enter_context(self._dispatcher.paused(registration_id))
-            spared += self._in_flight(registration_id)
+            spared += [seq for seq, _ in self._dispatcher.in_flight(registration_id)]
         return partial(self._park, running, registrations, pauses, spared)
 
     async def _park(
@@ -292,9 +292,6 @@ class PendingDeliveries:
             )
         self.report_dead(registration_id, registration, reason, dropped)
         return dropped
-
-    def _in_flight(self, registration_id: str) -> list[int]:
-        return [seq for seq, _ in self._dispatcher.in_flight(registration_id)]
 
     def lane_of_instance(self, registration: Registration, instance: str) -> str | None:
         """Return the key of the lane that has all pending deliveries of an instance's events, and no others.

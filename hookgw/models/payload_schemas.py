@@ -74,7 +74,8 @@ class _Schema:
             is_sure = error.schema_path[-1] in _SURE and len(parts) < _LEVELS
             if is_sure or not is_large:
                 path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-                return _short(f"data{path}: {message}")
+                sentence = f"data{path}: {message}"
+                return sentence if len(sentence) <= _MAX_MESSAGE else sentence[:_MAX_MESSAGE] + "…"
         return "data: it violates the schema of its kind."
 
     def _extract(self, value: Any, levels: int) -> Any:
@@ -105,10 +106,6 @@ def _names_in(schema: Any) -> frozenset[str]:
         elif isinstance(node, list):
             nodes += node
     return frozenset(names)
-
-
-def _short(message: str) -> str:
-    return message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + "…"
 
 
 def check_schema(schema: dict[str, Any]) -> str | None:

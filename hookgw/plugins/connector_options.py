@@ -44,7 +44,7 @@ class ConnectorOptions:
         self._public = frozenset(
             name
             for name, described in self._properties.items()
-            if not _mentions_secret(described, definitions if _has_reference(described) else [])
+            if not _mentions_secret(described, definitions)
         )
 
     def check(self, options: Mapping[str, Any]) -> list[str]:
@@ -193,9 +193,8 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
             found += node
 
 
-def _mentions_secret(*schemas: Any) -> bool:
-    return any(node.get("writeOnly") is True for schema in schemas for node in _nodes(schema))
-
-
-def _has_reference(schema: Any) -> bool:
-    return any("$ref" in node or "$dynamicRef" in node for node in _nodes(schema))
+def _mentions_secret(schema: Any, definitions: list[Any]) -> bool:
+    nodes = list(_nodes(schema))
+    if any("$ref" in node or "$dynamicRef" in node for node in nodes):
+        nodes += _nodes(definitions)
+    return any(node.get("writeOnly") is True for node in nodes)

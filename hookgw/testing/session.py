@@ -131,7 +131,8 @@ class FakeSession:
         """
         # As in the gateway: the caller can be cancelled before the commit, and not within it.
         await trio.lowlevel.checkpoint()
-        self._check_open()
+        if self._is_over:
+            raise Conflict(f"This session of the instance {self.instance!r} is over.")
         recorded = [_recorded(event) for event in events]
         if state is not msgspec.UNSET:
             self.stored = _as_stored(state)
@@ -142,7 +143,8 @@ class FakeSession:
             if event.event_id is not None:
                 self._ids.add(event.event_id)
             self.events.append(event)
-        self._announce()
+        self._changed.set()
+        self._changed = trio.Event()
 
     async def load_state(self) -> Any:
         """Return a copy of the state that was saved last."""
@@ -210,14 +212,6 @@ class FakeSession:
     def end(self) -> None:
         """End the session, as a logout does: what the connector stores from now on raises Conflict."""
         self._is_over = True
-
-    def _check_open(self) -> None:
-        if self._is_over:
-            raise Conflict(f"This session of the instance {self.instance!r} is over.")
-
-    def _announce(self) -> None:
-        self._changed.set()
-        self._changed = trio.Event()
 
 
 class FakeMediaSink:

@@ -6,7 +6,7 @@ They are spelled in the way that generators of clients know best; see :func:`pla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from inspect import cleandoc
 from typing import Any
@@ -76,7 +76,10 @@ def plain(schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: C901 -- one key
             del found["anyOf"]
             found = given | found | {"type": [given["type"], "null"]}
     if "enum" in found and "type" not in found:
-        found |= next(({"type": kind} for kind, cls in _TYPES.items() if _all_are(cls, found["enum"])), {})
+        for kind, cls in _TYPES.items():
+            if all(isinstance(value, cls) for value in found["enum"]):
+                found["type"] = kind
+                break
     kinds = found.get("type", ())
     if found.get("type") == "object" and "properties" not in found:
         found.setdefault("additionalProperties", True)
@@ -84,10 +87,6 @@ def plain(schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: C901 -- one key
         if kind in ([kinds] if isinstance(kinds, str) else kinds):
             found.setdefault("format", size)
     return found
-
-
-def _all_are(cls: type, values: Iterable[Any]) -> bool:
-    return all(isinstance(value, cls) for value in values)
 
 
 def structs_in(types: Sequence[Any]) -> set[type[msgspec.Struct]]:

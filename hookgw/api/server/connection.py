@@ -103,8 +103,7 @@ class Connection:
             "extensions": {},
         }
         while (head := await self._next_head()) is not None:
-            self._begin(head)
-            await self._serve(application, fixed)
+            await self._serve(head, application, fixed)
             if self._closes or not self._is_finished or self._timeouts.is_closing:
                 break
             self._reader.next_request()
@@ -132,7 +131,7 @@ class Connection:
                 self._wait_in(self._timeouts.idles)
             await self._read()
 
-    def _begin(self, head: Head) -> None:
+    async def _serve(self, head: Head, application: Application, fixed: Mapping[str, Any]) -> None:
         self._head = head
         self._has_all = self._is_started = self._is_finished = False
         self._must_continue = head.awaits_continue
@@ -142,9 +141,6 @@ class Connection:
             self._wait_in(None)
         else:
             self._wait_in(self._timeouts.bodies)
-
-    async def _serve(self, application: Application, fixed: Mapping[str, Any]) -> None:
-        head = self._head
         scope = {
             **fixed,
             "method": head.method,

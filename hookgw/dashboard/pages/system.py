@@ -87,7 +87,10 @@ class SystemPage:
             disk=disk,
             storage=gateway.settings.storage,
             backlog=gateway.backlog.size,
-            entries=[(entry, _who(entry), _what(entry)) for entry in page.entries],
+            entries=[
+                (entry, _who(entry), ", ".join(change.field for change in entry.changes))
+                for entry in page.entries
+            ],
             older=page.cursor,
             is_first=cursor is None,
             node=fleet.node if fleet else None,

@@ -89,7 +89,8 @@ class OutgoingCall(Generic[T]):
         """Make the call, then raise its events. The outcome, also a failure, is for :meth:`result`."""
         try:
             try:
-                self._result = await self._call()
+                assert self._make is not None  # noqa: S101 -- run() is called once
+                self._result = await call_in_time(self._session.connector, self._make, self._timeout)
             except HookgwError as error:
                 self._error = error
             finally:
@@ -119,10 +120,6 @@ class OutgoingCall(Generic[T]):
         if self._result is None:
             raise Unavailable("hookgw shut down during the call, which may or may not have taken effect.")
         return self._result
-
-    async def _call(self) -> T:
-        assert self._make is not None  # noqa: S101 -- run() is called once
-        return await call_in_time(self._session.connector, self._make, self._timeout)
 
     async def _report(self, events: Sequence[NewEvent]) -> None:
         # The call has taken effect. A failure from here on must not make the caller repeat it.

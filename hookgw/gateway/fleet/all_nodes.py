@@ -124,8 +124,11 @@ class AllNodes:
             async with trio.open_nursery() as nursery:
                 for node in nodes:
                     nursery.start_soon(ask_one, node)
-        self._note(nodes, found)
         names = sorted(node.name for node in nodes)
+        silent = set(names) - found.keys()
+        if new := silent - self._silent:  # once: a page that is open asks every second
+            logger.warning("nodes do not answer", nodes=sorted(new))
+        self._silent = (self._silent - found.keys()) | silent
         return Gathered(
             {name: found[name] for name in names if name in found},
             [name for name in names if name not in found],
@@ -148,13 +151,6 @@ class AllNodes:
             except (httpx.HTTPError, msgspec.MsgspecError):
                 pass
         return None
-
-    def _note(self, nodes: Collection[FleetNode], found: Collection[str]) -> None:
-        # Once: a page that is open asks every second.
-        silent = {node.name for node in nodes if node.name not in found}
-        if new := silent - self._silent:
-            logger.warning("nodes do not answer", nodes=sorted(new))
-        self._silent = (self._silent - set(found)) | silent
 
     async def answer(self, name: str, body: bytes) -> bytes | None:
         """Return this node's answer to another one; ``None`` if it does not know the question.

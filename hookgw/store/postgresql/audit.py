@@ -125,11 +125,8 @@ def search_audit(
         FROM looked_at"""  # noqa: S608 - only the texts above are in it
     count, last, seqs = one_row(connection, statement, given)
     lines = connection.execute(_ENTRIES, (seqs,)).fetchall() if seqs else []
-    found = [_row(*line) for line in lines]
+    found = [
+        AuditRow(at, seq, instance, instance_id, action, _stored_of(entry))
+        for at, seq, instance, instance_id, action, entry in lines
+    ]
     return AuditPart(found, count, (last[0], last[1]) if last else (0, 0))
-
-
-def _row(
-    at: int, seq: int, instance: str | None, instance_id: str | None, action: str, entry: str
-) -> AuditRow:
-    return AuditRow(at, seq, instance, instance_id, action, _stored_of(entry))
