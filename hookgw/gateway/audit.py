@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from hookgw.auth.keyring import KeyHolder
-from hookgw.models.audit import HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
+from hookgw.models.audit import HOOKGW, Actor, ActorKind, AuditAction, AuditEntry, FieldChange
 from hookgw.models.clock import Clock
 from hookgw.models.instances import Instance
 from hookgw.store import AuditPage, AuditQuery, Store
@@ -75,7 +75,7 @@ class Audit:
 
     def entry(
         self,
-        action: str,
+        action: AuditAction,
         instance: Instance | None = None,
         subject: str | None = None,
         *,
@@ -86,7 +86,7 @@ class Audit:
         """Return an entry of this moment, for a method of the store that writes it in its commit.
 
         Args:
-            action: what is done, for example ``registration.change``.
+            action: what is done.
             instance: the instance that it concerns.
             subject: what is changed; see :class:`~hookgw.models.audit.AuditEntry`.
             changes: the fields that change.

@@ -10,7 +10,7 @@ import msgspec
 
 from hookgw.gateway.audit import Audit
 from hookgw.models.api_keys import Key
-from hookgw.models.audit import HOOKGW, AuditEntry, FieldChange
+from hookgw.models.audit import HOOKGW, AuditAction, AuditEntry, FieldChange
 from hookgw.models.clock import rfc3339
 from hookgw.models.instances import Instance
 from hookgw.models.masking import without_user
@@ -70,30 +70,34 @@ def registration_changed(
     assert present is not None  # noqa: S101 -- the caller's promise
     if new is None:
         changes = [FieldChange("url", before=_text("url", present.url))]
-        return [audit.entry("registration.delete", instance, present.label, changes=changes)]
+        return [audit.entry(AuditAction.REGISTRATION_DELETE, instance, present.label, changes=changes)]
     if old is None:
         # The secret is always there, and new.
         blank = Registration(id="", instance="", url="", secrets=new.secrets)
         changes = _changes(blank, new, _OF_REGISTRATION)
-        return [audit.entry("registration.create", instance, new.label, changes=changes)]
+        return [audit.entry(AuditAction.REGISTRATION_CREATE, instance, new.label, changes=changes)]
     changes = _changes(old, new, _OF_REGISTRATION)
     if not changes:
         return []
     details = {"reason": new.disabled_reason}
-    return [audit.entry("registration.change", instance, new.label, changes=changes, details=details)]
+    return [
+        audit.entry(AuditAction.REGISTRATION_CHANGE, instance, new.label, changes=changes, details=details)
+    ]
 
 
 def instance_changed(audit: Audit, old: Instance | None, new: Instance) -> list[AuditEntry]:
     """Return the entries of a created or changed instance, and of its keys; none if nothing changed."""
     if old is None:
         blank = Instance(name="", id="")
-        return [audit.entry("instance.create", new, changes=_changes(blank, new, _OF_INSTANCE))]
+        return [audit.entry(AuditAction.INSTANCE_CREATE, new, changes=_changes(blank, new, _OF_INSTANCE))]
     entries = keys_changed(audit, old.keys, new.keys, new)
     changes = _changes(old, new, _OF_INSTANCE)
     if changes:
-        entries.append(audit.entry("instance.change", new, changes=changes))
+        entries.append(audit.entry(AuditAction.INSTANCE_CHANGE, new, changes=changes))
     if old.connected != new.connected:
-        entries.append(audit.entry("instance.connect" if new.connected else "instance.logout", new))
+        entries.append(
+            audit.entry(AuditAction.INSTANCE_CONNECT if new.connected else AuditAction.INSTANCE_LOGOUT, new)
+        )
     return entries
 
 
@@ -105,17 +109,23 @@ def keys_changed(
     entries = []
     for key_hash in before.keys() - after.keys():
         key = before[key_hash]
-        entry = audit.entry("key.revoke", instance, key.name)
+        entry = audit.entry(AuditAction.KEY_REVOKE, instance, key.name)
         if key.is_expired(entry.at):
             # Expired keys are removed when somebody creates another one, and who that is means nothing.
             entry = audit.entry(
-                "key.revoke", instance, key.name, details={"reason": "It had expired."}, actor=HOOKGW
+                AuditAction.KEY_REVOKE,
+                instance,
+                key.name,
+                details={"reason": "It had expired."},
+                actor=HOOKGW,
             )
         entries.append(entry)
     for key_hash in after.keys() - before.keys():
         key = after[key_hash]
         expires = None if key.expires_at is None else rfc3339(key.expires_at)
-        entries.append(audit.entry("key.create", instance, key.name, details={"expiresAt": expires}))
+        entries.append(
+            audit.entry(AuditAction.KEY_CREATE, instance, key.name, details={"expiresAt": expires})
+        )
     return entries
 
 

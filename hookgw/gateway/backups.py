@@ -15,6 +15,7 @@ from hookgw.config.folders import make_folder
 from hookgw.config.settings import StorageSettings
 from hookgw.gateway.audit import Audit
 from hookgw.gateway.jobs import Jobs, RunningJob
+from hookgw.models.audit import AuditAction
 from hookgw.models.clock import Clock, rfc3339
 from hookgw.models.errors import Conflict, Invalid, StorageUnavailable
 from hookgw.models.instances import check_name
@@ -106,7 +107,7 @@ class BackupService:
         size = await self._store.back_up(file, on_progress, min_free=self._settings.min_free)
         try:
             await self._audit.record(
-                self._audit.entry("storage.backup", subject=file.name, details={"bytes": size})
+                self._audit.entry(AuditAction.STORAGE_BACKUP, subject=file.name, details={"bytes": size})
             )
         except StorageUnavailable as error:
             # The backup is whole: a disk that refuses now is a reason to have it.

@@ -22,7 +22,7 @@ from hookgw.gateway.audit import Audit, current_actor
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
-from hookgw.models.audit import ActorKind, AuditEntry
+from hookgw.models.audit import ActorKind, AuditAction, AuditEntry
 from hookgw.models.clock import rfc3339
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
 from hookgw.models.jobs import CancelScope, Job, JobKind
@@ -219,7 +219,7 @@ class Cancellations:
             "labels": ", ".join(labels) or None,
         }
         instance = self._registry.find_instance(job.instance)
-        return self._audit.entry("delivery.cancel", instance, details=details)
+        return self._audit.entry(AuditAction.DELIVERY_CANCEL, instance, details=details)
 
 
 def _reason() -> str:

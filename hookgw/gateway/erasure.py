@@ -26,6 +26,7 @@ from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.shielded import completes
+from hookgw.models.audit import AuditAction
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.registrations import is_global
@@ -94,7 +95,7 @@ class Erasures:
                 cursor=await self._store.cancel_cursor(),
                 erase=remote_jid,
             )
-            entry = self._audit.entry("event.erase", found, details={"job": job.id})
+            entry = self._audit.entry(AuditAction.EVENT_ERASE, found, details={"job": job.id})
             # The write is done even if the deadline passes, and nobody would run the stored job until the
             # next start. The store bounds the wait: it writes, refuses, or closes.
             with trio.CancelScope(shield=True):

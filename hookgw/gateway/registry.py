@@ -11,6 +11,7 @@ import trio
 from hookgw.gateway.audit import Audit
 from hookgw.gateway.audited_changes import instance_changed, registration_changed
 from hookgw.gateway.keyed_locks import KeyedLocks
+from hookgw.models.audit import AuditAction
 from hookgw.models.errors import NotFound
 from hookgw.models.instances import Instance, retired_name
 from hookgw.models.jobs import Job
@@ -128,7 +129,7 @@ class Registry:
                     retired_as=retired_name(instance),
                     registrations=ids,
                     job=job,
-                    audit=[self._audit.entry("instance.delete", instance)],
+                    audit=[self._audit.entry(AuditAction.INSTANCE_DELETE, instance)],
                 )
             )
         except BaseException:  # the disk refused: the instance still exists

@@ -24,7 +24,7 @@ from hookgw.gateway.configured_registrations import (
 from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
-from hookgw.models.audit import CONFIGURATION, FieldChange
+from hookgw.models.audit import CONFIGURATION, AuditAction, FieldChange
 from hookgw.models.events import Catalog
 from hookgw.models.jobs import JobKind
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
@@ -114,7 +114,7 @@ class ConfigurationReload:
             changed.append(LEVEL)
         if changed:
             changes = [FieldChange(path) for path in changed]
-            entry = self._audit.entry("configuration.reload", changes=changes, actor=CONFIGURATION)
+            entry = self._audit.entry(AuditAction.CONFIGURATION_RELOAD, changes=changes, actor=CONFIGURATION)
             await self._audit.record(entry)
         options.apply()
 

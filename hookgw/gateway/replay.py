@@ -20,7 +20,7 @@ from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.registry import Registry
-from hookgw.models.audit import AuditEntry
+from hookgw.models.audit import AuditAction, AuditEntry
 from hookgw.models.clock import rfc3339
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable
 from hookgw.models.instances import Instance
@@ -88,7 +88,9 @@ class Replays:
         # either seen above, or written after this, and then moves or parks this delivery, too.
         need: Need = {(registration.id, instance): (1, len(report.event.data_json))}
         audit = [
-            self._audit.entry("delivery.resend", present, found.id, details={"label": registration.label})
+            self._audit.entry(
+                AuditAction.DELIVERY_RESEND, present, found.id, details={"label": registration.label}
+            )
         ]
         with self._outbox.holding(need):
             if await self._store.resend(instance, found.seq, lane_rule(registration), audit=audit) is None:
@@ -206,7 +208,7 @@ class Replays:
             "kinds": ", ".join(scope.kinds) or None,
             "label": scope.label,
         }
-        return self._audit.entry("delivery.replay", instance, details=details)
+        return self._audit.entry(AuditAction.DELIVERY_REPLAY, instance, details=details)
 
     def _rules(self, instance: str, label: str | None, without_global: bool) -> dict[str, LaneRule]:
         """Return the lane rules of the registrations that take part, by id."""

@@ -16,6 +16,27 @@ class ActorKind(StrEnum):
     CONFIGURATION = "configuration"
 
 
+class AuditAction(StrEnum):
+    """What a change does: a resource, and what is done with it. docs/http.md says what their subjects are."""
+
+    INSTANCE_CREATE = "instance.create"
+    INSTANCE_CHANGE = "instance.change"
+    INSTANCE_CONNECT = "instance.connect"
+    INSTANCE_LOGOUT = "instance.logout"
+    INSTANCE_DELETE = "instance.delete"
+    REGISTRATION_CREATE = "registration.create"
+    REGISTRATION_CHANGE = "registration.change"
+    REGISTRATION_DELETE = "registration.delete"
+    KEY_CREATE = "key.create"
+    KEY_REVOKE = "key.revoke"
+    STORAGE_BACKUP = "storage.backup"
+    CONFIGURATION_RELOAD = "configuration.reload"
+    DELIVERY_RESEND = "delivery.resend"
+    DELIVERY_REPLAY = "delivery.replay"
+    DELIVERY_CANCEL = "delivery.cancel"
+    EVENT_ERASE = "event.erase"
+
+
 class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who made a change.
 
@@ -57,7 +78,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         at: when it was made, in seconds since the epoch.
-        action: what was done, for example ``registration.change``.
+        action: what was done: an :class:`AuditAction`, or one of another version of hookgw.
         actor: who did it.
         instance: the name of the instance that it concerns; ``None`` for none.
         instance_id: the id of that instance, because a later one may have the same name.

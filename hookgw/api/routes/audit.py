@@ -13,6 +13,8 @@ from hookgw.api.openapi.describe import Parameter, describes
 from hookgw.api.present import present_audit_entry
 from hookgw.api.query import read_limit, read_times
 from hookgw.api.request_body import json_response
+from hookgw.models.audit import AuditAction
+from hookgw.models.errors import Invalid
 from hookgw.parsing.schema_parts import TIME_SCHEMA
 from hookgw.store import AuditQuery
 
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
 
+_RESOURCES = dict.fromkeys(action.partition(".")[0] for action in AuditAction)
+_ACTIONS = (*_RESOURCES, *AuditAction)
+
 _filter = partial(Parameter, place="query", may_be_empty=True)
 _QUERY = (
     _filter(
         "action",
         "Only this action, such as `key.create`, or all actions of a resource, such as `key`.",
-        {"type": "string"},
+        {"enum": list(_ACTIONS)},
     ),
     _filter("since", "Only changes of this time or later.", TIME_SCHEMA),
     _filter("until", "Only changes of before this time.", TIME_SCHEMA),
@@ -71,12 +76,15 @@ class AuditRoutes:
 
     async def _list(self, instance: str | None, instance_id: str | None) -> Response:
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
+        action = given.get("action")
+        if action is not None and action not in _ACTIONS:
+            raise Invalid(f"action must be one of {', '.join(_ACTIONS)}, not {action[:64]!r}.")
         times = read_times(given)
         page = await self._gateway.audit.list(
             AuditQuery(
                 instance=instance,
                 instance_id=instance_id,
-                action=given.get("action"),
+                action=action,
                 since=times.get("since"),
                 until=times.get("until"),
                 cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue

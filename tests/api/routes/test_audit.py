@@ -95,6 +95,12 @@ async def test_no_secret_is_in_it(client: httpx.AsyncClient) -> None:
 async def test_filters_and_pages(client: httpx.AsyncClient) -> None:
     assert len(await listed(client, params={"action": "registration"})) == 2
     assert await listed(client, params={"action": "registration.delete"}) == []
+    for unknown in ("registration.", "registration.created", "Key", "é" * 100):
+        response = await client.get("/audit/list", params={"action": unknown})
+        assert response.status_code == 400
+        (message,) = response.json()["response"]["message"]
+        assert message.startswith("action must be one of instance, registration, key, ")
+        assert message.endswith(f"event.erase, not {unknown[:64]!r}.")
     assert await listed(client, params={"until": "2001-01-01T00:00:00Z"}) == []
     assert len(await listed(client, params={"since": "2001-01-01T00:00:00Z", "limit": ""})) == 4
     first = (await client.get("/audit/list", params={"limit": 3})).json()
