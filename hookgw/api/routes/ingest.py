@@ -31,7 +31,7 @@ _HARMLESS = ("text/plain", JSON)
 _SANDBOXED = {"content-security-policy": "sandbox; default-src 'none'"}
 _ANSWER = NotJson("*/*", "The answer of the connector.")
 _BODY = {"type": "string", "format": "binary", "description": "What the network sends."}
-_ERRORS = (401, 404, 413, 501, 503)
+_ERRORS = (401, 404, 413, 415, 501, 503)  # of a GET, too, which may have a body
 
 
 EVENTS_AT_ONCE = 3
