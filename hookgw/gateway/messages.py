@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hookgw.gateway.connectors.calls import supports
 from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
-from hookgw.gateway.connectors.recent_sends import RecentSends
+from hookgw.gateway.connectors.recent_sends import RecentSends, digest_of
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.gateway.registry import Registry
@@ -93,7 +93,8 @@ class MessageService:
         has_begun = False
         try:
             instance = self._registry.instance(name)
-            if key is not None and (sent := await self._recent.find(instance.id, key, message)) is not None:
+            digest = b"" if key is None else digest_of(message)
+            if key is not None and (sent := await self._recent.find(instance.id, key, digest)) is not None:
                 return sent
             session = self._connectors.connected(instance)
 
@@ -107,7 +108,7 @@ class MessageService:
             self._connectors.start_call(call, name)
             has_begun = True
             if key is not None:
-                self._recent.begin(instance.id, key, message, call)
+                self._recent.begin(instance.id, key, digest, call)
         finally:
             if not has_begun:
                 on_ended()

@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT
@@ -21,12 +22,16 @@ from hookgw.models.errors import Conflict, Invalid, NetworkRefused, TooManyReque
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 from hookgw.models.instances import Instance
-from hookgw.models.messages import MediaKind, MediaMessage, Message, MessageKey, TextMessage
+from hookgw.models.messages import MediaKind, MediaMessage, Message, MessageKey, TemplateMessage, TextMessage
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
 
 HI = TextMessage(number="55", text="hi")
 KEY = MessageKey(id="m1", remote_jid="55@fake", from_me=False)
+
+
+def template(number: int) -> TemplateMessage:
+    return TemplateMessage(number="55", name="order", language="pt_BR", components=({"total": number},))
 
 
 class Slow(FakeConnector):
@@ -143,6 +148,7 @@ FILE = MediaMessage(number="55", kind=MediaKind.IMAGE, content=b"1")
         (HI, TextMessage(number="66", text="hi")),
         (FILE, MediaMessage(number="55", kind=MediaKind.IMAGE, content=b"2")),
         (FILE, MediaMessage(number="55", kind=MediaKind.AUDIO, content=b"1")),
+        (template(10**30), template(10**30 + 1)),
     ],
 )
 async def test_a_key_belongs_to_one_message(
@@ -151,7 +157,8 @@ async def test_a_key_belongs_to_one_message(
     async with running() as world:
         await world.connect()
         service = service_of(world)
-        await service.send("shop", first, key="k")
+        sent = await service.send("shop", first, key="k")
+        assert await service.send("shop", first, key="k") == sent
         with pytest.raises(Invalid, match="another message"):
             await service.send("shop", second, key="k")
 
@@ -229,6 +236,21 @@ async def test_a_message_that_is_not_sent_is_no_longer_needed(
         with pytest.raises(Conflict):
             await fail(service_of(world), lambda: ended.append("x"))
         assert ended == ["x"]
+
+
+async def test_a_fault_in_a_call_ends_only_the_call(autojump_clock: MockClock) -> None:
+    def fail() -> None:
+        raise RuntimeError("a fault in hookgw")
+
+    async with running() as world:
+        await world.connect()
+        service = service_of(world)
+        with capture_logs() as logs:
+            assert (await service.send("shop", HI, on_ended=fail))["key"]
+        assert [line["reason"] for line in logs if line["event"] == "task failed"] == [
+            "RuntimeError: a fault in hookgw"
+        ]
+        await service.send("shop", HI)
 
 
 async def test_a_presence_may_take_as_long_as_it_is_shown(autojump_clock: MockClock) -> None:

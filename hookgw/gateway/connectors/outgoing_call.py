@@ -100,6 +100,7 @@ class OutgoingCall(Generic[T]):
             if self._result is not None and (events := self._events_of(self._result)):
                 await self._report(events)
         finally:
+            self._made.set()  # after a fault, too: the caller waits
             self._reported.set()
             self._session.end_call()
 
@@ -110,7 +111,7 @@ class OutgoingCall(Generic[T]):
             NetworkRefused: the network refused or did not answer, or the connector failed.
             NotSupported: the network has no such call.
             Invalid: the connector cannot do this.
-            Unavailable: hookgw shut down meanwhile.
+            Unavailable: hookgw shut down meanwhile, or has a fault, which the log names.
         """
         await self._made.wait()
         with trio.move_on_after(EVENT_TIMEOUT):
@@ -118,7 +119,7 @@ class OutgoingCall(Generic[T]):
         if self._error is not None:
             raise self._error
         if self._result is None:
-            raise Unavailable("hookgw shut down during the call, which may or may not have taken effect.")
+            raise Unavailable("The call was cut off. It may or may not have taken effect.")
         return self._result
 
     async def _report(self, events: Sequence[NewEvent]) -> None:

@@ -52,8 +52,12 @@ class RecentSends:
         self._ended: OrderedDict[str, dict[str, _Send]] = OrderedDict()
         self._size = 0
 
-    async def find(self, instance_id: str, key: str, message: Message) -> dict[str, Any] | None:
+    async def find(self, instance_id: str, key: str, digest: bytes) -> dict[str, Any] | None:
         """Return the outcome of the same send, made before or in progress; ``None`` if there is none.
+
+        Args:
+            instance_id, key: of the send.
+            digest: of the message; see :func:`digest_of`.
 
         Raises:
             Invalid: the key belongs to another message.
@@ -62,16 +66,16 @@ class RecentSends:
         send = self._in_progress.get((instance_id, key)) or self._ended.get(instance_id, {}).get(key)
         if send is None or (send.call is None and self._clock.steady() - send.ended_at > KEPT_SECONDS):
             return None
-        if send.digest != _digest_of(message):
+        if send.digest != digest:
             raise Invalid("Idempotency-Key: it was used for another message. Use a new key for each message.")
         if send.call is not None:
             return await send.call.result()
         sent: dict[str, Any] = msgspec.json.decode(send.message_json)
         return sent
 
-    def begin(self, instance_id: str, key: str, message: Message, call: OutgoingCall[dict[str, Any]]) -> None:
+    def begin(self, instance_id: str, key: str, digest: bytes, call: OutgoingCall[dict[str, Any]]) -> None:
         """Remember a send that begins."""
-        self._in_progress[instance_id, key] = _Send(_digest_of(message), call)
+        self._in_progress[instance_id, key] = _Send(digest, call)
 
     def end(self, instance_id: str, key: str, message: dict[str, Any] | None) -> None:
         """Note the end of a send.
@@ -100,10 +104,12 @@ def _size_of(send: _Send | None) -> int:
     return 0 if send is None else len(send.message_json)
 
 
-def _digest_of(message: Message) -> bytes:
+def digest_of(message: Message) -> bytes:
+    """Return the SHA-256 digest of a message: the same for each repetition of a send."""
     digest = hashlib.sha256(type(message).__name__.encode())
     if isinstance(message, MediaMessage) and message.content is not None:
         digest.update(message.content)  # not encoded: that would be one more copy of the file
         message = msgspec.structs.replace(message, content=None)
-    digest.update(msgspec.msgpack.encode(message))
+    # As JSON: the components of a template may have whole numbers of any size, which MessagePack has not.
+    digest.update(msgspec.json.encode(message))
     return digest.digest()

@@ -35,6 +35,7 @@ from hookgw.models.errors import (
     Unavailable,
 )
 from hookgw.models.instances import Instance, InstanceSettings
+from hookgw.models.tasks import TaskFailed, run_contained
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.supervise import restart_on_failure
@@ -396,7 +397,7 @@ class Connectors:
         """
         nursery = self._require_running().nursery
         call.begin()
-        nursery.start_soon(call.run, name=f"call for {name}")
+        nursery.start_soon(_run_contained, call.run, f"call for {name}")
 
     def start_task(self, run: Callable[[], Awaitable[None]], name: str) -> None:
         """Start a task that calls a connector. It is cancelled when connectors stop.
@@ -404,7 +405,7 @@ class Connectors:
         Raises:
             Unavailable: hookgw is shutting down.
         """
-        self._require_running().nursery.start_soon(run, name=name)
+        self._require_running().nursery.start_soon(_run_contained, run, name)
 
     def _require_running(self) -> _Running:
         if self._running is None:
@@ -456,6 +457,14 @@ async def _run(session: ConnectorSession) -> None:
         await session.connector.run(session, may_return=lambda: session.has_reported)
     finally:
         session.is_running = False
+
+
+async def _run_contained(run: Callable[[], Awaitable[None]], name: str) -> None:
+    """Run a task that a client's request started: a fault in it must not end the gateway for all others."""
+    try:
+        await run_contained(run)
+    except TaskFailed as failure:
+        logger.exception("task failed", task=name, reason=str(failure))
 
 
 @contextmanager

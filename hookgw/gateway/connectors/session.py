@@ -28,6 +28,7 @@ logger = structlog.get_logger("hookgw.connector")
 
 _LONGEST_MESSAGE = 2048
 """Characters of the reason that a connector gives for a closed connection."""
+_LARGEST_REASON = 2**31
 
 MOST_CALLS = 256
 """Outgoing calls of a session in progress, from before the call until its events are on disk."""
@@ -76,7 +77,7 @@ class ConnectorSession:
         connector: runs the session.
         state, qr_code, sender, profile_name, profile_picture_url: what the connector reported last.
         codes: how many codes it has shown since the connection was open.
-        closed: when the connection was closed last, with the ``statusReason``.
+        closed: when the connection was closed last, with the :func:`kept_reason`.
         close_reason: why the state is ``close``: a sentence.
         close_message: the sentence with which the connector itself has closed the connection; empty for none.
         has_reported: whether this run of the connector has reported an open or a closed connection.
@@ -111,7 +112,7 @@ class ConnectorSession:
         self.sender: str | None = None
         self.profile_name: str | None = None
         self.profile_picture_url: str | None = None
-        self.closed: tuple[float, int] | None = None
+        self.closed: tuple[float, int | None] | None = None
         self.scope = trio.CancelScope()
         self.changed = trio.Event()
         self.ended = trio.Event()
@@ -339,7 +340,7 @@ class ConnectorSession:
             return
         former, self.state = self.state, state
         if state is ConnectionState.CLOSE:
-            self.closed = self._clock.wall(), reason
+            self.closed = self._clock.wall(), kept_reason(reason)
         self.announce()
         data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
         try:
@@ -377,6 +378,14 @@ class ConnectorSession:
         # A new event each time: a waiter of the next change must not wake for this one.
         self.changed.set()
         self.changed = trio.Event()
+
+
+def kept_reason(reason: object) -> int | None:
+    """Return a ``statusReason`` to keep beside the event; ``None`` for anything but a short whole number.
+
+    Producers may send thousands of digits, and the nodes of a fleet tell each other of it in MessagePack.
+    """
+    return reason if type(reason) is int and abs(reason) < _LARGEST_REASON else None
 
 
 def _encode_state(state: Any) -> bytes:

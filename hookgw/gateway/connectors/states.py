@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import trio
 
-from hookgw.gateway.connectors.session import ConnectorSession
+from hookgw.gateway.connectors.session import ConnectorSession, kept_reason
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.events import Event
 
@@ -142,11 +142,7 @@ class ConnectionStates:
             return
         reason = data.get("statusReason")
         account = Account(*(_text(data, name) for name in ("wuid", "profileName", "profilePictureUrl")))
-        self.apply(
-            ConnectionReport(
-                event.instance, state, event.time, reason if type(reason) is int else None, account
-            )
-        )
+        self.apply(ConnectionReport(event.instance, state, event.time, kept_reason(reason), account))
 
     def apply(self, report: ConnectionReport) -> None:
         """Take the state from a report, unless a connector runs, which knows better.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from hookgw.gateway.connectors.states import ConnectionStates
@@ -36,6 +37,19 @@ def test_events_report_the_state(reported: Any, state: ConnectionState) -> None:
     assert states.state("shop") is state
     assert states.sender("shop") is None
     assert states.state("other") is ConnectionState.CLOSE
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(401, 401), (-1, -1), (2**31, None), (10**4000, None), (True, None), ("401", None), (401.0, None)],
+    ids=["401", "-1", "33 bits", "4,001 digits", "true", "text", "float"],
+)
+def test_the_reason_of_a_closed_connection_is_a_short_number(given: Any, kept: int | None) -> None:
+    """The nodes of a fleet tell each other of it in MessagePack, which has no long ones."""
+    states = ConnectionStates()
+    states.note(update({"state": "close", "statusReason": given}))
+    assert states.closing("shop") == (0, kept)
+    msgspec.msgpack.encode(states.closing("shop"))
 
 
 def test_a_deleted_instance_is_forgotten() -> None:
