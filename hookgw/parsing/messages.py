@@ -49,6 +49,8 @@ MAX_TEXT = 65_536
 MAX_LINE = 1024
 """Characters of a name, an address and the like."""
 MAX_URL = 2048
+NO_MEDIA = "must be an http or https URL, base64, or a data: URL with base64."
+"""The end of the sentence about a file that is none of these."""
 MAX_REACTION = 64
 MAX_ITEMS = 500
 """Messages to mark, numbers to look up, and accounts to mention, in one call."""
@@ -511,7 +513,7 @@ def _media(value: Any, where: str, files: Mapping[str, bytes]) -> _Media:
     try:
         content = decode_base64(text.encode())
     except ValueError:
-        raise Invalid(f"{where} must be an http or https URL, base64, or a data: URL with base64.") from None
+        raise Invalid(f"{where} {NO_MEDIA}") from None
     return _Media(content=content, mimetype=mimetype)
 
 
@@ -521,8 +523,7 @@ def decode_base64(text: bytes) -> bytes:
     Raises:
         ValueError: it is something else, or empty.
     """
-    if b"\n" in text or b" " in text or b"\r" in text:
-        text = b"".join(text.split())
+    text = text.translate(None, b" \t\r\n")
     text += b"=" * (-len(text) % 4)
     content = binascii.a2b_base64(text, strict_mode=True)
     if not content:

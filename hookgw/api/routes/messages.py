@@ -135,14 +135,14 @@ class MessageRoutes:
     async def send_media(self, instance: str) -> Response:
         """Send a file: by URL, as base64, or as an upload."""
         self._messages.require(instance, "sendMedia")
-        body, files = await read_upload(self._upload_limit, "media")
+        body, files = await read_upload(self._upload_limit, self._limit, "media")
         return await self._send(instance, parse_media_message(body, files))
 
     @describes(_TAG, _SENT, body=_AUDIO_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_audio(self, instance: str) -> Response:
         """Send a voice message: by URL, as base64, or as an upload."""
         self._messages.require(instance, "sendWhatsAppAudio")
-        body, files = await read_upload(self._upload_limit, "audio")
+        body, files = await read_upload(self._upload_limit, self._limit, "audio")
         return await self._send(instance, parse_audio_message(body, files))
 
     @describes(_TAG, _SENT, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import textwrap
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -319,7 +320,10 @@ async def test_a_bad_upload(
     assert problem in shape_of(response)[0]
 
 
-@pytest.mark.parametrize("spelled", ["plain", "data", "php", "lines", "unpadded"])
+@pytest.mark.parametrize(
+    "spelled",
+    ["plain", "data", "php", "dotnet", "lines", "lines and an end", "two spaces", "spaces", "unpadded"],
+)
 async def test_a_large_file_as_base64(
     client: httpx.AsyncClient, connector: FakeConnector, spelled: str
 ) -> None:
@@ -329,7 +333,12 @@ async def test_a_large_file_as_base64(
         "plain": text,
         "data": f"data:image/png;base64,{text}",
         "php": text.replace("/", "\\/"),
+        "dotnet": text.replace("+", "\\u002B"),
         "lines": "\\r\\n".join(text[at : at + 76] for at in range(0, len(text), 76)),
+        "lines and an end": text + "\\r\\n" * 20_000,
+        # What becomes of line breaks where somebody replaces each character.
+        "two spaces": "  ".join(text[at : at + 76] for at in range(0, len(text), 76)),
+        "spaces": " " * 70_000 + text + " " * 70_000,
         "unpadded": text.rstrip("="),
     }[spelled]
     body = f'{{"number": "55", "mediatype": "image", "caption": "a \\"b\\"", "media": "{written}"}}'
@@ -343,14 +352,55 @@ async def test_a_large_file_as_base64(
 
 
 @pytest.mark.parametrize(
-    "text", ["A" * 99_999 + "?", "A" * 70_000 + "=" * 8 + "A" * 70_000, "A" * 131_069, '\\"' + "A" * 100_000]
+    "text",
+    [
+        "A" * 99_999 + "?",
+        "A" * 70_000 + "=" * 8 + "A" * 70_000,
+        "A" * 131_068 + "==" + "AAAA",
+        "A" * 131_069,
+        '\\"' + "A" * 100_000,
+        "A" * 65_535 + "\\u00" + "A" * 70_000,
+        "\n" + "A" * 100_000,
+        " " * 100_000,
+        "é" * 100_000,
+        "https://x.example/" + "a" * 2031,
+    ],
 )
 async def test_a_long_text_that_is_no_base64(client: httpx.AsyncClient, text: str) -> None:
     body = f'{{"number": "55", "mediatype": "image", "media": "{text}"}}'
     headers = {"content-type": "application/json"}
-    response = await client.post("/message/sendMedia/loja1", content=body, headers=headers)
+    response = await client.post("/message/sendMedia/loja1", content=body.encode(), headers=headers)
     assert response.status_code == 400
-    assert "base64" in shape_of(response)[0]
+    assert shape_of(response) == ["media must be an http or https URL, base64, or a data: URL with base64."]
+
+
+@pytest.mark.parametrize("head", ["", "data:image/png;base64,"])
+async def test_a_large_file_as_base64_in_a_form(
+    client: httpx.AsyncClient, connector: FakeConnector, head: str
+) -> None:
+    content = bytes(range(255)) * 2000
+    text = head + "\r\n".join(textwrap.wrap(base64.b64encode(content).decode(), 76))
+    form = {"number": (None, "55"), "mediatype": (None, "image"), "media": (None, text)}
+    response = await client.post("/message/sendMedia/loja1", files=form)
+    assert response.status_code == 201, response.text[:200]
+    message = connector.sent[0].message
+    assert isinstance(message, MediaMessage)
+    assert (message.content, message.mimetype) == (content, "image/png" if head else None)
+
+
+async def test_only_the_file_may_be_large(client: httpx.AsyncClient, connector: FakeConnector) -> None:
+    """What is beside it is decoded in one step, which holds up everybody."""
+    numbers = "1," * 2**19
+    for media in ("http://x.example/a.png", "A" * 100_000):
+        body = f'{{"number": "55", "mediatype": "image", "media": "{media}", "quoted": [{numbers}1]}}'
+        headers = {"content-type": "application/json"}
+        response = await client.post("/message/sendMedia/loja1", content=body, headers=headers)
+        assert response.status_code == 413
+        assert shape_of(response) == ["Beside its file, the body may have at most 1MiB."]
+        form = {"number": (None, "55"), "mediatype": (None, "image"), "media": (None, media)}
+        response = await client.post("/message/sendMedia/loja1", files=form | {"quoted": (None, numbers)})
+        assert response.status_code == 413
+    assert connector.sent == []
 
 
 async def test_a_long_caption_is_no_file(client: httpx.AsyncClient, connector: FakeConnector) -> None:
@@ -359,6 +409,15 @@ async def test_a_long_caption_is_no_file(client: httpx.AsyncClient, connector: F
     message = connector.sent[0].message
     assert isinstance(message, MediaMessage)
     assert (message.caption, message.content) == ("A" * 65_536, b"Hello")
+    body["caption"] = 'A"media":"\n' * 5000
+    assert (await client.post("/message/sendMedia/loja1", json=body)).status_code == 201
+    message = connector.sent[1].message
+    assert isinstance(message, MediaMessage)
+    assert (message.caption, message.content) == (body["caption"], b"Hello")
+    for field in ("caption", "fileName", "number"):
+        response = await client.post("/message/sendMedia/loja1", json=body | {field: "A" * 70_000})
+        assert response.status_code == 400
+        assert shape_of(response)[0].startswith(f"{field} must have ")
 
 
 async def test_an_upload_has_a_limit_of_its_own(client: httpx.AsyncClient, connector: FakeConnector) -> None:
