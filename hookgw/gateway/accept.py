@@ -112,6 +112,7 @@ class EventIntake:
         single: bool = False,
         is_parsed: bool = False,
         state: ConnectorState | None = None,
+        instance_id: str | None = None,
         epoch: ShardEpoch | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Receipt:
@@ -125,13 +126,14 @@ class EventIntake:
             single: the caller sent one event, not a batch: messages about it name no index.
             is_parsed: hookgw's own parser made the events. Those of plugins may hold anything.
             state: of a connector, stored in the same commit, even if there are no events, or only duplicates.
+            instance_id: of the instance that all events are of, if the caller acts for no later one.
             epoch: in which this node must hold the connector's shard; ``None`` for events that are no
                 connector's.
             headers: of the request, for observers.
 
         Raises:
             Invalid: an event breaks a rule; each message begins with the event's index.
-            NotFound: the instance of an event, or of the state, does not exist.
+            NotFound: the instance of an event, or of the state, does not exist, or is a later one.
             Unavailable: the disk refuses, a limit of the backlog is reached, or no lanes run.
             TooLarge: the events exceed such a limit on their own, or make too many deliveries.
         """
@@ -149,6 +151,9 @@ class EventIntake:
         instances = {
             name: self._registry.find_instance(name) for name in {event.instance for event in events}
         }
+        for name, found in instances.items():
+            if found is not None and instance_id not in (None, found.id):
+                raise NotFound(f"The instance {name!r} was deleted.")
         completed = [self._complete(event) for event in events]
         checks = self._check(completed, single)
         size = sum([len(event.data_json) for event in completed])

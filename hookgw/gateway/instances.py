@@ -228,12 +228,13 @@ class InstanceService:
         Raises:
             NotFound: there is none.
         """
-        await self._connectors.remove(self._registry.instance(name))
-        return await self._jobs.wait(await self._delete(name))
+        instance = self._registry.instance(name)
+        await self._connectors.remove(instance)
+        return await self._jobs.wait(await self._delete(name, instance.id))
 
     @completes
-    async def _delete(self, name: str) -> RunningJob:
-        async with self._registry.changing_existing(name) as instance:
+    async def _delete(self, name: str, instance_id: str) -> RunningJob:
+        async with self._registry.changing_existing(name, instance_id=instance_id) as instance:
             await self._set_connected(instance, False)  # a disk that refuses says so before anything ends
             await self._connectors.stop(name)
             registrations = self._registry.of_instance(name)
@@ -302,12 +303,13 @@ class InstanceService:
             NotFound: there is no such instance.
             Conflict: it has no connector.
         """
-        await self._connectors.prepare_restart(self._with_connector(name))
-        await self._connectors.wait_for_code(await self._restart(name))
+        instance = self._with_connector(name)
+        await self._connectors.prepare_restart(instance)
+        await self._connectors.wait_for_code(await self._restart(name, instance.id))
 
     @completes
-    async def _restart(self, name: str) -> ConnectorSession:
-        async with self._registry.changing_existing(name):
+    async def _restart(self, name: str, instance_id: str) -> ConnectorSession:
+        async with self._registry.changing_existing(name, instance_id=instance_id):
             instance = await self._store_connected(self._with_connector(name))
             return await self._connectors.restart(instance)
 
@@ -318,12 +320,13 @@ class InstanceService:
             NotFound: there is no such instance.
             Conflict: it has no connector.
         """
-        await self._connectors.logout(self._with_connector(name))
-        await self._logout(name)
+        instance = self._with_connector(name)
+        await self._connectors.logout(instance)
+        await self._logout(name, instance.id)
 
     @completes
-    async def _logout(self, name: str) -> None:
-        async with self._registry.changing_existing(name):
+    async def _logout(self, name: str, instance_id: str) -> None:
+        async with self._registry.changing_existing(name, instance_id=instance_id):
             await self._set_connected(self._with_connector(name), False)
             await self._connectors.stop(name)
 
@@ -505,11 +508,11 @@ class InstanceService:
     async def _put(self, instance: Instance) -> None:
         await self._registry.put_instance(msgspec.structs.replace(instance, updated_at=self._clock.wall()))
 
-    async def logged_out(self, name: str) -> None:
+    async def logged_out(self, name: str, instance_id: str) -> None:
         """Note that a connector ended by itself, so that it is not started again with the gateway."""
         async with self._registry.changing(name):
             instance = self._registry.find_instance(name)
-            if instance is None or self._connectors.is_running(name):
+            if instance is None or instance.id != instance_id or self._connectors.is_running(name):
                 return  # deleted, or connected again, while this waited for the lock
             try:
                 await self._set_connected(instance, False)

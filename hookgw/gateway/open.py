@@ -133,13 +133,15 @@ async def _accept_of_connector(
     intake: EventIntake,
     events: Sequence[Event],
     *,
+    instance_id: str,
     state: ConnectorState | None = None,
 ) -> object:
     """Take events of one instance's connector as long as this node may run it; the commit checks it, too."""
     if not lease.is_valid():
         raise StorageUnavailable("This node cannot reach the database. Retry.", retry_after=1.0)
     name = events[0].instance if events else state.instance if state is not None else ""
-    return await intake.accept(events, state=state, epoch=members.epoch_of(shard_of(name)))
+    epoch = members.epoch_of(shard_of(name))
+    return await intake.accept(events, instance_id=instance_id, state=state, epoch=epoch)
 
 
 @asynccontextmanager

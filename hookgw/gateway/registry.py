@@ -193,8 +193,14 @@ class Registry:
         return self._locks.hold(instance)
 
     @asynccontextmanager
-    async def changing_existing(self, instance: str) -> AsyncIterator[Instance]:
+    async def changing_existing(
+        self, instance: str, *, instance_id: str | None = None
+    ) -> AsyncIterator[Instance]:
         """Hold the lock of :meth:`changing` for a caller who may change the instance that exists now.
+
+        Args:
+            instance: the instance's name.
+            instance_id: of the instance that the caller may change, if the caller has waited since it knew.
 
         Yields:
             The instance, as it is now.
@@ -204,10 +210,10 @@ class Registry:
                 name is another tenant's.
             Unavailable: in a fleet, another node owns the instance now.
         """
-        before = self.instance(instance)
+        instance_id = instance_id or self.instance(instance).id
         async with self.changing(instance):
             found = self.instance(instance)
-            if found.id != before.id:
+            if found.id != instance_id:
                 raise NotFound(f"The instance {instance!r} was deleted.")
             self.check_owner(instance)
             yield found

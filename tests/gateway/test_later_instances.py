@@ -11,10 +11,11 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.gateway.gateway import Gateway
-from hookgw.models.errors import NotFound, Unavailable
+from hookgw.models.connectors import Session
+from hookgw.models.errors import Conflict, NotFound, Unavailable
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
-from hookgw.store import AuditQuery
+from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit
 from tests.gateway.test_keys import everything
 
@@ -44,9 +45,32 @@ CALLS: dict[str, Call] = {
 }
 
 
+class Slow(FakeConnector):
+    """Waits where an instance restarts, logs out or is removed, until the test lets it go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = trio.Event()
+        self.free.set()
+
+    async def restart(self, session: Session) -> None:
+        await self.free.wait()
+
+    async def logout(self, session: Session) -> None:
+        await self.free.wait()
+
+    async def remove(self, session: Session) -> None:
+        await self.free.wait()
+
+
 @pytest.fixture
-def hookgw_plugins() -> dict[str, object]:
-    return {"fake": FakeConnector()}
+def connector() -> Slow:
+    return Slow()
+
+
+@pytest.fixture
+def hookgw_plugins(connector: Slow) -> dict[str, object]:
+    return {"fake": connector}
 
 
 @pytest.fixture
@@ -109,3 +133,53 @@ async def test_a_call_that_waited_asks_again_who_owns_the_instance(
         monkeypatch.setattr(registry, "check_owner", refuse)
         before = await state(gateway)
     assert await state(gateway) == before
+
+
+@pytest.mark.parametrize("call", ["delete", "logout", "restart"])
+async def test_a_call_that_waited_for_the_network_leaves_a_later_instance_alone(
+    call: str, connector: Slow, gateway: Gateway, hookgw_clock: MockClock
+) -> None:
+    async def make() -> None:
+        with pytest.raises(NotFound, match=r"^The instance 'shop' was deleted\.$"):
+            await getattr(gateway.instances, call)("shop")
+
+    await gateway.instances.connect("shop")
+    connector.free = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(make)
+        await wait_all_tasks_blocked()
+        waiting, connector.free = connector.free, trio.Event()
+        connector.free.set()
+        await gateway.instances.delete("shop")
+        await gateway.instances.create("shop", integration="fake")
+        await gateway.instances.connect("shop")
+        later = await state(gateway)
+        waiting.set()
+    assert await state(gateway) == later
+    assert later[2]
+
+
+async def test_events_of_a_connector_that_ended_do_not_go_to_a_later_instance(
+    connector: Slow, gateway: Gateway, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> list[bool]:
+        await trio.lowlevel.checkpoint()
+        raise Unavailable("The backlog is full.", retry_after=5.0)
+
+    await gateway.instances.connect("shop")
+    former = connector.session("shop")
+    with monkeypatch.context() as full:
+        full.setattr(gateway.events._outbox, "append", refuse)
+        connector.log_out("shop")
+        while gateway.instances._connectors.is_running("shop"):
+            await trio.lowlevel.checkpoint()
+        await wait_all_tasks_blocked()
+    await gateway.instances.delete("shop")
+    await gateway.instances.create(
+        "shop", integration="fake", webhook=RegistrationChange(url="http://b.example/")
+    )
+    with pytest.raises((NotFound, Conflict)):
+        await former.emit("CALL", {"of": "the former instance"})
+    hookgw_clock.jump(10)
+    await wait_all_tasks_blocked()
+    assert (await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries == []

@@ -61,7 +61,7 @@ class _Running(NamedTuple):
     nursery: trio.Nursery
     accept: Accept
     load_state: LoadState
-    logged_out: Callable[[str], Awaitable[None]]
+    logged_out: Callable[[str, str], Awaitable[None]]
 
 
 class Connectors:
@@ -98,6 +98,8 @@ class Connectors:
         self._media = media
         self._event_rules = event_rules
         self._sessions = states.sessions
+        # Those whose connectors have ended by themselves, until their last event is stored.
+        self._closing: dict[str, ConnectorSession] = {}
         self._running: _Running | None = None
         self._is_stopping = False
 
@@ -105,7 +107,7 @@ class Connectors:
         self,
         accept: Accept,
         load_state: LoadState,
-        logged_out: Callable[[str], Awaitable[None]],
+        logged_out: Callable[[str, str], Awaitable[None]],
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -114,7 +116,7 @@ class Connectors:
         Args:
             accept: takes the events that sessions raise, and the states that they save.
             load_state: finds those states.
-            logged_out: called with the name of an instance whose connector ended by itself.
+            logged_out: called with the name and the id of an instance whose connector ended by itself.
         """
         async with trio.open_nursery() as nursery:
             self._running = _Running(nursery, accept, load_state, logged_out)
@@ -180,6 +182,7 @@ class Connectors:
                 self._media,
                 self._event_rules,
             )
+            self._leave_closing(instance.name)
             running.nursery.start_soon(
                 self._keep_running, session, running.logged_out, name=f"connector {instance.name}"
             )
@@ -291,6 +294,7 @@ class Connectors:
         return self.start(instance)
 
     async def _end(self, name: str, reason: int) -> ConnectorSession | None:
+        self._leave_closing(name)
         session = self._sessions.pop(name, None)
         if session is None:
             return None
@@ -311,8 +315,16 @@ class Connectors:
             )
         return session
 
+    def _leave_closing(self, name: str) -> None:
+        """Drop the last events of a connector that has ended: they would come after those of the next run."""
+        former = self._closing.pop(name, None)
+        if former is not None:
+            former.refuse_events()
+
     async def leave(self, names: Collection[str]) -> None:
         """End the connectors of instances without raising events: another node goes on with them."""
+        for name in names:
+            self._leave_closing(name)
         left = [session for name in names if (session := self._sessions.pop(name, None)) is not None]
         for session in left:
             session.abandon()
@@ -413,7 +425,7 @@ class Connectors:
         return self._running
 
     async def _keep_running(
-        self, session: ConnectorSession, logged_out: Callable[[str], Awaitable[None]]
+        self, session: ConnectorSession, logged_out: Callable[[str, str], Awaitable[None]]
     ) -> None:
         # The plugin acts, not the user who connected the instance: the network decides when this task ends.
         act_as(Actor(kind=ActorKind.PLUGIN, name=session.connector.plugin))
@@ -428,9 +440,12 @@ class Connectors:
             del self._sessions[session.instance]
             self._restarts.ended(session.instance)
             reason = session.close_message or "The network logged the account out."
+            self._closing[session.instance] = session
             await self._close(session)
-            self._states.closed(session, reason)
-            await logged_out(session.instance)
+            if self._closing.get(session.instance) is session:  # not deleted, nor started again
+                del self._closing[session.instance]
+                self._states.closed(session, reason)
+                await logged_out(session.instance, session.instance_id)
 
     async def _failed(self, session: ConnectorSession, failure: PluginFailed, wait: float) -> None:
         logger.error(

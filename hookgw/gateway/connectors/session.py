@@ -45,7 +45,9 @@ LoadState = Callable[[str], Awaitable[Any]]
 class Accept(Protocol):
     """Stores events; see :meth:`hookgw.gateway.accept.EventIntake.accept`."""
 
-    async def __call__(self, events: Sequence[Event], *, state: ConnectorState | None = None) -> object: ...
+    async def __call__(
+        self, events: Sequence[Event], *, instance_id: str, state: ConnectorState | None = None
+    ) -> object: ...
 
 
 class EventRules(NamedTuple):
@@ -137,6 +139,11 @@ class ConnectorSession:
     def instance(self) -> str:
         """The instance's name."""
         return self._instance.name
+
+    @property
+    def instance_id(self) -> str:
+        """The id of the instance: a later one of its name has another."""
+        return self._instance.id
 
     def use(self, instance: Instance) -> None:
         """Take a changed record of the instance."""
@@ -235,7 +242,7 @@ class ConnectorSession:
                     raise Conflict(f"This session of the instance {self.instance!r} is over.")
                 # The same ids each time: if the events were stored after all, the repeats are duplicates.
                 try:
-                    await self._accept(events, state=state)
+                    await self._accept(events, instance_id=self.instance_id, state=state)
                 except (Unavailable, TooManyRequests) as error:
                     # Not its own text, which may name files of this machine.
                     _refuse_request(
@@ -347,7 +354,8 @@ class ConnectorSession:
             await self.emit("CONNECTION_UPDATE", data)
         except Unavailable:
             # Only in a request of the network, which repeats it: the event must come then.
-            self.state = former
+            if self.state is state:  # nothing newer was reported while this waited
+                self.state = former
             raise
 
     async def close(self, reason: int = 401) -> None:
@@ -364,11 +372,15 @@ class ConnectorSession:
         try:
             await self.set_state(ConnectionState.CLOSE, reason)
         finally:
-            self._is_closed = True
+            self.refuse_events()
+
+    def refuse_events(self) -> None:
+        """Accept no more of its events, not even those that wait."""
+        self._is_closed = True
 
     def abandon(self) -> None:
         """End the session, and accept no more of its events, without a word to anybody."""
-        self._is_closed = True
+        self.refuse_events()
         for scope in tuple(self.calls):
             scope.cancel()
         self.scope.cancel()

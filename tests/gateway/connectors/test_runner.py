@@ -56,7 +56,9 @@ class Intake:
         self.events: list[Event] = []
         self.errors: list[HookgwError] = []
 
-    async def accept(self, events: Sequence[Event], *, state: ConnectorState | None = None) -> None:
+    async def accept(
+        self, events: Sequence[Event], *, instance_id: str, state: ConnectorState | None = None
+    ) -> None:
         if self.errors:
             raise self.errors.pop(0)
         self.events += events
@@ -123,7 +125,8 @@ class World:
         self.logged_out: list[str] = []
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        async def logged_out(name: str) -> None:
+        async def logged_out(name: str, instance_id: str) -> None:
+            assert instance_id == SHOP.id
             self.logged_out.append(name)
 
         await self.connectors.run(self.intake.accept, no_state, logged_out, task_status=task_status)
@@ -750,6 +753,26 @@ async def test_a_connector_that_begins_with_a_refusal_is_not_waited_for(autojump
         assert await world.connectors.wait_for_code(session) is None
         assert trio.current_time() - began == 1
         assert world.states.close_reason("shop") == "The token is not valid."
+
+
+@pytest.mark.parametrize("again", ["start", "restart"])
+async def test_the_end_of_a_run_is_not_reported_after_the_next_run_begins(
+    autojump_clock: MockClock, again: str
+) -> None:
+    async with running() as world:
+        await world.connect()
+        world.intake.errors = [Unavailable("The backlog is full.", retry_after=5.0)]
+        world.connector.log_out("shop")
+        await wait_all_tasks_blocked()
+        assert world.intake.errors == []
+        if again == "start":
+            await world.connect()
+        else:
+            await world.connectors.wait_for_code(await world.connectors.restart(SHOP))
+        await trio.sleep(60)
+        assert [state for state, _ in world.intake.states] == ["connecting", "open"] * 2
+        assert world.states.state("shop") is ConnectionState.OPEN
+        assert world.logged_out == []
 
 
 @pytest.mark.parametrize("script", [connect_at_once, report_closed])

@@ -232,7 +232,8 @@ class Intake:
         self.refusals = list(refusals)
         self.calls: list[tuple[list[str], bytes | None]] = []
 
-    async def __call__(self, events: Any, *, state: ConnectorState | None = None) -> None:
+    async def __call__(self, events: Any, *, instance_id: str, state: ConnectorState | None = None) -> None:
+        assert instance_id == "0b0c"
         await trio.lowlevel.checkpoint()
         if self.refusals:
             raise self.refusals.pop(0)
