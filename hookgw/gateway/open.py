@@ -313,7 +313,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             clients,
             IngestUrls(settings.server),
             InboundMedia(links, registry, settings.events.max_data),
-            EventRules(catalog, settings.events.max_values),
+            EventRules(catalog, settings.events.max_values, settings.events.max_data),
         )
         media = MediaDownloads(
             registry, connectors, links, settings.media.limit, clock.steady, metrics.limited

@@ -227,6 +227,10 @@ class Session(Protocol):
         """
 
     @property
+    def max_data(self) -> int:
+        """The most bytes of an event's data. Refuse a body that is to become one before you decode it."""
+
+    @property
     def base64_limit(self) -> int:
         """The bytes of the largest file that fits into an event as base64; 0 if none does."""
 

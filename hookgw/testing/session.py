@@ -68,6 +68,7 @@ class FakeSession:
         states: every reported state with its reason and the other values, in order.
         qr_codes: every code that was shown.
         stored: the connector's state, as it was saved last; ``None`` if there is none.
+        max_data: the most bytes of an event's data.
         base64_limit: the bytes of the largest file that fits into an event as base64.
         media: reference, type and file name of each link that was made, by the link.
     """
@@ -95,7 +96,8 @@ class FakeSession:
         self.media: dict[str, tuple[str, str, str]] = {}
         self.catalog = catalog or Catalog(BUILT_IN_KINDS)
         self._http = http
-        self.base64_limit: int = largest_file(EventsSettings().max_data)
+        self.max_data: int = EventsSettings().max_data
+        self.base64_limit: int = largest_file(self.max_data)
         self._wants_base64 = wants_base64
         self._ids: set[str] = set()
         self._is_over = False

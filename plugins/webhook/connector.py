@@ -78,6 +78,10 @@ class Webhook:
             # Not its text, which is for the owner; and not its 400, after which nobody repeats the request.
             raise Unavailable("The options of the instance are wrong. Retry later.") from None
         check_proof(request, options, time.time())
+        if len(request.body) > session.max_data:
+            raise Invalid(
+                f"The body has {len(request.body):,} bytes; an event may have {session.max_data:,}."
+            )
         await session.emit_all([event_of(request, options, session.catalog)])
         return IngestResponse()
 

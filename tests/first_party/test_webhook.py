@@ -219,6 +219,17 @@ async def test_a_body_that_is_not_json_is_refused(
     assert session.events == []
 
 
+async def test_a_body_that_is_too_long_for_an_event_is_not_decoded(
+    webhook: ContainedConnector, new_session: NewSession
+) -> None:
+    session = new_session(**BY_HEADER)
+    session.max_data = 100
+    with pytest.raises(Invalid, match=r"^The body has 101 bytes; an event may have 100\.$"):
+        await webhook.ingest(session, with_token(b"[" * 101))
+    with pytest.raises(Invalid, match="not JSON"):
+        await webhook.ingest(session, with_token(b"[" * 100))
+
+
 # Ids
 
 

@@ -11,7 +11,7 @@ from hookgw.gateway.registry import Registry
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 
-EVENT_RULES = EventRules(Catalog(BUILT_IN_KINDS), 100_000)
+EVENT_RULES = EventRules(Catalog(BUILT_IN_KINDS), 100_000, 2**20)
 
 
 def inbound_media(max_data: int = 2**20) -> InboundMedia:

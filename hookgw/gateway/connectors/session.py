@@ -20,6 +20,7 @@ from hookgw.models.errors import Conflict, Invalid, TooManyRequests, Unavailable
 from hookgw.models.events import Catalog, Event, new_event_id
 from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.masking import mask_secrets
+from hookgw.models.units import Size
 from hookgw.parsing.json_text import decode_strict, encode_strict
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.store import ConnectorState
@@ -56,10 +57,12 @@ class EventRules(NamedTuple):
     Attributes:
         catalog: the known kinds.
         max_values: JSON values of a payload (``events.max_values``).
+        max_data: bytes of a payload (``events.max_data``).
     """
 
     catalog: Catalog
     max_values: int
+    max_data: int
 
 
 class _Request:
@@ -178,6 +181,11 @@ class ConnectorSession:
         return self._media.wants_base64(self.instance)
 
     @property
+    def max_data(self) -> int:
+        """The most bytes of an event's data."""
+        return self._event_rules.max_data
+
+    @property
     def base64_limit(self) -> int:
         """The bytes of the largest file that fits into an event."""
         return self._media.base64_limit
@@ -226,6 +234,10 @@ class ConnectorSession:
     def _encode(self, event: NewEvent) -> bytes:
         if event.data_json is None:
             return self._media.encode(self.instance, event.data)
+        # Before it is decoded: a network's request may have 16 times as much.
+        size = len(event.data_json)
+        if size > self.max_data:
+            raise Invalid(f"The data of an event has {size:,} bytes; the limit is {Size(self.max_data)}.")
         # As for what producers send over HTTP: all JSON on disk means the same to every reader.
         try:
             decode_strict(event.data_json, self._event_rules.max_values)

@@ -179,6 +179,7 @@ async def test_data_json_stays_byte_for_byte(
         b'"\xff"',
         b"[" * 300 + b"]" * 300,
         b"[" + b"1," * 100_000 + b"1]",
+        b"[" * 2**21,  # too long, which is seen before it is decoded
     ],
 )
 async def test_data_json_that_readers_would_understand_differently_is_refused(
