@@ -134,7 +134,8 @@ class Cancellations:
         for registration_id in job.registrations:
             registration = self._registry.registration(registration_id)
             lane = None
-            if registration is not None:
+            # Others have no other instance's events, and all lanes that a re-partition gives them are paused.
+            if registration is not None and is_global(registration_id):
                 lane = self._pending.lane_of_instance(registration, job.instance)
             pauses.enter_context(self._dispatcher.paused(registration_id, lane))
             flights += self._dispatcher.in_flight(registration_id, lane)

@@ -199,10 +199,12 @@ class Erasures:
             instance: the instance's name.
             shared: also those that other instances' events are in.
         """
-        found = []
+        found: list[tuple[str, str | None]] = []
         for registration in self._registry.hearing(instance):
-            lane = self._pending.lane_of_instance(registration, instance)
-            if shared or lane is not None or not is_global(registration.id):
+            if not is_global(registration.id):
+                # All of it: a re-partition may give it other lanes meanwhile.
+                found.append((registration.id, None))
+            elif (lane := self._pending.lane_of_instance(registration, instance)) is not None or shared:
                 found.append((registration.id, lane))
         return found
 

@@ -69,7 +69,7 @@ class Replays:
 
         Raises:
             NotFound: there is no such instance, or it has no such delivery.
-            Conflict: it is pending, or its registration is deleted or disabled.
+            Conflict: it is pending, its registration is deleted or disabled, or an erasure is under way.
             TooManyRequests: the instance or the registration is at its limit of pending deliveries, or too
                 many reads of the instance are in progress.
             Unavailable: the disk refused, or there is no room for anybody.
@@ -83,6 +83,11 @@ class Replays:
         if not registration.enabled:
             raise Conflict(
                 "The registration of this delivery is disabled: enable it first (set enabled to true)."
+            )
+        erasure = self._jobs.running(JobKind.ERASE, instance)
+        if erasure is not None:  # it may concern the event, and would not find it once it is pending again
+            raise Conflict(
+                f"An erasure of {instance!r} is under way ({erasure.id}); try again when it has ended."
             )
         # No checkpoint between the look at the registration and this call: a change of the registration is
         # either seen above, or written after this, and then moves or parks this delivery, too.
@@ -162,6 +167,8 @@ class Replays:
                     # With the first step that changes anything, or stores the job.
                     audit = [] if running.is_stored else [self._entry(job, found)]
                     with self._outbox.holding_for_replay(instance, rules) as (count, size):
+                        if self._jobs.running(JobKind.ERASE, instance) is not None:
+                            count = 0  # an erasure would not find what is pending again: wait for its end
                         if count or job.cursor is None:
                             # Without room, the first step only stores the job, and what takes part.
                             step = await self._store.replay_step(

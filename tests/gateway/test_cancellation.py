@@ -311,3 +311,26 @@ async def test_one_at_a_time(
             await gateway.deliveries.count_cancellable("shop", ALL)
         may_end.set()
     assert await gateway.deliveries.count_cancellable("shop", ALL) == 7
+
+
+async def test_another_ordering_meanwhile_sends_nothing(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It gives what is pending to other lanes."""
+    hookgw_receiver.will(answer(503))
+    await hookgw_gateway.register(hookgw_receiver.url, ordering=Ordering.INSTANCE)
+    await emit(hookgw_gateway, 3)
+    await hookgw_gateway.settled()
+    hang_after(hookgw_gateway, monkeypatch, "cancel_step", 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hookgw_gateway.gateway.deliveries.cancel, "shop", ALL)
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        await hookgw_gateway.register(hookgw_receiver.url, ordering=Ordering.URL)
+        for _ in range(5):
+            hookgw_clock.jump(100)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert len(hookgw_receiver.requests) == 1
+        nursery.cancel_scope.cancel()

@@ -15,6 +15,7 @@ from hookgw.gateway import jobs
 from hookgw.gateway.shielded import DEADLINE
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable
+from hookgw.parsing import Replay
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
@@ -401,3 +402,40 @@ async def test_a_deletion_that_the_disk_refuses_does_not_end_it(
         nursery.start_soon(let_refuse)
         job = await gateway.erasures.erase("shop", ANA)
     assert (job.error, job.events) == (None, 1)
+
+
+async def test_nothing_becomes_pending_again_beside_it(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It looks for finished deliveries last, when the lanes run again."""
+    gateway = hookgw_gateway.gateway
+    find, free = gateway.store.find_concerned, trio.Event()
+
+    async def find_later(*arguments: Any, **more: Any) -> Any:
+        await free.wait()
+        return await find(*arguments, **more)
+
+    await hookgw_gateway.register(hookgw_receiver.url)
+    bobs = await emit_both(hookgw_gateway, 2)
+    await hookgw_gateway.settled()
+    monkeypatch.setattr(gateway.store, "find_concerned", find_later)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.erasures.erase, "shop", ANA)
+        while not gateway.jobs.unfinished():
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        with pytest.raises(Conflict, match="An erasure of 'shop' is under way"):
+            await gateway.deliveries.resend("shop", "ana-0")
+        nursery.start_soon(gateway.deliveries.replay, "shop", Replay(since=0.0, state="all"))
+        for _ in range(5):
+            hookgw_clock.jump(10)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert (gateway.backlog.count, len(hookgw_receiver.requests)) == (0, 4)
+        free.set()
+        while gateway.jobs.unfinished():
+            hookgw_clock.jump(1)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids[4:] == bobs
