@@ -409,7 +409,8 @@ class Connectors:
         """
         nursery = self._require_running().nursery
         call.begin()
-        nursery.start_soon(_run_contained, call.run, f"call for {name}")
+        task = f"call for {name}"
+        nursery.start_soon(_run_contained, call.run, task, name=task)
 
     def start_task(self, run: Callable[[], Awaitable[None]], name: str) -> None:
         """Start a task that calls a connector. It is cancelled when connectors stop.
@@ -417,7 +418,7 @@ class Connectors:
         Raises:
             Unavailable: hookgw is shutting down.
         """
-        self._require_running().nursery.start_soon(_run_contained, run, name)
+        self._require_running().nursery.start_soon(_run_contained, run, name, name=name)
 
     def _require_running(self) -> _Running:
         if self._running is None:
