@@ -80,3 +80,7 @@ class TimedOut(DeliveryError):
     def __init__(self, phase: Phase, message: str) -> None:
         super().__init__(message)
         self.phase = phase
+
+
+class DeadlinePassed(TimedOut):
+    """The attempt's own deadline passed while it connected, before the connect timeout did."""

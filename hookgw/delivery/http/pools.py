@@ -41,7 +41,9 @@ that waits meanwhile is not failing. If a probe fails and nothing else is connec
 that waits for the pool shares the result, as if it had tried: its delivery has an attempt that says so, and
 the lane waits on its own schedule. So ten thousand lanes of a dead host make one connection at a time, each
 lane shows why nothing arrives, and expiry and disabling work as usual. A receiver that accepts connections
-but does not answer is no connect failure: that may be the fault of one path, and fails one lane alone.
+but does not answer is no connect failure: that may be the fault of one path, and fails one lane alone. So
+does an attempt whose own deadline passes before the connect timeout: it says nothing about the host, and the
+next lane in line probes.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ import trio
 
 from hookgw.delivery.fair_share import FairShare
 from hookgw.delivery.http.connection import Origin
-from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.errors import Blocked, DeadlinePassed, DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.stream import Stream
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.deliveries import WaitsFor
@@ -121,6 +123,10 @@ class PooledTransport(LaneTransport):
             self.pools.descriptors_ran_out()
             raise
         except Blocked:  # by our own rules, so it says nothing about the host
+            raise
+        except DeadlinePassed:
+            # A registration's timeout can be as short as 100 ms. It must not make the host suspect for other
+            # tenants. If this was the probe, the next lane in line probes once the connection is given back.
             raise
         except DeliveryError as failure:
             self.pools.connect_failed(self, failure)

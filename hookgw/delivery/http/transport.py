@@ -29,7 +29,7 @@ from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.connection import Connection
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Phase, ResponseFailed, SendFailed, TimedOut
+from hookgw.delivery.http.errors import DeadlinePassed, Phase, ResponseFailed, SendFailed, TimedOut
 from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import PlainStream, Stream, default_ssl_context, open_tls
 from hookgw.models.target_url import Target
@@ -106,7 +106,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             Blocked, ResolveFailed, ConnectFailed, OutOfDescriptors, TlsFailed: no connection was established.
             SendFailed, ResponseFailed: the receiver broke the connection, or did not send HTTP.
             TimedOut: the deadline, or the dialer's connect timeout, passed before the head of the response
-                was complete.
+                was complete; ``DeadlinePassed`` if it was the deadline, and no connection was established.
             trio.BusyResourceError: another exchange is in progress.
             trio.ClosedResourceError: the transport was closed meanwhile.
         """
@@ -218,7 +218,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             return await self._connect(target)
         what = "connecting to" if self._phase is Phase.CONNECT else "the TLS handshake with"
         elapsed = trio.current_time() - started_at
-        raise TimedOut(
+        raise DeadlinePassed(
             self._phase, f"The deadline passed after {elapsed:.3g} s, during {what} {target.place}."
         )
 

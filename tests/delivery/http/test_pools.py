@@ -15,7 +15,14 @@ from trio.testing import MockClock
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.connection import Connection, Origin
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked, ConnectFailed, DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.errors import (
+    Blocked,
+    ConnectFailed,
+    DeadlinePassed,
+    DeliveryError,
+    OutOfDescriptors,
+    TimedOut,
+)
 from hookgw.delivery.http.pools import (
     LEAST_DESCRIPTORS,
     LOOK_EVERY,
@@ -362,6 +369,61 @@ async def test_what_our_own_rules_refuse_says_nothing_about_a_host() -> None:
             await post(transport, server)
         pools.give_back(transport)
     assert pools.statistics().suspect == 0
+
+
+async def never_connect(address: object) -> socket.socket:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+def silent_pools() -> ConnectionPools:
+    """Pools of hosts that neither accept nor refuse a connection."""
+    dialer = Dialer(AddressGuard(("127.0.0.0/8",)), connect_timeout=5, connect=never_connect)
+    return ConnectionPools(lambda: PooledTransport(dialer), host_connections=2)
+
+
+async def test_a_deadline_shorter_than_the_connect_timeout_says_nothing_about_a_host(
+    autojump_clock: MockClock,
+) -> None:
+    pools, server = silent_pools(), Server(80, "http")
+    transport = pools.borrow_nowait(("http", "127.0.0.1", 80), "shop")
+    assert transport is not None
+    with pytest.raises(DeadlinePassed):
+        await post(transport, server, seconds=0.1)
+    assert pools.statistics().suspect == 0
+    with pytest.raises(TimedOut, match="took longer than 5 s"):
+        await post(transport, server, seconds=15)
+    pools.give_back(transport)
+    assert pools.statistics().suspect == 1
+
+
+async def test_after_a_probe_that_its_own_deadline_ended_the_next_lane_probes(
+    autojump_clock: MockClock,
+) -> None:
+    pools, server, origin = silent_pools(), Server(80, "http"), ("http", "127.0.0.1", 80)
+
+    async def attempt(transport: PooledTransport, seconds: float) -> None:
+        with pytest.raises(TimedOut):
+            await post(transport, server, seconds=seconds)
+        pools.give_back(transport)
+
+    first = pools.borrow_nowait(origin, "shop")
+    assert first is not None
+    await attempt(first, 15)
+    hasty = pools.borrow_nowait(origin, "shop")
+    assert hasty is not None
+    assert hasty.is_probe
+    places = [pools.line_up(origin, f"instance {number}") for number in range(3)]
+    await attempt(hasty, 0.1)
+    probing, *waiting = places
+    assert [place.event.is_set() for place in places] == [True, False, False]
+    probe, probing.transport = probing.transport, None
+    assert probe is not None
+    await attempt(probe, 15)
+    assert all(place.event.is_set() and place.failure is not None for place in waiting)
+    for place in places:
+        pools.leave(place)
+    assert (pools.statistics().lent, pools.statistics().waiting) == (0, 0)
 
 
 async def test_a_connect_failure_is_noticed() -> None:
