@@ -10,6 +10,8 @@ up for the same token. A lane that has waited comes before a lane that has not.
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 from hookgw.models.rates import Rate
 from hookgw.models.registrations import Registration
 
@@ -27,7 +29,7 @@ class RateLimit:
         waiting: how many lanes wait for it. The lanes count themselves.
     """
 
-    __slots__ = ("_interval", "_pace", "_tolerance", "rate", "waiting")
+    __slots__ = ("__weakref__", "_interval", "_pace", "_tolerance", "rate", "waiting")
 
     def __init__(self, rate: Rate) -> None:
         self.rate = rate
@@ -77,8 +79,13 @@ class RateLimits:
         if limit is None or limit.rate != registration.rate:
             if len(self._limits) >= self._most:
                 # Deletions are not reported here, so idle limits go when there are twice as many as the last
-                # cleanup left.
-                self._limits = {name: one for name, one in self._limits.items() if not one.is_idle(now)}
+                # cleanup left. A lane keeps its limit while it runs: one that is still in use must stay, or
+                # the next lane of the registration would get another.
+                idle = WeakValueDictionary(
+                    {name: one for name, one in self._limits.items() if one.is_idle(now)}
+                )
+                self._limits = {name: one for name, one in self._limits.items() if name not in idle}
+                self._limits.update(idle)
                 self._most = max(_FEW, 2 * len(self._limits))
             limit = self._limits[registration.id] = RateLimit(registration.rate)
         return limit

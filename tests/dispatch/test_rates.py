@@ -150,6 +150,16 @@ def test_a_limit_is_kept_while_a_new_one_would_give_more() -> None:
     assert limits.of(registration(), 10.0) is None
 
 
+def test_an_idle_limit_is_kept_while_a_lane_holds_it() -> None:
+    limits = RateLimits()
+    mine = registration(rate=parse_rate("10/s"))
+    limit = limits.of(mine, 0.0)
+    for number in range(500):
+        limits.of(registration(f"reg_x{number}", rate=parse_rate("1/s")), 10.0)
+    assert limits.of(mine, 10.0) is limit
+    assert len(limits._limits) < 300
+
+
 def test_a_limit_that_rested_long_gives_no_more_than_its_burst() -> None:
     limit = RateLimit(parse_rate("30/s"))
     now = 1_000_000.0
