@@ -52,6 +52,8 @@ class AutoDisable:
         self._operational = operational
         self._clock = clock
         self._settings = settings
+        # Decides. `failing_since` on disk only takes it over a restart: the disk may have refused the last
+        # change of that.
         self._failing: dict[str, tuple[Registration, float]] = {}
         self._most = _FEW
 
@@ -108,7 +110,7 @@ class AutoDisable:
         if attempt.outcome is Outcome.DELIVERED:
             if self.is_failing(registration):
                 self._failing.pop(registration.id, None)
-                await self._store_failing_since(registration, None)
+                await self._store_failing_since(registration)
             return
         current = self._registry.registration(registration.id)
         # An attempt in flight when its owner paused it: a pause is no time of failing.
@@ -121,7 +123,6 @@ class AutoDisable:
         # flight still has the former registration: ask the current one.
         if _begins_afresh(current, known):
             since = now
-        since = current.failing_since or since
         self._failing[registration.id] = current, since
         if len(self._failing) > self._most:
             # Deletions are not reported here. The cleanup waits until there are twice as many entries as the
@@ -134,8 +135,10 @@ class AutoDisable:
         disable_after = policy_of(registration, self._settings).disable_after
         if now - since >= disable_after:
             await self.disable(registration, f"It failed for {disable_after:g} s without one success.")
-        elif now - since >= STORED_AFTER:
-            await self._store_failing_since(registration, since)
+        elif now - since >= STORED_AFTER or current.failing_since is not None:
+            # At once if the disk has the time of failures that a success ended: after a restart, they would
+            # count again.
+            await self._store_failing_since(registration)
 
     async def disable(self, registration: Registration, reason: str) -> None:
         """Disable a registration, and park what is pending for it.
@@ -178,10 +181,12 @@ class AutoDisable:
             logger.warning("registration disabled", **ids, reason=reason)
             self._operational.registration_disabled(disabled, reason)
 
-    async def _store_failing_since(self, registration: Registration, since: float | None) -> None:
+    async def _store_failing_since(self, registration: Registration) -> None:
         async with self._registry.changing(registration.instance):
+            # Read under the lock: its owner may have set the registration while this waited.
             current = self._registry.registration(registration.id)
-            if current is None or current.failing_since == since or not current.has_target_of(registration):
+            since = self.failing_since(registration.id)
+            if current is None or current.failing_since == since:
                 return
             with suppress(StorageUnavailable):  # the next attempt stores it
                 await self._registry.put(msgspec.structs.replace(current, failing_since=since))

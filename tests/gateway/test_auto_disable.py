@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from trio.testing import MockClock
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.gateway.auto_disable import STORED_AFTER
-from hookgw.models.deliveries import DeliveryState
+from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.operational_kinds import OPERATIONS_ID
+from hookgw.models.registrations import Registration
 from hookgw.parsing import parse_registration_patch
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 
 KIND = "CALL"
+
+FAILED = Attempt(number=1, at=0.0, duration=0.0, outcome=Outcome.FAILED)
 
 
 async def emit_many(kit: GatewayKit, count: int, *, instance: str = "shop") -> list[str]:
@@ -140,6 +145,66 @@ async def test_a_disk_that_refuses_while_a_receiver_is_gone_or_fails_ends_nothin
     assert registration.enabled
 
 
+async def test_a_success_counts_even_if_the_disk_refuses_to_store_it(
+    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise StorageUnavailable("disk full")
+
+    settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
+    async with open_receiver(default=answer(500)) as receiver:
+        async with open_kit(tmp_path, settings=settings) as kit:
+            await kit.register(receiver.url)
+            await kit.emit(KIND, {})
+            for _ in range(4):
+                await kit.advance(660)
+            receiver.will(answer(204))
+            with monkeypatch.context() as patch:
+                patch.setattr(kit.gateway.store, "put_registration", refuse)
+                await kit.advance(660)
+            assert receiver.ids[-1] == receiver.ids[0]
+            assert list(kit.gateway.auto_disable.failing()) == []
+            # Two hours after the first failure, but the first one after the success.
+            await kit.advance(3600)
+            began = kit.gateway.clock.steady()
+            await kit.emit(KIND, {})
+            await kit.settled()
+            registration = kit.gateway.registrations.get("shop")
+            assert registration.enabled
+            # The disk still had the time of the former failures, so this one is stored at once.
+            assert registration.failing_since == pytest.approx(began, abs=1)
+        async with open_kit(tmp_path, settings=settings) as kit:
+            for _ in range(4):
+                await kit.advance(660)
+            assert kit.gateway.registrations.get("shop").enabled
+            for _ in range(3):
+                await kit.advance(660)
+            assert not kit.gateway.registrations.get("shop").enabled
+
+
+async def test_the_next_success_stores_what_the_disk_refused(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise StorageUnavailable("disk full")
+
+    hookgw_receiver.will(*[answer(500)] * 5)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit(KIND, {})
+    for _ in range(4):
+        await hookgw_gateway.advance(140)
+    with monkeypatch.context() as patch:
+        patch.setattr(hookgw_gateway.gateway.store, "put_registration", refuse)
+        await hookgw_gateway.advance(140)
+    assert hookgw_gateway.gateway.registrations.get("shop").failing_since is not None
+    await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    assert hookgw_gateway.gateway.registrations.get("shop").failing_since is None
+
+
 async def test_failing_since_is_stored_only_after_a_minute(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
@@ -216,6 +281,42 @@ async def test_enabling_begins_a_new_row_of_failures(
         for _ in range(3):
             await kit.advance(660)
         assert not kit.gateway.registrations.get("shop").enabled
+
+
+class SlowDisk:
+    """The next write of a registration waits for ``goes_on``; ``begun`` is set once it waits."""
+
+    def __init__(self, kit: GatewayKit, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.goes_on = trio.Event(), trio.Event()
+        store = kit.gateway.store
+        put = store.put_registration
+
+        async def put_slowly(registration: Registration, **more: Any) -> None:
+            self.begun.set()
+            await self.goes_on.wait()
+            await put(registration, **more)
+
+        monkeypatch.setattr(store, "put_registration", put_slowly)
+
+
+async def test_a_failure_that_is_stored_after_a_set_does_not_undo_the_fresh_start(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    auto_disable, registrations = hookgw_gateway.gateway.auto_disable, hookgw_gateway.gateway.registrations
+    registration = await hookgw_gateway.register(hookgw_receiver.url)
+    await auto_disable.attempted(FAILED, registration)
+    hookgw_clock.jump(2 * STORED_AFTER)
+    disk = SlowDisk(hookgw_gateway, monkeypatch)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hookgw_gateway.register, hookgw_receiver.url)
+        await disk.begun.wait()
+        nursery.start_soon(auto_disable.attempted, FAILED, registration)
+        await wait_all_tasks_blocked()
+        disk.goes_on.set()
+    assert registrations.get("shop").failing_since is None
 
 
 async def test_changes_that_are_no_fresh_start_prolong_nothing(
