@@ -36,7 +36,7 @@ def writable_by_others(path: Path, *, trusted: frozenset[int], own_group: OwnGro
         own_group: returns whether a group id is the private group of a user id.
 
     Returns:
-        A sentence with the command that fixes it; ``None`` if the file can be trusted.
+        A sentence with the command that fixes it, or with another place; ``None`` if the file can be trusted.
 
     Raises:
         OSError: the path cannot be examined.
@@ -45,6 +45,8 @@ def writable_by_others(path: Path, *, trusted: frozenset[int], own_group: OwnGro
     if status.st_uid not in trusted:
         fix = f"chown {_name_of_user(os.geteuid())} {shlex.quote(str(path))}"
         return f"{path} belongs to {_name_of_user(status.st_uid)}, who can write to it. Run: {fix}"
+    if shared_by_all(path):
+        return f"{path} is a shared folder. Use a folder of its own, such as {path / 'hookgw'}."
     if status.st_mode & stat.S_IWOTH:
         return f"{path} can be written to by every user. Run: chmod o-w {shlex.quote(str(path))}"
     # Under umask 002, common where each user has a private group, git and pip create group-writable files.
@@ -55,6 +57,16 @@ def writable_by_others(path: Path, *, trusted: frozenset[int], own_group: OwnGro
             group = str(status.st_gid)
         return f"{path} can be written to by the group {group}. Run: chmod g-w {shlex.quote(str(path))}"
     return None
+
+
+def shared_by_all(path: Path) -> bool:
+    """Return whether a path is a folder that every user can write to by intent: it has the sticky bit.
+
+    Raises:
+        OSError: the path cannot be examined.
+    """
+    mode = path.stat().st_mode
+    return stat.S_ISDIR(mode) and mode & stat.S_IWOTH != 0 and mode & stat.S_ISVTX != 0
 
 
 def replaceable_by_others(path: Path) -> str | None:

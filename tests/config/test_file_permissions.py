@@ -41,7 +41,6 @@ def verdict(path: Path, *, trusted: frozenset[int] = frozenset({US}), own: bool 
         (0o775, False, "chmod g-w"),
         (0o757, True, "chmod o-w"),
         (0o777, False, "chmod o-w"),
-        (0o1777, True, "chmod o-w"),
     ],
 )
 def test_who_may_write(tmp_path: Path, mode: int, own: bool, fix: str | None) -> None:
@@ -53,6 +52,13 @@ def test_who_may_write(tmp_path: Path, mode: int, own: bool, fix: str | None) ->
         assert found is None
     else:
         assert f"{fix} '{folder}'" in (found or "")
+
+
+def test_a_shared_folder_stays_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    assert verdict(tmp_path) == (
+        f"{tmp_path} is a shared folder. Use a folder of its own, such as {tmp_path}/hookgw."
+    )
 
 
 def test_the_group_is_named(tmp_path: Path) -> None:
@@ -155,6 +161,24 @@ def test_a_data_file_that_others_can_write_to_is_refused(tmp_path: Path, name: s
     with refused, open_database(folder / "hookgw.db"):
         pass
     assert (folder / "hookgw.db").stat().st_size == 0
+
+
+@pytest.mark.parametrize(("path", "other"), [("x.db", "hookgw/x.db"), (".", "hookgw/hookgw.db")])
+def test_a_data_file_in_a_shared_folder_gets_a_folder_of_its_own(
+    tmp_path: Path, path: str, other: str
+) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    with pytest.raises(StartError) as refused, open_database(folder / path):
+        pass
+    assert str(refused.value).endswith(
+        f"Put the data file into a folder of its own, such as {folder / other}."
+    )
+    assert "chmod" not in str(refused.value)
+    assert list(folder.iterdir()) == []
+    with open_database(folder / other):
+        pass
 
 
 def test_a_readable_data_file_is_restricted_at_start(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import structlog
 import trio
 
-from hookgw.config.file_permissions import first_trouble
+from hookgw.config.file_permissions import first_trouble, shared_by_all
 from hookgw.config.folders import make_folder
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
@@ -247,9 +247,16 @@ def keep_private(path: Path) -> None:
         path: the data file itself, not a link to it. The file and the files beside it may be missing.
 
     Raises:
-        StartError: others can write there; the message has the command that fixes it.
+        StartError: others can write there; the message has the command that fixes it, or another place.
         OSError: a file cannot be examined or changed.
     """
+    folder, name = (path, "hookgw.db") if path.is_dir() else (path.parent, path.name)
+    if shared_by_all(folder):
+        # As /tmp. A chmod there would take the folder away from everybody else.
+        raise StartError(
+            f"storage.path: others could change the data file: {folder} is a shared folder.",
+            f"Put the data file into a folder of its own, such as {folder / 'hookgw' / name}.",
+        )
     files = [path, *(path.with_name(path.name + suffix) for suffix in BESIDE)]
     trouble = first_trouble([path.parent, *files])
     if trouble is not None:
