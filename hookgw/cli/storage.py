@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -17,6 +18,22 @@ from hookgw.cli.output import Column, json_option, show_fields, show_json, show_
 
 if TYPE_CHECKING:
     from hookgw.store.copying import Rows
+
+_DATABASE = re.compile("(postgres|postgresql)://", re.IGNORECASE)
+_LIKE_A_URL = re.compile("[^/]+:/")
+
+
+def _read_place(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Read a path, or the URL of a database. Return a URL with its scheme in lower case."""
+    if found := _DATABASE.match(value):
+        return f"{found[0].lower()}{value[found.end() :]}"  # the driver knows no other
+    if _LIKE_A_URL.match(value):
+        # The value is not repeated: it may contain a password.
+        raise click.BadParameter(
+            "this looks like a URL, but not like one of PostgreSQL. Write postgresql://USER@HOST/DATABASE; "
+            "for a file of this name, write ./ before it."
+        )
+    return value
 
 
 @click.group()
@@ -96,8 +113,8 @@ def compact(config: Path | None) -> None:
 
 
 @storage.command()
-@click.argument("source", metavar="FROM")
-@click.argument("target", metavar="TO")
+@click.argument("source", metavar="FROM", callback=_read_place)
+@click.argument("target", metavar="TO", callback=_read_place)
 @click.option("--schema", default="hookgw", show_default=True, help="The schema of the tables.")
 @json_option
 def copy(source: str, target: str, schema: str, as_json: bool) -> None:
@@ -151,7 +168,7 @@ def _open_target(name: str, schema: str, source: str) -> AbstractContextManager[
 
 
 def _is_url(name: str) -> bool:
-    return name.startswith(("postgresql://", "postgres://"))
+    return _DATABASE.match(name) is not None
 
 
 @contextmanager

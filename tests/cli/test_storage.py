@@ -142,3 +142,45 @@ def test_a_copy_without_the_driver_names_the_extra(
         result = run("storage", "copy", *places)
         assert result.exit_code == 1
         assert 'pip install "hookgw[postgresql]"' in result.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://u:hidden@a/b",
+        "postgresql:/u:hidden@h/x",
+        "sqlite:///hidden.db",
+        "jdbc:postgresql://u:hidden@h/x",
+        " POSTGRESQL://u:hidden@h/x",
+    ],
+)
+def test_a_url_of_another_kind_is_not_taken_for_a_path(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    for places in ((data, url), (url, data.with_name("back.db"))):
+        refused = run("storage", "copy", *places)
+        assert refused.exit_code == 2
+        assert "this looks like a URL" in refused.stderr
+        assert "hidden" not in refused.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_scheme_of_a_database_may_be_in_upper_case(
+    run: Run, data: Path, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scheme, mark, rest = postgres.url().partition("://")
+    with postgres.new_schema() as schema:
+        copied = run("storage", "copy", data, f"{scheme.upper()}{mark}{rest}", "--schema", schema)
+    assert copied.exit_code == 0, copied.output
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.yaml", "data"]
+
+
+def test_a_file_may_have_the_name_of_a_url(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("storage", "copy", data, "./a:/x.db").exit_code == 0
+    assert (tmp_path / "a:" / "x.db").is_file()
