@@ -20,7 +20,7 @@ from hookgw.cli.profiles import (
     profiles_file,
     save_profiles,
 )
-from hookgw.cli.target import read_secret_line
+from hookgw.cli.target import check_key, read_secret_line
 from hookgw.models.masking import with_masked_user
 
 
@@ -63,7 +63,7 @@ def add(name: str, url: str, key_file: Path | None, no_key: bool, yes: bool) -> 
         click.confirm(f"Replace the profile {name!r}?", abort=True, err=True)
     key = None
     if key_file is None and not no_key:
-        key = read_secret_line("Key")
+        key = check_key(read_secret_line("Key"), "standard input")
         if not key:
             raise Failed("There is no key on standard input. For a profile without a key, add --no-key.")
     path = None if key_file is None else str(key_file.expanduser().absolute())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ def find_target(
 
     Raises:
         click.UsageError: options, or variables, contradict each other.
-        Failed: a key or the profiles cannot be read, or there is no such profile.
+        Failed: a key or the profiles cannot be read, a key is not valid, or there is no such profile.
     """
     if key is not None and key_file is not None:
         raise click.UsageError("Give either --key or --key-file.")
@@ -59,11 +59,15 @@ def find_target(
         name = profile or name or profiles.use
         found = None if name is None else profiles.named(name, file)
     # In this order; a file is read only if nothing before it has a key.
-    from_environment = (
-        lambda: environ.get("HOOKGW_KEY"),
+    from_environment: tuple[Callable[[], str | None], ...] = (
+        lambda: check_key(environ.get("HOOKGW_KEY", ""), "HOOKGW_KEY"),
         lambda: _from_file(environ.get("HOOKGW_KEY_FILE")),
     )
-    from_profile = () if found is None else (lambda: found.key, lambda: _from_file(found.key_file))
+    stored = found or Profile(url="")
+    from_profile: tuple[Callable[[], str | None], ...] = (
+        lambda: check_key(stored.key or "", f"the profile {name!r}"),
+        lambda: _from_file(stored.key_file),
+    )
     rest = (*from_profile, *from_environment) if profile is not None else (*from_environment, *from_profile)
     own = _read_key(key) if key is not None else _from_file(key_file)
     for read in rest:
@@ -71,16 +75,33 @@ def find_target(
     return Target(found.url if found is not None else server or url or DEFAULT_SERVER, own)
 
 
+def check_key(text: str, source: str) -> str:
+    """Return a key without a byte order mark and without space around it; empty if it is missing.
+
+    Args:
+        text: what was read.
+        source: what it was read from, for the message, which never has the key itself.
+
+    Raises:
+        Failed: no header can contain it.
+    """
+    key = text.strip().removeprefix("\ufeff").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise Failed(f"The key from {source} is not valid: a key is one line of printable ASCII characters.")
+    return key
+
+
 def _from_file(file: str | Path | None) -> str | None:
     if not file:
         return None
     try:
-        text = Path(file).expanduser().read_text("utf-8").strip()
+        text = Path(file).expanduser().read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Failed(f"The key cannot be read from {file}: {error}.") from error
-    if not text:
+    key = check_key(text, str(file))
+    if not key:
         raise Failed(f"{file} contains no key.")
-    return text
+    return key
 
 
 def _read_key(given: str) -> str:
@@ -90,8 +111,8 @@ def _read_key(given: str) -> str:
             "Use HOOKGW_KEY, --key-file FILE, --key - or a profile.",
             err=True,
         )
-        return given
-    key = read_secret_line("Key")
+        return check_key(given, "--key")
+    key = check_key(read_secret_line("Key"), "standard input")
     if not key:
         raise Failed("There is no key on standard input.")
     return key

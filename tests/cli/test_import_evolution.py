@@ -239,6 +239,24 @@ async def test_the_key_comes_from_a_file_standard_input_or_the_environment(
     assert "refuses the key" in (await world.run("--from-key", "-", input="wrong\n", code=1)).stderr
 
 
+async def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "key"
+    file.write_text("hidden\nsecond")
+    refused = [
+        await world.run("--from-key-file", str(file), code=1),
+        await world.run("--from-key", "-", input="hidden-é\n", code=1),
+    ]
+    monkeypatch.setenv("EVOLUTION_API_KEY", "hidden-é")
+    refused.append(await world.run(code=1))
+    for result, source in zip(refused, (file, "standard input", "EVOLUTION_API_KEY"), strict=True):
+        assert f"The key from {source} is not valid" in result.stderr
+        assert "hidden" not in result.output
+    file.write_text(f"{KEY}\n", "utf-8-sig")
+    await world.run("--from-key-file", str(file))
+
+
 @pytest.mark.parametrize(
     ("response", "said"),
     [

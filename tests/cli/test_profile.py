@@ -39,6 +39,13 @@ async def test_profiles_are_added_used_listed_and_removed(invoke: Invoke, file: 
     )
 
 
+async def test_a_key_that_cannot_be_sent_is_not_stored(invoke: Invoke, file: Path) -> None:
+    refused = await invoke("profile", "add", "a", "--url", "http://a", input="hidden-é\n")
+    assert (refused.exit_code, "The key from standard input is not valid" in refused.stderr) == (1, True)
+    assert "hidden" not in refused.output
+    assert load_profiles(file) == Profiles()
+
+
 async def test_replacing_a_profile_is_asked_for(invoke: Invoke, file: Path) -> None:
     add = ("profile", "add", "prod", "--no-key", "--url")
     assert (await invoke(*add, "http://a")).exit_code == 0

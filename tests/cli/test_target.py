@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -93,6 +94,50 @@ def test_contradictions_are_refused(
     given = {"server": None, "key": None, "key_file": None, "profile": None} | options
     with pytest.raises(click.ClickException, match=said):
         find_target(**given, environ=environ | variables)  # type: ignore[arg-type]
+
+
+def test_a_byte_order_mark_and_space_around_a_key_are_left_out(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "staging.key"
+    file.write_text(" a key\r\n", "utf-8-sig")
+    assert find_target(None, None, file, None, environ).key == "a key"
+    assert find_target(None, None, None, None, environ | {"HOOKGW_KEY": "a key\n"}).key == "a key"
+
+
+@pytest.mark.parametrize("key", ["hidden\nsecond", "hidden\x00", "hidden-é", "hidden-\udce9"])
+def test_what_no_header_can_contain_is_refused_with_its_source(
+    environ: dict[str, str], tmp_path: Path, key: str
+) -> None:
+    file = tmp_path / "a.key"
+    file.write_text("hidden\nsecond")
+    save_profiles(
+        profiles_file(environ),
+        Profiles(profiles={"good": Profile(url="http://a"), "bad": Profile(url="http://a", key="hidden\nx")}),
+    )
+    for options, variables, source in (
+        ({}, {"HOOKGW_KEY": key}, "HOOKGW_KEY"),
+        ({}, {"HOOKGW_KEY_FILE": str(file)}, str(file)),
+        ({"key_file": file}, {}, str(file)),
+        ({"key": key}, {}, "--key"),
+        ({"profile": "bad"}, {}, "the profile 'bad'"),
+    ):
+        given: dict[str, Any] = {"server": None, "key": None, "key_file": None, "profile": None} | options
+        with pytest.raises(Failed) as refused:
+            find_target(**given, environ=environ | variables)
+        assert refused.value.message == (
+            f"The key from {source} is not valid: a key is one line of printable ASCII characters."
+        )
+
+
+async def test_a_key_on_standard_input_is_checked(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([])
+    accepted = await invoke("lane", "list", "--key", "-", input=b"\xef\xbb\xbfk-2\r\n")
+    assert accepted.exit_code == 0, accepted.output
+    assert [request.header("apikey") for request in server.requests] == ["k-2"]
+    refused = await invoke("lane", "list", "--key", "-", input=b"hidden\xe9\n")
+    assert (refused.exit_code, "The key from standard input is not valid" in refused.stderr) == (1, True)
+    assert "hidden" not in refused.output
 
 
 async def test_the_key_comes_from_standard_input_and_a_visible_one_is_warned_of(

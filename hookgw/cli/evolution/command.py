@@ -15,7 +15,7 @@ from hookgw.cli.evolution.plan import Action, Existing, Planned, plan_import
 from hookgw.cli.evolution.source import SourceInstance, read_file, read_server, write_file
 from hookgw.cli.failure import Failed, ServerUnavailable
 from hookgw.cli.output import json_option, printable, show_json
-from hookgw.cli.target import read_secret_line
+from hookgw.cli.target import check_key, read_secret_line
 
 _MOST_WRONG_TOKENS = 10
 """hookgw locks out an address that shows 20 wrong keys in a minute (auth.failed_attempts)."""
@@ -126,13 +126,14 @@ def _evolution_key(file: Path | None, given: str | None) -> str:
         raise click.UsageError("--from-key takes no key: write --from-key -, and the key on standard input.")
     if file is not None:
         try:
-            key = file.read_text("utf-8").strip()
+            key = check_key(file.read_text("utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:
             raise Failed(f"The key cannot be read from {file}: {error}.") from error
     else:
-        key = "" if given == "-" else os.environ.get("EVOLUTION_API_KEY", "").strip()
+        of_environment = "" if given == "-" else os.environ.get("EVOLUTION_API_KEY", "")
+        key = check_key(of_environment, "EVOLUTION_API_KEY")
         if not key and (given == "-" or sys.stdin.isatty()):
-            key = read_secret_line("Key of Evolution API")
+            key = check_key(read_secret_line("Key of Evolution API"), "standard input")
     if not key:
         raise Failed(
             "The key of Evolution API is missing. Give it with --from-key-file FILE, --from-key -, or as "
