@@ -47,6 +47,14 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
     return options
 
 
+_GIVEN_ELSEWHERE = {
+    "instanceName": "the argument INSTANCE",
+    "integration": "--integration",
+    "token": "--token",
+    "webhook": "--webhook",
+}
+"""How ``create`` takes the fields that no connector can have as an option, by their names in the API."""
+
 option_values = click.option(
     "--option",
     "-o",
@@ -94,8 +102,10 @@ def create(
 
     The key is shown once. Store it now.
     """
+    for option, place in _GIVEN_ELSEWHERE.items():
+        if option in options:
+            raise click.UsageError(f"{option} is not an option of a connector. Use {place} instead.")
     webhook = {"url": url} if url else None
-    # A field of create itself, such as token, cannot be an option of a connector.
     body = {**options, "instanceName": name, "integration": integration, "token": token, "webhook": webhook}
     created = client.call("POST", "instance", "create", body=body)
     if as_json:

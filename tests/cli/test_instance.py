@@ -146,6 +146,26 @@ async def test_wrong_options_are_not_repeated(value: str, sentence: str, invoke:
     assert "planted" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "place"),
+    [
+        ("webhook=hidden", "--webhook"),
+        ("token=hidden", "--token"),
+        ("integration=hidden", "--integration"),
+        ("instanceName=hidden", "the argument INSTANCE"),
+    ],
+)
+async def test_create_refuses_its_own_fields_as_options(
+    option: str, place: str, invoke: Invoke, server: Receiver
+) -> None:
+    result = await invoke("instance", "create", "loja1", "-o", option)
+    assert result.exit_code == 2
+    name = option.partition("=")[0]
+    assert f"{name} is not an option of a connector. Use {place} instead." in result.stderr
+    assert "hidden" not in result.output
+    assert server.requests == []
+
+
 async def test_options_are_printed(invoke: Invoke, server: Receiver) -> None:
     found = {"options": {"server": "https://a", "password": "********", "rate": 5}, "optionsSchema": {}}
     server.default = says(found)
