@@ -93,8 +93,8 @@ class Client:
 
         Args:
             method: the HTTP method.
-            path: the segments of the path. ``None`` is left out; each other segment is quoted, so that a name
-                may contain any character.
+            path: the segments of the path. ``None`` is left out, and each other segment is quoted. A segment
+                must not contain a slash: the gateway decodes the path before it splits it.
             body: an object to send as JSON; fields with the value ``None`` are left out.
             content: bytes to send unchanged, instead of ``body``.
             content_type: the type of ``content``.

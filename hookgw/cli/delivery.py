@@ -186,7 +186,7 @@ def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> No
 
 
 @delivery.command()
-@click.argument("instance")
+@instance_argument()
 @click.option("--label", help="Only deliveries to the registration with this label.")
 @click.option("--kind", "kinds", multiple=True, help="Only events of this kind; repeatable.")
 @click.option(

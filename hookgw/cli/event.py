@@ -6,6 +6,7 @@ import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.job import follow_aloud
+from hookgw.cli.names import instance_argument
 from hookgw.cli.output import json_option, show_json
 
 
@@ -15,7 +16,7 @@ def event() -> None:
 
 
 @event.command()
-@click.argument("instance")
+@instance_argument()
 @click.argument("remote_jid", metavar="REMOTE_JID")
 @click.option("--yes", is_flag=True, help="Erase without asking.")
 @server_options

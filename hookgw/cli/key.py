@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.names import complete_instances
+from hookgw.cli.names import complete_instances, read_name
 from hookgw.cli.output import Column, json_option, show_fields, show_json, show_table, table_options
 
 CREATED = {"name": "name", "instance": "instance", "key": "key", "expiresAt": "expires"}
@@ -36,13 +36,14 @@ def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option ``--instance`` to a command."""
     return click.option(
         "--instance",
+        callback=read_name,
         shell_complete=complete_instances,
         help="Keys of this instance.  [default: the global keys]",
     )(command)
 
 
 @key.command()
-@click.argument("name")
+@click.argument("name", callback=read_name)
 @instance_option
 @click.option("--expires-in", metavar="DURATION", help="How long the key is valid, for example 30d.")
 @click.option("--expires-at", metavar="TIME", help="When it expires, for example 2026-12-31T00:00:00Z.")
@@ -86,7 +87,7 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool) -> No
 
 
 @key.command()
-@click.argument("name")
+@click.argument("name", callback=read_name)
 @instance_option
 @server_options
 def revoke(client: Client, name: str, instance: str | None) -> None:

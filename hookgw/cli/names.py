@@ -44,12 +44,24 @@ def complete_kinds(ctx: click.Context, _param: click.Parameter, incomplete: str)
     return _matching(incomplete.upper(), [one.get("name") for one in _ask(ctx, "event", "kinds")])
 
 
+def read_name(
+    _ctx: click.Context, _param: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """Refuse a name with a slash: in the path of a request, it would name something else."""
+    for name in value if isinstance(value, tuple) else (value,):
+        if name is not None and "/" in name:
+            raise click.BadParameter(f"{name!r} is not a name. Names contain no slash.")
+    return value
+
+
 def instance_argument(name: str = "instance", **options: Any) -> Callable[[F], F]:
     """Add the argument ``INSTANCE`` to a command, as its argument ``name``."""
     metavar = "INSTANCE"
     if options.get("required") is False or options.get("nargs") == -1:
         metavar = "[INSTANCE]..." if options.get("nargs") == -1 else "[INSTANCE]"
-    return click.argument(name, metavar=metavar, shell_complete=complete_instances, **options)
+    return click.argument(
+        name, metavar=metavar, callback=read_name, shell_complete=complete_instances, **options
+    )
 
 
 class RenamedOption(click.Option):
@@ -84,6 +96,7 @@ def label_option(command: F) -> F:
     """Add the option ``--label`` to a command about one registration."""
     return click.option(
         "--label",
+        callback=read_name,
         shell_complete=complete_labels,
         help="Label of the registration; an instance may have several.  [default: default]",
     )(command)

@@ -54,8 +54,8 @@ async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
 async def test_revoke(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"status": "SUCCESS"})
     assert (await invoke("key", "revoke", "crm", "--instance", "loja1")).stdout == "Revoked 'crm'.\n"
-    await invoke("key", "revoke", "a/b")
+    await invoke("key", "revoke", "a?b")
     assert [(one.method, one.target) for one in server.requests] == [
         ("DELETE", "/key/delete/loja1/crm"),
-        ("DELETE", "/key/delete/a%2Fb"),
+        ("DELETE", "/key/delete/a%3Fb"),
     ]
