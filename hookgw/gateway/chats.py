@@ -6,14 +6,16 @@ is not known here. A search ends after a while: it finds what was active last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Generator, Iterator, Sized
 from typing import Any
 
 import msgspec
 import trio
 
 from hookgw.gateway.history import DeliveryHistory
+from hookgw.gateway.long_work import run_in_slices
 from hookgw.models.events import Event
+from hookgw.models.json_decoding import decode_json
 
 SEARCH_SECONDS = 1.0
 """Seconds after which a search returns what it has found."""
@@ -71,7 +73,8 @@ class Chat(msgspec.Struct, kw_only=True):
     last_message: LastMessage
 
 
-class Contact(msgspec.Struct, kw_only=True):
+# Without gc, tens of thousands would start long collections; they hold only text.
+class Contact(msgspec.Struct, kw_only=True, gc=False):
     """A person or a group.
 
     Attributes:
@@ -108,6 +111,7 @@ class _Message(msgspec.Struct, rename="camel"):
 
 
 _message_of = msgspec.json.Decoder(_Message, float_hook=float).decode
+_list_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class ChatSearch:
@@ -133,7 +137,8 @@ class ChatSearch:
         """
         found: dict[str, Chat] = {}
 
-        def take(event: Event) -> None:
+        def take(event: Event) -> Generator[None, None, None]:
+            yield
             message = _read_message(event)
             if message is None or not is_wanted(message.key.remote_jid):
                 return
@@ -159,9 +164,10 @@ class ChatSearch:
         """Return the people and groups that wrote to an instance or were written to; see :meth:`chats`."""
         found: dict[str, Contact] = {}
 
-        def take(event: Event) -> None:
+        def take(event: Event) -> Generator[None, None, None]:
             for seen in _contacts_in(event):
-                if is_wanted(seen.jid):
+                yield  # one event may have tens of thousands
+                if seen is not None and is_wanted(seen.jid):
                     known = found.setdefault(seen.jid, seen)
                     known.name = known.name or seen.name
                     known.picture_url = known.picture_url or seen.picture_url
@@ -171,14 +177,21 @@ class ChatSearch:
         return list(found.values())
 
     async def _search(
-        self, instance: str, kinds: tuple[str, ...], found: Sized, take: Callable[[Event], None]
+        self,
+        instance: str,
+        kinds: tuple[str, ...],
+        found: Sized,
+        take: Callable[[Event], Generator[None, None, None]],
     ) -> None:
+        def take_all(events: list[Event]) -> Generator[None, None, None]:
+            for event in events:
+                yield from take(event)
+
         deadline = trio.current_time() + SEARCH_SECONDS
         cursor = None
         for _ in range(MOST_PAGES):
             page = await self._history.list_events(instance, kinds, cursor)
-            for event in page.events:
-                take(event)
+            await run_in_slices(instance, take_all(page.events))
             cursor = page.cursor
             if cursor is None or len(found) >= MOST_FOUND or trio.current_time() >= deadline:
                 return
@@ -211,19 +224,30 @@ def _last_message(message: _Message) -> LastMessage:
     )
 
 
-def _contacts_in(event: Event) -> Iterator[Contact]:
+def _entries_of(data: bytes) -> list[msgspec.Raw]:
+    try:
+        return _list_of(data)
+    except msgspec.ValidationError:  # the event has one contact, without a list around it
+        return [msgspec.Raw(data)]
+
+
+def _contacts_in(event: Event) -> Iterator[Contact | None]:
+    """Yield the contacts in an event, and ``None`` for an entry without an id: the caller pauses at each."""
     if event.kind in _CONTACTS:
-        data = event.data
-        for item in data if isinstance(data, list) else [data]:
+        # One by one: decoding tens of thousands at once would hold up everything else.
+        for text in _entries_of(event.data_json):
+            item = decode_json(bytes(text))
             jid = _field(item, "remoteJid", "id")
-            if jid:
-                yield Contact(
-                    jid=jid,
-                    name=_field(item, "pushName", "name", "notify"),
-                    picture_url=_field(item, "profilePicUrl", "profilePictureUrl", "imgUrl"),
-                    is_group=jid.endswith(_GROUP),
-                    updated_at=event.time,
-                )
+            if not jid:
+                yield None
+                continue
+            yield Contact(
+                jid=jid,
+                name=_field(item, "pushName", "name", "notify"),
+                picture_url=_field(item, "profilePicUrl", "profilePictureUrl", "imgUrl"),
+                is_group=jid.endswith(_GROUP),
+                updated_at=event.time,
+            )
         return
     message = _read_message(event)
     if message is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from typing import Any
 
@@ -11,6 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.gateway.chats import MOST_MESSAGE, MOST_PAGES, Chat, ChatSearch, Contact
+from hookgw.gateway.long_work import LONG_WORK, SLICE, LongWork
 from hookgw.models.events import Event
 from hookgw.store import EventPage
 
@@ -141,3 +143,24 @@ async def test_a_search_ends_after_a_second(autojump_clock: MockClock) -> None:
 async def test_a_search_reads_so_many_pages() -> None:
     found = await chats(*(message(f"{n}@c") for n in range(200)), size=1)
     assert len(found) == MOST_PAGES
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+async def test_other_tasks_run_while_an_event_of_many_contacts_is_read(
+    nursery: trio.Nursery, has_ids: bool
+) -> None:
+    ticks = itertools.count()
+    LONG_WORK.set(LongWork(lambda: next(ticks) * SLICE))
+    rounds = 0
+
+    async def count_rounds() -> None:
+        nonlocal rounds
+        while True:
+            await trio.lowlevel.checkpoint()
+            rounds += 1
+
+    nursery.start_soon(count_rounds)
+    entries = [{"id": f"{n}@c"} if has_ids else {} for n in range(50)]
+    assert len(await contacts(event("CONTACTS_SET", entries))) == (50 if has_ids else 0)
+    assert rounds >= 50
+    nursery.cancel_scope.cancel()

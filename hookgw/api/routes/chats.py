@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from quart import Blueprint, Response
 
@@ -10,6 +10,7 @@ from hookgw.api import responses
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.present import present_chat, present_contact
 from hookgw.api.request_body import json_response, read_optional_json, read_parsed
+from hookgw.gateway.chats import Chat, Contact
 from hookgw.parsing import (
     ChatQuery,
     parse_chat_query,
@@ -22,6 +23,8 @@ from hookgw.parsing import (
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
+
+T = TypeVar("T", Chat, Contact)
 
 _TAG = "Chats"
 _ERRORS = (409, 501, 502)
@@ -117,9 +120,7 @@ class ChatRoutes:
         """List the chats in the history, the one with the newest message first."""
         query = await self._read_query(instance)
         found = await self._chats.chats(instance, query.wants)
-        return json_response(
-            [present_chat(chat) for chat in found if query.name in (None, chat.name)][query.page_slice]
-        )
+        return json_response([present_chat(chat) for chat in _page(found, query)])
 
     @describes(_TAG, {200: list[responses.Chat]})
     async def list_chats(self, instance: str) -> Response:
@@ -128,17 +129,20 @@ class ChatRoutes:
         self._instances.get(instance)
         query = parse_chat_query(None)
         found = await self._chats.chats(instance, query.wants)
-        return json_response([present_chat(chat) for chat in found][query.page_slice])
+        return json_response([present_chat(chat) for chat in _page(found, query)])
 
     @describes(_TAG, {200: list[responses.Contact]}, body=_CONTACTS_BODY)
     async def find_contacts(self, instance: str) -> Response:
         """List the people and groups in the history, those of the newest events first."""
         query = await self._read_query(instance)
         found = await self._chats.contacts(instance, query.wants)
-        return json_response(
-            [present_contact(one) for one in found if query.name in (None, one.name)][query.page_slice]
-        )
+        return json_response([present_contact(one) for one in _page(found, query)])
 
     async def _read_query(self, instance: str) -> ChatQuery:
         self._instances.get(instance)  # 404 comes before any error of the body
         return parse_chat_query(await read_optional_json(self._limit))
+
+
+def _page(found: list[T], query: ChatQuery) -> list[T]:
+    # The page first: presenting all that was found would take much longer.
+    return [one for one in found if query.name in (None, one.name)][query.page_slice]
