@@ -151,9 +151,10 @@ class EventIntake:
         instances = {
             name: self._registry.find_instance(name) for name in {event.instance for event in events}
         }
-        for name, found in instances.items():
-            if found is not None and instance_id not in (None, found.id):
-                raise NotFound(f"The instance {name!r} was deleted.")
+        if instance_id is not None:
+            for name, found in instances.items():
+                if found is not None and found.id != instance_id:
+                    raise NotFound(f"The instance {name!r} was deleted.")
         completed = [self._complete(event) for event in events]
         checks = self._check(completed, single)
         size = sum([len(event.data_json) for event in completed])
