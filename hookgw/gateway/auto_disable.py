@@ -134,13 +134,16 @@ class AutoDisable:
             self._most = max(_FEW, 2 * len(self._failing))
         disable_after = policy_of(registration, self._settings).disable_after
         if now - since >= disable_after:
-            await self.disable(registration, f"It failed for {disable_after:g} s without one success.")
+            reason = f"It failed for {disable_after:g} s without one success."
+            await self.disable(registration, reason, failing_since=since)
         elif now - since >= STORED_AFTER or current.failing_since is not None:
             # At once if the disk has the time of failures that a success ended: after a restart, they would
             # count again.
             await self._store_failing_since(registration)
 
-    async def disable(self, registration: Registration, reason: str) -> None:
+    async def disable(
+        self, registration: Registration, reason: str, *, failing_since: float | None = None
+    ) -> None:
         """Disable a registration, and park what is pending for it.
 
         Nothing happens if the registration has another target by now, because the reason was the former
@@ -150,6 +153,8 @@ class AutoDisable:
         Args:
             registration: as it was when the attempt was made.
             reason: a sentence.
+            failing_since: if given, nothing happens unless the registration still fails since then: it may
+                have succeeded, been set or been paused while this waited for another change of it.
         """
         if registration.id == OPERATIONS_ID:
             return
@@ -161,6 +166,10 @@ class AutoDisable:
         async with self._registry.changing(registration.instance):
             current = self._registry.registration(registration.id)
             if current is None or not current.enabled or not current.has_target_of(registration):
+                return
+            if failing_since is not None and (
+                current.is_paused or self.failing_since(registration.id) != failing_since
+            ):
                 return
             # `failing_since` is cleared: a registration that its owner enables again has its full time.
             disabled = msgspec.structs.replace(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -317,6 +319,55 @@ async def test_a_failure_that_is_stored_after_a_set_does_not_undo_the_fresh_star
         await wait_all_tasks_blocked()
         disk.goes_on.set()
     assert registrations.get("shop").failing_since is None
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "another change", "set", "success", "pause"])
+async def test_what_happens_while_a_change_is_stored_counts_before_disabling(
+    meanwhile: str,
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    auto_disable, registrations = hookgw_gateway.gateway.auto_disable, hookgw_gateway.gateway.registrations
+    registration = await hookgw_gateway.register(hookgw_receiver.url, retry={"disableAfter": "5m"})
+    await auto_disable.attempted(FAILED, registration)
+    hookgw_clock.jump(301)
+    disk = SlowDisk(hookgw_gateway, monkeypatch)
+    async with trio.open_nursery() as nursery:
+        if meanwhile == "set":
+            nursery.start_soon(hookgw_gateway.register, hookgw_receiver.url)
+        elif meanwhile == "pause":
+            nursery.start_soon(registrations.pause, "shop")
+        elif meanwhile != "nothing":  # a registration of the same instance
+            nursery.start_soon(partial(hookgw_gateway.register, hookgw_receiver.url, label="other"))
+        if meanwhile != "nothing":
+            await disk.begun.wait()
+        nursery.start_soon(auto_disable.attempted, FAILED, registration)
+        await wait_all_tasks_blocked()
+        if meanwhile == "success":
+            delivered = msgspec.structs.replace(FAILED, outcome=Outcome.DELIVERED)
+            nursery.start_soon(auto_disable.attempted, delivered, registration)
+            await wait_all_tasks_blocked()
+        disk.goes_on.set()
+    assert registrations.get("shop").enabled == (meanwhile in {"set", "success", "pause"})
+
+
+async def test_a_410_disables_after_a_set_of_the_same_url(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registration = await hookgw_gateway.register(hookgw_receiver.url)
+    disk = SlowDisk(hookgw_gateway, monkeypatch)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hookgw_gateway.register, hookgw_receiver.url)
+        await disk.begun.wait()
+        nursery.start_soon(hookgw_gateway.gateway.auto_disable.disable, registration, "It is gone.")
+        await wait_all_tasks_blocked()
+        disk.goes_on.set()
+    assert hookgw_gateway.gateway.registrations.get("shop").disabled_reason == "It is gone."
 
 
 async def test_changes_that_are_no_fresh_start_prolong_nothing(
