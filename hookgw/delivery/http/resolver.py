@@ -72,6 +72,7 @@ class SystemResolver:
 
         Raises:
             OSError, UnicodeError: from ``getaddrinfo``.
+            socket.gaierror: also if the system refuses a thread.
         """
         with contextlib.suppress(ValueError):
             ipaddress.ip_address(host)
@@ -91,7 +92,6 @@ class SystemResolver:
         return [(*entry[:4], (entry[4][0], port, *entry[4][2:])) for entry in lookup.result()]
 
     def _start(self, host: str, lookup: _Lookup, options: dict[str, Any]) -> None:
-        self._lookups[host] = lookup
         lookup.started_at = trio.current_time()
         token = trio.lowlevel.current_trio_token()
 
@@ -102,9 +102,16 @@ class SystemResolver:
 
         # Not trio.to_thread.run_sync: when its caller is cancelled, the result of the thread is lost to the
         # other tasks that wait for it.
-        trio.lowlevel.start_thread_soon(
-            lambda: self._getaddrinfo(host, 0, **options), deliver, f"lookup of {host}"
-        )
+        try:
+            trio.lowlevel.start_thread_soon(
+                lambda: self._getaddrinfo(host, 0, **options), deliver, f"lookup of {host}"
+            )
+        except (RuntimeError, MemoryError) as error:
+            # "can't start new thread". Nobody else waits for this lookup yet: each task that waits for a
+            # thread for the same name tries it next.
+            lookup.limiter.release_on_behalf_of(lookup)
+            raise socket.gaierror(socket.EAI_AGAIN, f"no thread for the lookup ({error})") from error
+        self._lookups[host] = lookup
 
     def _finish(self, host: str, lookup: _Lookup, found: outcome.Outcome[Found]) -> None:
         del self._lookups[host]

@@ -203,6 +203,34 @@ async def test_the_speed_of_the_oldest_name_is_forgotten(
         names.answer()
 
 
+async def test_a_refused_thread_fails_the_lookup_and_the_next_one_starts_again(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolver, failed = SystemResolver(names), []
+
+    async def one(host: str) -> None:
+        with pytest.raises(socket.gaierror, match="can't start new thread"):
+            await ask(resolver, host)
+        failed.append(host)
+
+    # More than there are threads, and some of one name: no token may be lost, and nobody may wait for ever.
+    hosts = [*(f"{number}.example" for number in range(MAX_NEW)), *["a.example"] * 3]
+    with monkeypatch.context() as patch:
+        patch.setattr(trio.lowlevel, "start_thread_soon", refuse)
+        async with trio.open_nursery() as nursery:
+            for host in hosts:
+                nursery.start_soon(one, host)
+    assert sorted(failed) == sorted(hosts)
+    assert not names.asked
+    async with trio.open_nursery() as nursery:
+        for host in hosts:
+            nursery.start_soon(ask, resolver, host)
+    assert set(names.asked) == set(hosts)
+
+
 async def make_slow(
     resolver: SystemResolver, names: Names, hosts: list[str], clock: trio.testing.MockClock
 ) -> None:
