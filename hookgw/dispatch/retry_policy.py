@@ -136,7 +136,8 @@ def longest_wait(policy: Policy) -> float:
 def is_expired(policy: Policy, *, age: float, streak: int) -> bool:
     """Return whether a delivery becomes a dead letter without another attempt."""
     # Only with a streak: after a downtime of hookgw itself, however long, the receiver is tried once before
-    # anything expires.
+    # anything in the lane expires. Once that has failed, what is too old expires untried: a dead receiver
+    # must not get an attempt for each delivery of a long backlog.
     return age > policy.max_age and streak > 0
 
 

@@ -154,7 +154,7 @@ async def test_deliveries_that_a_dead_receiver_outlasted_expire_together(autojum
     assert set(world.sender.order) == {"e1"}
 
 
-async def test_after_a_long_downtime_each_delivery_is_tried_before_it_expires(
+async def test_after_a_long_downtime_the_receiver_is_tried_before_anything_expires(
     autojump_clock: MockClock,
 ) -> None:
     world = World(max_age=100.0)
@@ -164,6 +164,26 @@ async def test_after_a_long_downtime_each_delivery_is_tried_before_it_expires(
     async with running(world, backlog=2):
         await quiet()
     assert [state for _, state, _ in world.monitor.finals] == [DeliveryState.DELIVERED] * 2
+
+
+async def test_after_a_long_downtime_one_unreachable_attempt_lets_all_that_is_too_old_expire(
+    autojump_clock: MockClock,
+) -> None:
+    world = World(max_age=100.0)
+    world.outbox.add(3)
+    for delivery in world.outbox.pending.values():
+        delivery.queued_at = world.clock.steady() - 5000
+    world.outbox.add()
+    world.sender.script["e2"] = [Outcome.UNREACHABLE]
+    async with running(world, backlog=4):
+        await quiet()
+    assert [state for _, state, _ in world.monitor.finals] == [
+        DeliveryState.DELIVERED,
+        DeliveryState.DEAD,
+        DeliveryState.DEAD,
+        DeliveryState.DELIVERED,
+    ]
+    assert world.sender.order == ["e1", "e2", "e4"]
 
 
 async def test_the_age_of_a_delivery_that_is_sent_again_starts_anew(autojump_clock: MockClock) -> None:
