@@ -57,16 +57,8 @@ def reencrypt(
     configured = [key_id(key) for key in (keys.present, *keys.old) if key is not None]
     unknown = sorted(name for name in found if name and name not in configured)
     if unknown:
-        problem = f"The {storage} is encrypted with the master key {', '.join(unknown)}, and "
-        if not configured:
-            raise StartError(
-                f"{problem}no master key is configured.",
-                "Set storage.master_key (or HOOKGW_MASTER_KEY), or storage.master_key_file, to that key.",
-            )
-        raise StartError(
-            f"{problem}storage.master_key, storage.master_key_file and storage.old_master_keys have only "
-            f"{', '.join(configured)}.",
-            "Add that key: under old_master_keys, to encrypt everything with a new one.",
+        raise _missing_key(
+            f"The {storage} is encrypted with the master key {', '.join(unknown)}", configured, keys.unseal
         )
     if None in found and len(found) > 1:
         raise StartError(
@@ -97,6 +89,24 @@ def reencrypt(
     if None in found:  # at the first start with a key; else somebody replaced the storage with another one
         logger.warning("records were in the clear, encrypted now", **place)
     return cipher
+
+
+def _missing_key(problem: str, configured: list[str], unseal: bool) -> StartError:
+    if unseal:
+        return StartError(
+            f"{problem}, and storage.old_master_keys does not have it.",
+            "To store everything in the clear, put that key into storage.old_master_keys.",
+        )
+    if not configured:
+        return StartError(
+            f"{problem}, and no master key is configured.",
+            "Set storage.master_key (or HOOKGW_MASTER_KEY), or storage.master_key_file, to that key.",
+        )
+    return StartError(
+        f"{problem}, and storage.master_key, storage.master_key_file and storage.old_master_keys have only "
+        f"{', '.join(configured)}.",
+        "Add that key: under old_master_keys, to encrypt everything with a new one.",
+    )
 
 
 def _checked(storage: str, convert: Callable[[bytes, bytes], bytes]) -> Convert:
