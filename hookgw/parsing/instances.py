@@ -102,11 +102,12 @@ def parse_creation(
         requested = _DEFAULT
     if requested:
         integration = integrations.get(requested, "")
-    # Clients of Evolution API send it with every create. Without a connector there is no code.
-    if integration:
-        fields.ignore("qrcode")
+    # Clients of Evolution API send it with every create.
+    fields.ignore("qrcode")
     connect = body.get("qrcode") is True and bool(integration)
     webhook, warnings = None, []
+    if body.get("qrcode") is True and not integration:
+        warnings.append("qrcode: without a connector there is no code.")
     # n8n and others send an empty webhook for "none".
     given = fields.pick(
         lambda value, at: value if isinstance(value, str) else as_object(value, at), "webhook"

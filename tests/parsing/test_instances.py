@@ -97,7 +97,7 @@ def test_without_a_connector_further_fields_are_warned_of() -> None:
     made = creation(qrcode=True, number=None)
     assert made.options == {}
     assert made.warnings == [
-        "qrcode is an unknown field; it was ignored.",
+        "qrcode: without a connector there is no code.",
         "number is an unknown field; it was ignored.",
     ]
 
