@@ -190,6 +190,8 @@ def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
         listed = client.call("GET", "instance", "fetchInstances", query={"instanceName": name})
         if not listed:
             raise Failed(f"The instance {name!r} does not exist.")
+        if listed[0].get("connector") is None:
+            raise Failed(f"The instance {name!r} has no connector, so no network calls hookgw for it.")
         if "ingestUrl" not in listed[0]:
             raise Failed(f"The connector of the instance {name!r} takes no requests of its network.")
         found = {"ingestUrl": listed[0]["ingestUrl"]}

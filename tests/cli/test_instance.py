@@ -13,6 +13,7 @@ LISTED = {
     "id": "u",
     "name": "loja1",
     "connectionStatus": "open",
+    "connector": "simulator",
     "backlog": {"deliveries": 1200, "bytes": 34567},
     "instance": {"integration": "simulator"},
 }
@@ -103,7 +104,14 @@ async def test_an_ingest_url_that_is_a_path(invoke: Invoke, server: Receiver) ->
     assert "server.public_url" in result.stderr
 
 
-@pytest.mark.parametrize(("listed", "message"), [([], "does not exist"), ([LISTED], "takes no requests")])
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ([], "does not exist"),
+        ([LISTED], "takes no requests"),
+        ([LISTED | {"connector": None}], "The instance 'loja1' has no connector"),
+    ],
+)
 async def test_no_ingest_url(listed: list[object], message: str, invoke: Invoke, server: Receiver) -> None:
     server.default = says(listed)
     result = await invoke("instance", "ingest-url", "loja1")
