@@ -86,6 +86,7 @@ def parse_global_webhooks(
         ConfigError: a block breaks a rule; every problem is named with its place.
     """
     found: dict[str, ParsedWebhook] = {}
+    places: dict[str, str] = {}
     problems: list[str] = []
     for index, block in enumerate(blocks):
         place = f"global_webhooks[{index}]"
@@ -97,8 +98,12 @@ def parse_global_webhooks(
             continue
         label = parsed.registration.label
         if label in found:
-            problems.append(f"{place}.label: {label!r} is used twice; give each block its own.")
+            if block.get("label") is None:
+                problems.append(f"{place} has the same URL as {places[label]}; give each of them a label.")
+            else:
+                problems.append(f"{place}.label: {label!r} is used twice; give each block its own.")
         found[label] = parsed
+        places[label] = place
     if problems:
         raise ConfigError(*problems)
     return tuple(found.values())

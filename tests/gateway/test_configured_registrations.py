@@ -96,6 +96,19 @@ async def test_every_problem_is_named_with_its_place(tmp_path: Path) -> None:
         assert "ignored" not in message
 
 
+async def test_blocks_without_a_label_must_differ_in_their_urls(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        await read(
+            tmp_path,
+            {"url": "https://ok.example/"},
+            {"url": "https://other.example/"},
+            {"url": "https://u:p@ok.example/"},
+        )
+    assert caught.value.messages == (
+        "global_webhooks[2] has the same URL as global_webhooks[0]; give each of them a label.",
+    )
+
+
 async def test_what_the_api_only_shows_cannot_be_configured(tmp_path: Path) -> None:
     """Ignored, ``instance`` would let the events of every instance go to the URL of one."""
     with pytest.raises(ConfigError) as caught:
@@ -145,7 +158,7 @@ async def test_a_block_without_a_label_is_known_by_its_url(tmp_path: Path) -> No
     assert again == first
     assert second.id != first.id
     assert second.secrets != first.secrets
-    with pytest.raises(ConfigError, match=r"global_webhooks\[1\]\.label.*give each block its own"):
+    with pytest.raises(ConfigError, match=r"global_webhooks\[1\] has the same URL as global_webhooks\[0\]"):
         await read(tmp_path, one, one)
 
 
