@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -260,7 +262,9 @@ async def run(host: str, port: int, options: ListenOptions, forward_to: str | No
         # open_receiver opens its own nursery, so even a port in use arrives in a group.
         except* OSError as group:
             reason = group.exceptions[0]
-            raise StartError(
-                f"Cannot listen on {host}:{port}: {reason}. Choose another port with --port."
-            ) from group
+            is_host = isinstance(reason, socket.gaierror) or (
+                isinstance(reason, OSError) and reason.errno == errno.EADDRNOTAVAIL
+            )
+            other = "address with --host" if is_host else "port with --port"
+            raise StartError(f"Cannot listen on {host}:{port}: {reason}. Choose another {other}.") from group
         nursery.cancel_scope.cancel()

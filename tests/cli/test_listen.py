@@ -233,6 +233,24 @@ async def test_a_port_in_use_is_an_expected_error() -> None:
             await run("127.0.0.1", taken.getsockname()[1], ListenOptions())
 
 
+@pytest.mark.usefixtures("_signals_kept")
+@pytest.mark.parametrize("host", ["nowhere.example", "192.0.2.1"])
+async def test_an_address_that_is_not_of_this_machine(host: str) -> None:
+    class Resolver(trio.abc.HostnameResolver):
+        """Knows no name."""
+
+        async def getaddrinfo(self, *_: Any, **__: Any) -> Any:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+        async def getnameinfo(self, *_: Any) -> Any:
+            raise NotImplementedError
+
+    trio.socket.set_custom_hostname_resolver(Resolver())
+    wanted = pytest.RaisesExc(StartError, match="Choose another address with --host")
+    with pytest.RaisesGroup(wanted, flatten_subgroups=True):
+        await run(host, 0, ListenOptions())
+
+
 def test_a_port_in_use_exits_with_1() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
