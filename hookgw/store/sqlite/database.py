@@ -220,23 +220,34 @@ def is_disk_error(error: BaseException) -> bool:
 
 
 @contextmanager
-def start_errors(path: Path) -> Iterator[None]:
-    """Raise errors of the disk as :class:`~hookgw.models.errors.StartError`."""
+def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
+    """Raise errors of the disk as :class:`~hookgw.models.errors.StartError`.
+
+    Args:
+        path: the file, for messages.
+        is_backup: it is a backup that is read, and not the data file.
+    """
+    what = "backup" if is_backup else "data file"
     try:
         yield
     except OSError as error:
         raise StartError(
-            f"The data file {path} cannot be opened: {error.strerror} ({error.filename}).",
-            "Make its directory writable for hookgw, or set storage.path to another file.",
+            f"The {what} {path} cannot be opened: {error.strerror} ({error.filename}).",
+            "Make it readable for hookgw."
+            if is_backup
+            else "Make its directory writable for hookgw, or set storage.path to another file.",
         ) from error
     except sqlite3.Error as error:
-        advice = "Make the file and its directory writable for hookgw, and check that the disk has space."
+        advice = (
+            "Make the file readable for hookgw, and check that the disk has space."
+            if is_backup
+            else "Make the file and its directory writable for hookgw, and check that the disk has space."
+        )
         if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            advice = (
-                "It is damaged or not a data file. Replace it with a backup, or move it away to start anew."
-            )
+            other = "Use another" if is_backup else "Replace it with a backup, or move it away to start anew"
+            advice = f"It is damaged or not a data file. {other}."
         raise StartError(
-            f"The data file {path} cannot be used: {error} ({error.sqlite_errorname}).", advice
+            f"The {what} {path} cannot be used: {error} ({error.sqlite_errorname}).", advice
         ) from error
 
 

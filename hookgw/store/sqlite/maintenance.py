@@ -280,7 +280,7 @@ def restore_file(
     path = path.resolve()
     if backup.resolve() == path:
         raise Conflict(f"The backup {backup} is the data file itself.")
-    with start_errors(backup), closing(_open_backup(backup)) as source:
+    with start_errors(backup, is_backup=True), closing(_open_backup(backup)) as source:
         read_schema(source, backup)
     with start_errors(path):
         make_folder(path.parent)
@@ -323,7 +323,7 @@ def _require_owner(path: Path) -> None:
 def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], None]) -> None:
     """Copy a backup to an empty file, put it on disk, and check it."""
     with (
-        start_errors(backup),
+        start_errors(backup, is_backup=True),
         closing(_open_backup(backup)) as source,
         closing(Target(copy, backup, min_free=0)) as target,
     ):
@@ -332,7 +332,7 @@ def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], No
         target.size()
     with copy.open("rb") as file:
         os.fsync(file.fileno())
-    with start_errors(backup), closing(_open_backup(copy)) as connection:
+    with start_errors(backup, is_backup=True), closing(_open_backup(copy)) as connection:
         problems = _integrity(connection)
     if problems:
         raise StartError(f"The backup {backup} is damaged: {' '.join(problems)}", "Use another backup.")

@@ -337,7 +337,7 @@ async def test_what_is_no_backup_changes_nothing(path: Path, tmp_path: Path) -> 
     with pytest.raises(StorageUnavailable, match="There is no file"):
         restore_file(copy, path, force=True)
     copy.write_text("no database, " * 1000)
-    with pytest.raises(StartError, match=r"not a data file|not a database"):
+    with pytest.raises(StartError, match=r"^The backup .* is not a database .*Use another\.$"):
         restore_file(copy, path, force=True)
     with pytest.raises(Conflict, match="the data file itself"):
         restore_file(path, path, force=True)
