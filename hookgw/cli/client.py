@@ -226,4 +226,7 @@ def _error_messages(response: httpx.Response, value: Any) -> list[str]:
     if response.status_code == HTTPStatus.UNAUTHORIZED:
         # The gateway speaks of the apikey header, which users of a command do not set themselves.
         messages.append("Set the key with HOOKGW_KEY, --key-file or a profile.")
+    wait = response.headers.get("retry-after", "")
+    if response.status_code == HTTPStatus.TOO_MANY_REQUESTS and wait.isdecimal():
+        messages.append(f"Retry in {wait} s.")
     return messages or [f"{response.status_code} {response.reason_phrase}"]

@@ -93,6 +93,14 @@ def error_of(status: int, *messages: str) -> Answer:
     [
         (error_of(400, "First.", "Second."), "First.\nSecond."),
         (error_of(401, "No key."), "No key.\nSet the key with HOOKGW_KEY, --key-file or a profile."),
+        (
+            answer(
+                429,
+                b'{"response": {"message": ["Too many requests."]}}',
+                headers={"content-type": "application/json", "retry-after": "17"},
+            ),
+            "Too many requests.\nRetry in 17 s.",
+        ),
         (says({"detail": "x"}, 404), "404 Not Found"),
         (says(["x"], 500), "500 Internal Server Error"),
         (says({"response": {"message": "x"}}, 400), "400 Bad Request"),
