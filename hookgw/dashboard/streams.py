@@ -27,6 +27,9 @@ MOST_STREAMS = 100
 """The most streams at a time."""
 MOST_OF_SESSION = 4
 """The most streams of one session at a time."""
+MOST_OF_INSTANCE = 25
+"""The most streams at a time of all sessions that began with a key of one instance. A key may have many
+sessions. Those of global keys have no such limit."""
 INTERVAL = 1.0
 """Seconds between two renderings of a part, at least."""
 LONGEST_INTERVAL = 10.0
@@ -74,6 +77,7 @@ class Streams:
         self._closed = trio.Event()
         self._count = 0
         self._of_session: Counter[str] = Counter()
+        self._of_instance: Counter[str] = Counter()
         self._parts: dict[Any, _Part] = {}
 
     def close(self) -> None:
@@ -92,10 +96,14 @@ class Streams:
             instance: the page's, if only the node that holds it knows what the part shows.
 
         Raises:
-            TooManyRequests: there are too many streams, of the session or in total.
+            TooManyRequests: there are too many streams, of the session, of its key's instance or in total.
         """
-        session = signed_in.session.id
-        if self._count >= MOST_STREAMS or self._of_session[session] >= MOST_OF_SESSION:
+        session, tenant = signed_in.session.id, signed_in.holder.principal.instance
+        if (
+            self._count >= MOST_STREAMS
+            or self._of_session[session] >= MOST_OF_SESSION
+            or (tenant is not None and self._of_instance[tenant] >= MOST_OF_INSTANCE)
+        ):
             raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
         last_seen = request.headers.get("last-event-id", "")
         scope: Any = request.scope
@@ -103,6 +111,8 @@ class Streams:
         part = self._parts.setdefault(key, _Part())
         self._count += 1
         self._of_session[session] += 1
+        if tenant is not None:
+            self._of_instance[tenant] += 1
         part.users += 1
 
         def leave() -> None:
@@ -110,6 +120,10 @@ class Streams:
             self._of_session[session] -= 1
             if not self._of_session[session]:
                 del self._of_session[session]
+            if tenant is not None:
+                self._of_instance[tenant] -= 1
+                if not self._of_instance[tenant]:
+                    del self._of_instance[tenant]
             part.users -= 1
             if not part.users and self._parts.get(key) is part:
                 del self._parts[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import h11
 import httpx
@@ -151,6 +151,30 @@ async def test_the_number_of_streams_is_limited(
         await other.log_in(KEY)
         async with watching(browser), watching(other):
             assert (await other.http.get(LIVE)).status_code == 429
+
+
+async def test_one_instance_does_not_take_all_streams(
+    browser: Browser, url: str, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "MOST_OF_INSTANCE", 2)
+    await gateway.instances.create("mine", token="key-of-mine")
+    await gateway.instances.create("other", token="key-of-other")
+    async with AsyncExitStack() as stack:
+        first, second, other = [
+            Browser(await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False)))
+            for _ in range(3)
+        ]
+        await first.log_in("key-of-mine")
+        await second.log_in("key-of-mine")
+        await other.log_in("key-of-other")
+        async with watching(first):
+            async with watching(second):
+                assert (await first.http.get(LIVE)).status_code == 429
+                assert (await second.http.get(LIVE)).status_code == 429
+                async with watching(other), watching(browser), watching(browser), watching(browser):
+                    pass
+            async with watching(first):
+                pass
 
 
 async def test_streams_are_no_requests_in_progress(
