@@ -91,7 +91,8 @@ class Fields:
     def refuse_unknown(self, whole: str) -> None:
         """Make mistakes of the unknown fields. Call it after all fields are read.
 
-        It is for objects whose fields select: without a misspelt one, more would be selected than meant.
+        It is for objects without a response that could warn, where a misspelt field would do harm: more would
+        be selected than meant, or a secret would stay valid.
 
         Args:
             whole: what the object is, for the messages: ``a replay``.

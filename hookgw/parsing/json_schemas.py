@@ -33,6 +33,7 @@ from hookgw.parsing.schema_parts import (
 ROTATE: Schema = {
     "type": "object",
     "description": "The grace period of the old secret.",
+    "additionalProperties": False,
     "properties": {"grace": length("0s", "30d", "How long the old secret keeps signing; 24h by default.")},
 }
 

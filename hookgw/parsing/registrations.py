@@ -285,18 +285,22 @@ def check_plugins(value: Any, where: str) -> dict[str, Any]:
     return blocks
 
 
-def parse_grace(body: Any) -> tuple[float, list[str]]:
+def parse_grace(body: Any) -> float:
     """Read the body of a ``rotateSecret``.
 
     Args:
         body: the decoded JSON; ``None`` for no body.
 
     Returns:
-        For how many seconds the old secret keeps signing, and a warning for each ignored field.
+        For how many seconds the old secret keeps signing.
 
     Raises:
-        Invalid: the body is not an object, or ``grace`` is not a duration up to :data:`MAX_GRACE`.
+        Invalid: the body is not an object, ``grace`` is not a duration up to :data:`MAX_GRACE`, or a field is
+            unknown.
     """
     fields = Fields(("", as_object({} if body is None else body, "The body")))
     grace = fields.read(duration(0, MAX_GRACE), DEFAULT_GRACE, "grace")
-    return grace, fields.finish()
+    # With a misspelt field, a secret that leaked would stay valid for the default time.
+    fields.refuse_unknown("a rotation")
+    fields.finish()
+    return grace

@@ -381,13 +381,18 @@ def test_a_masked_value_that_is_not_stored_is_refused() -> None:
     ],
 )
 def test_grace(body: Any, seconds: float) -> None:
-    assert parse_grace(body) == (seconds, [])
+    assert parse_grace(body) == seconds
 
 
 @pytest.mark.parametrize("body", [[], {"grace": 5}, {"grace": "31d"}, {"grace": "soon"}])
 def test_bad_grace(body: Any) -> None:
     with pytest.raises(Invalid):
         parse_grace(body)
+
+
+def test_an_unknown_field_beside_the_grace_is_refused() -> None:
+    with pytest.raises(Invalid, match=r"gracePeriod is not a field of a rotation\. Did you mean grace\?"):
+        parse_grace({"gracePeriod": "0s"})
 
 
 def test_a_change_applies() -> None:

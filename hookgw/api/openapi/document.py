@@ -23,7 +23,8 @@ hookgw delivers the events of messaging instances to callback URLs: durable, in 
 
 Every response carries `x-hookgw-version`. Every error has one shape; its `message` is a list of sentences
 that say what is wrong, where, and what would be right. A path that does not accept a method responds with
-405, and lists the accepted methods in `allow`. hookgw ignores unknown fields and names them in `warnings`.
+405, and lists the accepted methods in `allow`. hookgw ignores unknown fields and names them in
+`warnings`; where the schema of a body says `additionalProperties: false`, they get 400.
 
 Bodies are shown in one spelling. Those of Evolution API's clients (`webhook_by_events`, `messages.upsert`,
 the fields of a registration in `webhook`, those of a message in `textMessage`) mean the same.

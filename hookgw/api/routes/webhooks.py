@@ -210,7 +210,7 @@ class WebhookRoutes:
     async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Create a new signing secret; the old secret keeps signing beside it for a grace period."""
         self._get(instance, label)  # 404 comes before any error of the body
-        grace, _ = parse_grace(await read_optional_json(self._limit))
+        grace = parse_grace(await read_optional_json(self._limit))
         return json_response(
             present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
         )
