@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.fields import read_time
+from hookgw.cli.fields import PAGE, read_time
 from hookgw.cli.names import instance_argument
 from hookgw.cli.output import Column, show_json, show_table, table_options
 
@@ -36,7 +36,7 @@ def audit() -> None:
     help="Only changes since a time, or since 10m, 2h, 3d ago.",
 )
 @click.option("--until", metavar="TIME", callback=read_time, help="Only changes until then.")
-@click.option("--limit", type=click.IntRange(1), help="Changes per page.")
+@click.option("--limit", type=PAGE, help="Changes per page.")
 @click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
 @server_options
 @table_options

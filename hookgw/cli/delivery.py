@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.fields import read_time
+from hookgw.cli.fields import PAGE, read_time
 from hookgw.cli.job import follow_aloud
 from hookgw.cli.names import complete_kinds, instance_argument
 from hookgw.cli.output import (
@@ -65,7 +65,7 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
         ),
         click.option("--until", metavar="TIME", callback=read_time, help="Only events accepted until then."),
-        click.option("--limit", type=click.IntRange(1), help="Deliveries per page."),
+        click.option("--limit", type=PAGE, help="Deliveries per page."),
         click.option("--cursor", help="Continue a list; each page prints the cursor of the next."),
     )
     for option in reversed(options):  # click lists options in the reverse order of their decorators

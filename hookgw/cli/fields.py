@@ -15,6 +15,8 @@ from hookgw.models.signing_keys import PUBLIC, SYMMETRIC, VerifyingKey, verifyin
 from hookgw.models.units import parse_duration
 
 MIN_INTERVAL = 0.1
+PAGE = click.IntRange(1, 1000)
+"""The type of ``--limit``: how many items a page of the API can have."""
 
 
 def read_json(_ctx: click.Context, _param: click.Parameter, value: str | None) -> msgspec.Raw | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed, ServerUnavailable
-from hookgw.cli.fields import read_headers, read_json, read_secret
+from hookgw.cli.fields import PAGE, read_headers, read_json, read_secret
 from hookgw.cli.filter_conditions import read_conditions, show_condition
 from hookgw.cli.job import follow_aloud
 from hookgw.cli.names import instance_argument, kinds_option, label_option
@@ -63,8 +63,16 @@ def webhook() -> None:
     """Set, change, list, test and delete registrations."""
 
 
-def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the fields of a registration that ``set`` and ``update`` share."""
+def field_options(*, defaults: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options for the fields of a registration that ``set`` and ``update`` share.
+
+    Args:
+        defaults: show the defaults of a new registration in the help.
+    """
+
+    def default(text: str) -> str:
+        return f"  [default: {text}]" if defaults else ""
+
     options = (
         click.option(
             "--by-events/--no-by-events", default=None, help="Append the event kind to the URL's path."
@@ -81,19 +89,21 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--secret",
             callback=read_secret,
-            help="Signing secret: whsec_…, or whsk_… for v1a; - reads it from standard input.  "
-            "[default: generated]",
+            help="Signing secret: whsec_…, or whsk_… for v1a; - reads it from standard input."
+            + default("generated"),
         ),
         click.option(
-            "--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519.  [default: v1]"
+            "--signature",
+            type=click.Choice(["v1", "v1a"]),
+            help="HMAC-SHA256, or ed25519." + default("v1"),
         ),
         click.option(
             "--ordering",
             type=click.Choice(["url", "instance", "chat", "none"]),
-            help="Keep the order of all events, per instance, per chat, or not at all.  [default: url]",
+            help="Keep the order of all events, per instance, per chat, or not at all." + default("url"),
         ),
         click.option(
-            "--concurrency", type=click.IntRange(1), help="Parallel deliveries, unless --ordering is url."
+            "--concurrency", type=click.IntRange(1, 64), help="Parallel deliveries, unless --ordering is url."
         ),
         click.option(
             "--rate", metavar="RATE", help="Most attempts, such as 20/s, 100/m or 1000/h; '' removes it."
@@ -110,9 +120,13 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--no-filter", is_flag=True, help="Remove the conditions."),
         click.option("--plugins", metavar="JSON", callback=read_json, help="Plugin options, by plugin name."),
     )
-    for option in reversed(options):  # click lists options in the reverse order of their decorators
-        command = option(command)
-    return command
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):  # click lists options in the reverse order of their decorators
+            command = option(command)
+        return command
+
+    return add
 
 
 @webhook.command("set")
@@ -121,7 +135,7 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @label_option
 @kinds_option("events", "Only this kind; repeatable.  [default: all]", former="--event")
 @click.option("--enabled/--disabled", default=True, help="Whether it gets events.  [default: enabled]")
-@field_options
+@field_options(defaults=True)
 @server_options
 @json_option
 def set_(
@@ -160,7 +174,7 @@ def set_(
 @kinds_option("events", "Only this kind; repeatable.", former="--event")
 @click.option("--all-kinds", is_flag=True, help="Every kind of event.")
 @click.option("--enabled/--disabled", default=None, help="Whether it gets events.")
-@field_options
+@field_options(defaults=False)
 @server_options
 @json_option
 def update(
@@ -222,7 +236,7 @@ def _change(client: Client, instance: str, label: str | None, given: dict[str, A
 
 @webhook.command("list")
 @instance_argument(required=False)
-@click.option("--limit", type=click.IntRange(1), help="Registrations per page, without INSTANCE.")
+@click.option("--limit", type=PAGE, help="Registrations per page, without INSTANCE.")
 @click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
 @server_options
 @table_options

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
+from hookgw.api.routes import audit, deliveries, webhooks
 from hookgw.cli import fields
 from hookgw.models.clock import parse_rfc3339
 
@@ -34,6 +35,10 @@ def test_a_duration_counts_back_from_now(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_anything_else_is_not_a_time(given: str) -> None:
     with pytest.raises(click.BadParameter, match="or a duration before now: 10m, 2h, 3d"):
         fields.read_time(CONTEXT, OPTION, given)
+
+
+def test_a_page_is_as_long_as_the_api_allows() -> None:
+    assert {audit.MAX_LIMIT, deliveries.MAX_LIMIT, webhooks.MAX_LIMIT} == {fields.PAGE.max}
 
 
 def test_secrets_become_keys() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from hookgw.cli.target import DEFAULT_SERVER
+from hookgw.parsing.registrations import MAX_CONCURRENCY
 from hookgw.testing.answers import Answer
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
@@ -109,6 +112,23 @@ async def test_each_option_of_update_is_a_field_and_no_other_is_sent(
     assert result.exit_code == 0, result.output
     (request,) = server.requests
     assert (request.method, request.json) == ("PATCH", fields)
+
+
+async def test_the_help_of_update_shows_no_defaults_because_what_is_left_out_stays(invoke: Invoke) -> None:
+    shown = {
+        name: " ".join((await invoke("webhook", name, "--help")).stdout.split()) for name in ("set", "update")
+    }
+    for default in ("[default: generated]", "[default: v1]", "[default: url]"):
+        assert default in shown["set"]
+        assert default not in shown["update"]
+    # Of its registration and of the gateway, which are not fields.
+    assert set(re.findall(r"\[default: (.*?)\]", shown["update"])) == {"default", DEFAULT_SERVER}
+
+
+async def test_the_help_has_the_most_that_the_api_allows(invoke: Invoke) -> None:
+    for name in ("set", "update"):
+        assert f"[1<=x<={MAX_CONCURRENCY}]" in (await invoke("webhook", name, "--help")).stdout
+    assert "[1<=x<=1000]" in (await invoke("webhook", "list", "--help")).stdout
 
 
 @pytest.mark.parametrize(("command", "enabled"), [("enable", True), ("disable", False)])
