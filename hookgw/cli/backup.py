@@ -12,6 +12,7 @@ import click
 from hookgw.cli.configuration import config_option, read_settings
 from hookgw.cli.data_file import data_file
 from hookgw.cli.failure import Failed
+from hookgw.cli.output import counted
 
 Progress = Callable[[int, int], None]
 
@@ -43,7 +44,8 @@ def backup(file: Path, check: bool, config: Path | None) -> None:
         report = check_file(file)
         if report.problems:
             raise Failed(f"The copy {file} is damaged:", *report.problems)
-        click.echo(f"It is whole: {report.events:,} events, {report.pending:,} pending deliveries.")
+        pending = counted(report.pending, "pending delivery", "pending deliveries")
+        click.echo(f"It is whole: {counted(report.events, 'event')}, {pending}.")
 
 
 @click.command()

@@ -14,6 +14,7 @@ from hookgw.cli.job import follow_aloud
 from hookgw.cli.names import complete_kinds, instance_argument
 from hookgw.cli.output import (
     Column,
+    counted,
     json_option,
     printable,
     show_fields,
@@ -215,8 +216,10 @@ def cancel(client: Client, instance: str, yes: bool, as_json: bool, **choice: An
         if not count and not as_json:
             click.echo("Nothing that is pending matches.")
             return
-        shown = f"{count:,}" + (" or more" if count >= MOST_COUNTED else "")
-        click.confirm(f"Cancel {shown} pending deliveries of {instance!r}?", abort=True, err=True)
+        shown = counted(count, "pending delivery", "pending deliveries")
+        if count >= MOST_COUNTED:
+            shown = f"{count:,} or more pending deliveries"
+        click.confirm(f"Cancel {shown} of {instance!r}?", abort=True, err=True)
     response = client.call("POST", "delivery", "cancel", instance, body=body)
     cancelled = response["cancelled"]
     if "job" in response:
@@ -224,4 +227,4 @@ def cancel(client: Client, instance: str, yes: bool, as_json: bool, **choice: An
     if as_json:
         show_json({"cancelled": cancelled})
     else:
-        click.echo(f"Cancelled {cancelled:,} deliveries.")
+        click.echo(f"Cancelled {counted(cancelled, 'delivery', 'deliveries')}.")

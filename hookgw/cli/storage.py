@@ -142,7 +142,7 @@ def copy(source: str, target: str, schema: str, as_json: bool) -> None:
         return
     columns = ("part", Column("rows", right=True), "checksum (SHA-256)")
     show_table(columns, ([part.name, f"{part.rows:,}", part.checksum[:32]] for part in copied))
-    click.echo(f"Copied {where[0]} to {where[1]}; both have the same.")
+    click.echo(f"Copied {where[0]} to {where[1]}; both have the same content.")
 
 
 def _open_source(name: str, schema: str) -> AbstractContextManager[Rows]:

@@ -125,6 +125,14 @@ async def test_cancel_shows_the_count_and_asks(invoke: Invoke, server: Receiver)
     assert json.loads(result.stdout) == {"cancelled": 1234}
 
 
+@pytest.mark.parametrize(
+    ("count", "shown"), [(1, "1 pending delivery"), (100_000, "100,000 or more pending deliveries")]
+)
+async def test_the_question_of_cancel(count: int, shown: str, invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"cancelled": 0, "matching": count})
+    assert f"Cancel {shown} of 'loja1'?" in (await invoke("delivery", "cancel", "loja1")).stderr
+
+
 async def test_nothing_to_cancel_asks_nothing(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"cancelled": 0, "matching": 0})
     result = await invoke("delivery", "cancel", "loja1")

@@ -27,6 +27,12 @@ async def test_erase_shows_how_much_it_removed(invoke: Invoke, server: Receiver)
     assert json.loads(result.stdout) == {"events": 3, "deliveries": 1200}
 
 
+async def test_one_event_is_singular(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"events": 1, "deliveries": 1})
+    result = await invoke("event", "erase", "loja1", JID, "--yes")
+    assert result.stdout == "Erased 1 event with 1 delivery.\n"
+
+
 async def test_a_long_erasure_is_followed(invoke: Invoke, server: Receiver) -> None:
     found = {"id": "job_1", "state": "done", "done": 9, "events": 8, "error": None}
     server.will(says({"events": 1, "deliveries": 2, "job": "job_1"}, 202), says(found))

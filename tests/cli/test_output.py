@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from hookgw.cli.output import Column, fit, printable, short_time, show_fields, show_json, show_table
+from hookgw.cli.output import Column, counted, fit, printable, short_time, show_fields, show_json, show_table
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, "0 events"), (1, "1 event"), (1200, "1,200 events")])
+def test_a_number_has_the_right_form_of_its_noun(count: int, shown: str) -> None:
+    assert counted(count, "event") == shown
+
+
+def test_a_plural_may_be_irregular() -> None:
+    assert counted(1, "delivery", "deliveries") == "1 delivery"
+    assert counted(2, "delivery", "deliveries") == "2 deliveries"
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_the_drill(run: Run, data: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     made = run("backup", copy, "--check")
     assert made.exit_code == 0, made.output
-    assert made.stdout.splitlines()[1] == "It is whole: 1 events, 0 pending deliveries."
+    assert made.stdout.splitlines()[1] == "It is whole: 1 event, 0 pending deliveries."
     assert copy.stat().st_mode & 0o777 == 0o600
     data.unlink()
     restored = run("restore", copy)
@@ -125,7 +125,7 @@ def test_a_data_file_is_copied_to_a_database_and_back(run: Run, data: Path, post
         assert there.exit_code == 0, there.output
         again = run("storage", "copy", postgres.url(), back, "--schema", schema, "--json")
         refused = run("storage", "copy", data, postgres.url(), "--schema", schema)
-    assert there.stdout.splitlines()[-1].endswith("; both have the same.")
+    assert there.stdout.splitlines()[-1].endswith("; both have the same content.")
     parts = {part["name"]: part for part in json.loads(again.stdout)}
     assert parts["events"]["rows"] == 1
     assert parts["events"]["checksum"][:32] in there.stdout
