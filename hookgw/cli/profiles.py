@@ -48,8 +48,9 @@ class Profiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def named(self, name: str, file: Path) -> Profile:
         """Return a profile. Raise ``Failed`` if there is none of that name."""
         if name not in self.profiles:
-            known = ", ".join(sorted(self.profiles)) or "none"
-            raise Failed(f"There is no profile {name!r} in {file}. There is: {known}.")
+            known = ", ".join(sorted(self.profiles))
+            others = f"Known profiles: {known}." if known else "There are no profiles yet."
+            raise Failed(f"There is no profile {name!r} in {file}. {others}")
         return self.profiles[name]
 
 

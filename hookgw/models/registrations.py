@@ -32,7 +32,7 @@ class Ordering(StrEnum):
 
     Attributes:
         URL: all of its deliveries in one order.
-        INSTANCE: in order for each instance; for registrations that hear many.
+        INSTANCE: in order for each instance; for registrations that receive the events of many instances.
         CHAT: in order for each chat of each instance.
         NONE: no order.
     """

@@ -87,7 +87,7 @@ def _check_value(op: FilterOp, given: dict[str, Any], where: str) -> Scalar | tu
     if positive is FilterOp.EXISTS:
         if value is not None:
             other = FilterOp.EXISTS if op is FilterOp.NOT_EXISTS else FilterOp.NOT_EXISTS
-            raise Invalid(f"{where} means nothing to {op}: leave it out. For the contrary, use {other}.")
+            raise Invalid(f"{where} means nothing to {op}: leave it out. For the opposite, use {other}.")
         return None
     if "value" not in given:
         raise Invalid(f"{where} is missing.")

@@ -177,7 +177,7 @@ def read_events(  # noqa: C901 -- reads once from top to bottom
         key = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
         if not EVENT_ID.fullmatch(key):
             raise Invalid("Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
-    of_path = None if kind is None else catalog.resolve(kind, "The path")
+    of_path = None if kind is None else catalog.resolve(kind, "The kind in the path")
     reader = _Reader(instance, catalog, now, key, limits, of_path, by_message)
     # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
     if not lines and body[:1] != b"[" and body.lstrip(_SPACE)[:1] != b"[":

@@ -66,7 +66,7 @@ async def test_replacing_a_profile_is_asked_for(invoke: Invoke, file: Path) -> N
         ),
         (["add", "a", "--url", "http://a"], 1, "no key on standard input"),
         (["use", "a"], 1, "There is no profile 'a'"),
-        (["remove", "a"], 1, "There is: none."),
+        (["remove", "a"], 1, "There are no profiles yet."),
     ],
 )
 async def test_mistakes(invoke: Invoke, args: list[str], code: int, said: str) -> None:

@@ -85,7 +85,7 @@ def test_a_key_from_a_file(environ: dict[str, str], tmp_path: Path) -> None:
         ({"key": "a", "key_file": Path("b")}, {}, "either --key or --key-file"),
         ({"server": "http://a", "profile": "prod"}, {}, "either --server or --profile"),
         ({}, {"HOOKGW_URL": "http://a", "HOOKGW_PROFILE": "prod"}, "both set. Unset one"),
-        ({"profile": "prd"}, {}, r"There is no profile 'prd' in .*There is: bare, prod, staging\."),
+        ({"profile": "prd"}, {}, r"There is no profile 'prd' in .*Known profiles: bare, prod, staging\."),
     ],
 )
 def test_contradictions_are_refused(

@@ -648,8 +648,8 @@ CONDITION: dict[str, Any] = {"pointer": "/data/a", "op": "equals", "value": "x"}
         ({"op": "notIn", "value": ["x", {}]}, "value[1] must be a string, a number, true, false or null"),
         ({"op": "prefix", "value": 1}, "value must be a string, not a number."),
         ({"op": "prefix", "value": ""}, "value must have 1 to 1,024 characters, not 0."),
-        ({"op": "exists"}, "value means nothing to exists: leave it out. For the contrary, use notExists."),
-        ({"op": "notExists", "value": False}, "value means nothing to notExists: leave it out. For the cont"),
+        ({"op": "exists"}, "value means nothing to exists: leave it out. For the opposite, use notExists."),
+        ({"op": "notExists", "value": False}, "value means nothing to notExists: leave it out. For the oppo"),
     ],
 )
 def test_a_wrong_condition_is_named_with_its_place(change: dict[str, Any], problem: str) -> None:

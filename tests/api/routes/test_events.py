@@ -98,7 +98,9 @@ async def test_the_path_names_no_kind(client: httpx.AsyncClient) -> None:
     response = await client.post(f"{EMIT}/mesages-upsert", json=EXAMPLE)
     assert response.status_code == 400
     (problem,) = shape_of(response)
-    assert "'mesages-upsert' is not a known event kind. Did you mean MESSAGES_UPSERT?" in problem
+    assert problem == (
+        "The kind in the path: 'mesages-upsert' is not a known event kind. Did you mean MESSAGES_UPSERT?"
+    )
     unknown = await client.post("/event/emit/nobody/mesages-upsert", json=EXAMPLE)
     assert unknown.status_code == 404
 
