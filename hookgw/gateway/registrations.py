@@ -215,11 +215,7 @@ class RegistrationService:
             StorageUnavailable: the disk refuses, and it is not paused.
         """
         async with self._registry.changing_existing(instance):
-            registration = self.get(instance, label)
-            if not registration.enabled:
-                raise Conflict(
-                    "The registration is disabled: nothing is pending. Enable it first (set enabled to true)."
-                )
+            registration = self._enabled(instance, label)
             if registration.is_paused:
                 return registration
             paused = registration.paused(self._clock.wall())
@@ -235,18 +231,24 @@ class RegistrationService:
 
         Raises:
             NotFound: there is no such registration.
+            Conflict: it is disabled.
             StorageUnavailable: the disk refuses, and the pause goes on.
         """
         async with self._registry.changing_existing(instance):
-            registration = self.get(instance, label)
-            if registration.paused_at is not None:
+            registration = self._enabled(instance, label)
+            if registration.is_paused:
                 resumed = registration.resumed(self._clock.wall(), self._clock.steady())
-                if registration.enabled:
-                    await self._pending.replace(registration, resumed)
-                else:
-                    await self._registry.put(resumed)
+                await self._pending.replace(registration, resumed)
         self._dispatcher.resume(registration.id)
         return self._dispatcher.lanes(registration.id)
+
+    def _enabled(self, instance: str, label: str) -> Registration:
+        registration = self.get(instance, label)
+        if not registration.enabled:
+            raise Conflict(
+                "The registration is disabled: nothing is pending. Enable it first (set enabled to true)."
+            )
+        return registration
 
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Job:
         """Delete a registration; what is pending for it is parked.

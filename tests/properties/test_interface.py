@@ -188,7 +188,8 @@ class Interface(RuleBasedStateMachine):
         name, label = self._some_registration(which)
         if resumes:
             reply = self.live.call("POST", f"/webhook/resume/{name}/{label}")
-            assert reply.status == (404 if self._stored(name, label) is None else 200)
+            stored = self._stored(name, label)
+            assert reply.status == (404 if stored is None else 200 if stored.enabled else 409)
             return
         reply = self.live.call("POST", f"/webhook/rotateSecret/{name}/{label}", {"grace": "0"})
         stored = self._stored(name, label)

@@ -227,7 +227,7 @@ class WebhookRoutes:
         self._get(instance, label)
         return json_response(self._present(await self._gateway.registrations.pause(instance, label), []))
 
-    @describes(_TAG, {200: list[responses.Lane]})
+    @describes(_TAG, {200: list[responses.Lane]}, errors=(409,))
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
         self._get(instance, label)

@@ -179,11 +179,12 @@ async def test_pause_and_resume(client: httpx.AsyncClient) -> None:
     assert (found["paused"], found["state"], found["stateReason"]) == (False, "active", None)
 
 
-async def test_a_disabled_one_cannot_be_paused(client: httpx.AsyncClient) -> None:
+@pytest.mark.parametrize("call", ["pause", "resume"])
+async def test_a_disabled_one_cannot_be_paused_or_resumed(client: httpx.AsyncClient, call: str) -> None:
     await set_webhook(client, url="vazio", enabled=False)
-    response = await client.post("/webhook/pause/loja1")
+    response = await client.post(f"/webhook/{call}/loja1")
     assert response.status_code == 409
-    assert (await client.post("/webhook/pause/loja1/none")).status_code == 404
+    assert (await client.post(f"/webhook/{call}/loja1/none")).status_code == 404
 
 
 async def test_labels_are_further_registrations(client: httpx.AsyncClient) -> None:
