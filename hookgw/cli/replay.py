@@ -93,7 +93,7 @@ def split_into_windows(since: str, until: str | None, now: float) -> list[dict[s
     end = max(begin, parse_rfc3339(until) if until else now)
     inner = [rfc3339(begin + (end - begin) * number / WINDOWS) for number in range(1, WINDOWS)]
     # Times have milliseconds: a range of a few milliseconds has fewer windows.
-    bounds = list(dict.fromkeys([since, *inner]))
+    bounds = [since, *(bound for bound in dict.fromkeys(inner) if parse_rfc3339(bound) > begin)]
     windows = [{"since": a, "until": b} for a, b in pairwise(bounds)]
     # Without `until` the last window is open: the gateway's clock may be ahead of this machine's.
     return [*windows, {"since": bounds[-1]} | ({"until": until} if until else {})]

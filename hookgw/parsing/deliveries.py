@@ -45,7 +45,7 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
         now: durations count back from here, in seconds since the epoch.
 
     Raises:
-        Invalid: with every mistake; an unknown field is one.
+        Invalid: with every mistake; an unknown field is one, and an empty range.
     """
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
@@ -58,6 +58,7 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
     )
     fields.refuse_unknown("a replay")
+    _check_range(fields, replay.since, replay.until)
     fields.finish()
     return replay
 
@@ -89,7 +90,7 @@ def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> Cancellati
         now: durations count back from here, in seconds since the epoch.
 
     Raises:
-        Invalid: with every mistake; an unknown field is one.
+        Invalid: with every mistake; an unknown field is one, and an empty range.
     """
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
@@ -101,8 +102,15 @@ def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> Cancellati
         dry_run=fields.read(as_bool, False, "dryRun", "dry_run"),
     )
     fields.refuse_unknown("a cancellation")
+    _check_range(fields, cancellation.since, cancellation.until)
     fields.finish()
     return cancellation
+
+
+def _check_range(fields: Fields, since: float | None, until: float | None) -> None:
+    # With other mistakes, since may not be what was sent.
+    if not fields.problems and since is not None and until is not None and since >= until:
+        fields.problems.append("since must be before until.")
 
 
 def _moment(now: float) -> Check[float]:

@@ -152,7 +152,7 @@ REPLAY: Schema = {
     "required": ["since"],
     "properties": {
         "since": MOMENT_SCHEMA | {"description": "The first acceptance time, or how long ago that is."},
-        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded; now if missing."),
+        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`; now if missing."),
         "state": or_null(
             ref("ReplayState"), "dead (the default): dead letters. all: every finished delivery."
         ),
@@ -182,7 +182,7 @@ CANCEL: Schema = {
     "additionalProperties": False,
     "properties": {
         "since": or_null(MOMENT_SCHEMA, "The first acceptance time, or how long ago that is."),
-        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded."),
+        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded, and after `since`."),
         "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Only these kinds."),
         "label": or_null(NAME_SCHEMA, "Only this registration."),
         "dryRun": flag("Only count them."),

@@ -44,6 +44,14 @@ def test_windows_are_at_least_a_millisecond() -> None:
     assert [window["since"][-5:] for window in windows] == [".000Z", ".001Z", ".002Z"]
 
 
+def test_no_window_begins_before_the_range() -> None:
+    since, until = "2026-11-20T12:00:00.0004Z", "2026-11-20T12:00:00.0012Z"
+    assert replay.split_into_windows(since, until, NOW) == [
+        {"since": since, "until": "2026-11-20T12:00:00.001Z"},
+        {"since": "2026-11-20T12:00:00.001Z", "until": until},
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "fields"),
     [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -110,3 +111,16 @@ def test_the_name_of_an_unknown_kind_is_compared_in_part_only() -> None:
         parse_replay({"since": "1h", "kinds": ["MESSAGES_UPSER" + "T" * 900_000]}, CATALOG, now=NOW)
     assert str(caught.value).endswith("is not a known event kind.")
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("parse", [parse_replay, parse_cancellation])
+def test_a_range_that_is_empty_is_refused(parse: Callable[..., object]) -> None:
+    for body in (
+        {"since": "1h", "until": "2h"},
+        {"since": "1h", "until": "1h"},
+        {"since": "2026-11-20T13:00:00Z", "until": "2026-11-20T12:00:00Z"},
+    ):
+        with pytest.raises(Invalid, match=r"^since must be before until\.$"):
+            parse(body, CATALOG, now=NOW)
+    parse({"since": "2h", "until": "1h"}, CATALOG, now=NOW)
+    parse({"since": "2999-01-01T00:00:00Z"}, CATALOG, now=NOW)
