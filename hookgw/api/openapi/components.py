@@ -6,7 +6,8 @@ They are spelled in the way that generators of clients know best; see :func:`pla
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from functools import lru_cache
 from inspect import cleandoc
 from typing import Any
@@ -24,12 +25,19 @@ _FIELD = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 # It takes 40 ms, and a process may open many gateways, whose routes all respond with the same types.
 @lru_cache(maxsize=4)
-def schemas_of(types: tuple[Any, ...]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def schemas_of(types: tuple[Any, ...]) -> tuple[list[dict[str, Any]], dict[str, Any]]:  # noqa: C901 -- enums, then structs
     """Return the JSON Schemas of types, and by name the schemas of the structs that they refer to.
 
     Calls share the result: do not change it.
     """
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    for enum in enums_in(types):
+        text, _, members = cleandoc(enum.__doc__ or "").partition(_ATTRIBUTES)
+        for names, meaning in _FIELD.findall(members):
+            # A plugin's enum may have other attributes, too.
+            if values := [f"`{enum[one].value}`" for one in names.split(", ") if one in enum.__members__]:
+                text += f" {', '.join(values)}: {meaning}"
+        components[enum.__name__]["description"] = text
     for struct in structs_in(types):
         component = components[struct.__name__]
         component["description"] = cleandoc(struct.__doc__ or "").partition(_ATTRIBUTES)[0]
@@ -91,10 +99,20 @@ def plain(schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: C901 -- one key
 
 def structs_in(types: Sequence[Any]) -> set[type[msgspec.Struct]]:
     """Return every Struct in the types, at any depth."""
+    return {node.cls for node in _nodes_in(types) if isinstance(node, inspect.StructType)}
+
+
+def enums_in(types: Sequence[Any]) -> set[type[Enum]]:
+    """Return the enums in types, at any depth."""
+    return {node.cls for node in _nodes_in(types) if isinstance(node, inspect.EnumType)}
+
+
+def _nodes_in(types: Sequence[Any]) -> Iterator[inspect.Type | inspect.Field]:
     found: set[type[msgspec.Struct]] = set()
     queue: list[Any] = list(inspect.multi_type_info(types))
     while queue:
         node = queue.pop()
+        yield node
         if isinstance(node, inspect.StructType):
             if node.cls in found:
                 continue  # types may refer to themselves
@@ -102,7 +120,6 @@ def structs_in(types: Sequence[Any]) -> set[type[msgspec.Struct]]:
         for value in msgspec.structs.astuple(node):
             parts = value if isinstance(value, tuple) else (value,)
             queue += [part for part in parts if isinstance(part, inspect.Type | inspect.Field)]
-    return found
 
 
 def _markdown(text: str) -> str:

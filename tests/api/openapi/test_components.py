@@ -1,10 +1,24 @@
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from hookgw.api.openapi.components import schemas_of, structs_in
+
+
+class Mood(StrEnum):
+    """How the ``outer`` one feels.
+
+    Attributes:
+        HAPPY: all is well.
+        VERY_SAD: some of it is
+            not.
+    """
+
+    HAPPY = "happy"
+    VERY_SAD = "very sad"
 
 
 class Inner(msgspec.Struct, rename="camel"):
@@ -25,6 +39,7 @@ class Outer(Inner, kw_only=True):
 
     inner: dict[str, list[Inner | None]]
     self_again: Outer | None = None
+    mood: Mood = Mood.HAPPY
 
 
 def component(name: str) -> dict[str, Any]:
@@ -38,7 +53,7 @@ def test_types_become_references() -> None:
         {"type": "array", "items": {"$ref": "#/components/schemas/Outer"}},
         {"$ref": "#/components/schemas/Inner"},
     ]
-    assert components.keys() == {"Inner", "Outer"}
+    assert components.keys() == {"Inner", "Mood", "Outer"}
 
 
 def test_structs_are_found_however_deep() -> None:
@@ -58,3 +73,9 @@ def test_its_attributes_are_the_fields_meanings() -> None:
 
 def test_meanings_are_inherited() -> None:
     assert component("Outer")["properties"]["firstOne"]["description"] == "Some of them."
+
+
+def test_an_enum_has_the_meanings_of_its_values() -> None:
+    assert component("Mood")["description"] == (
+        "How the `outer` one feels. `happy`: all is well. `very sad`: some of it is not."
+    )
