@@ -247,7 +247,7 @@ NUMBERS: Schema = {
     "required": ["numbers"],
     "properties": {"numbers": _NUMBERS | {"minItems": 1, "description": "The numbers."}},
 }
-_COUNT: Schema = {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_COUNT}
+_COUNT: Schema = {"type": ["integer", "null"], "minimum": 0}
 CHAT_FILTER: Schema = {
     "type": "object",
     "description": "Which chats or contacts.",
@@ -261,8 +261,8 @@ CHAT_QUERY: Schema = {
     "description": "Which chats or contacts to list; by default all.",
     "properties": {
         "where": or_null(ref("ChatFilter"), "A filter."),
-        "page": _COUNT | {"description": "The number of the page, from 1."},
-        "offset": _COUNT | {"description": f"The size of a page, at most {MAX_PAGE:,}."},
+        "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
+        "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page."},
     },
 }
 

@@ -63,7 +63,7 @@ PRESENCES = ("available", "unavailable", "composing", "recording", "paused")
 MAX_PAGE = 1_000
 """The most chats or contacts of a page."""
 MAX_COUNT = 1_000_000
-"""The largest page and the highest number of a page that a client may ask for."""
+"""The highest number of a page that a client may ask for."""
 
 T = TypeVar("T")
 
@@ -342,14 +342,14 @@ def parse_chat_query(body: Any) -> ChatQuery:
     body = {} if body is None else as_object(body, "The body")
     paging = Fields(("", body))
     where: dict[str, Any] = paging.read(as_object, {}, "where")
-    # In `offset`, clients of Evolution API send the size of a page.
-    size = paging.pick(whole_number(0, MAX_COUNT), "offset", "take", "limit")
+    # In `offset`, clients of Evolution API send the size of a page; 0 means the default.
+    size = paging.pick(whole_number(0, MAX_PAGE), "offset", "take", "limit")
     page = paging.pick(whole_number(0, MAX_COUNT), "page")
     fields = Fields(("where", where))
     chat = fields.pick(text_up_to(MAX_NUMBER), "remoteJid", "id")
     name = fields.pick(text_up_to(MAX_LINE), "pushName")
     _raise_problems(paging, fields)
-    return ChatQuery(chat=chat, name=name, page=page or 1, size=min(size or MAX_PAGE, MAX_PAGE))
+    return ChatQuery(chat=chat, name=name, page=page or 1, size=size or MAX_PAGE)
 
 
 class _Parts:

@@ -669,6 +669,7 @@ async def test_chats(client: httpx.AsyncClient, heard: None) -> None:
         ({"page": 2, "offset": 2}, ["55@fake"]),
         ({"page": 0, "offset": 0}, ["77@fake", "66@fake", "55@fake"]),
         ({"take": 1}, ["77@fake"]),
+        ({"take": 1000}, ["77@fake", "66@fake", "55@fake"]),
     ],
 )
 async def test_chats_and_contacts_by_filter(
@@ -701,7 +702,9 @@ async def test_contacts(client: httpx.AsyncClient, heard: None) -> None:
     ]
 
 
-@pytest.mark.parametrize("body", [5, {"where": 5}, {"page": -1}, {"offset": "1"}, {"where": {"id": 5}}])
+@pytest.mark.parametrize(
+    "body", [5, {"where": 5}, {"page": -1}, {"offset": "1"}, {"take": 1001}, {"where": {"id": 5}}]
+)
 async def test_a_bad_query(client: httpx.AsyncClient, body: Any) -> None:
     assert (await client.post("/chat/findChats/loja1", json=body)).status_code == 400
     assert (await client.post("/chat/findChats/nobody", json=body)).status_code == 404
