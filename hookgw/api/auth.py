@@ -117,10 +117,17 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
 
 
 async def learn_key(gateway: Gateway, scope: Any) -> None:
-    """In a fleet, read what other nodes have changed if a request shows an unknown key: it may be new."""
+    """In a fleet, read what other nodes have changed if a request shows an unknown key: it may be new.
+
+    Raises:
+        TooManyRequests: too many wrong keys came from the client's address. Nothing is read then.
+    """
     if gateway.fleet is not None:
         key = shown_key(scope["headers"])
         if key and gateway.keys.holder_of(key) is None:
+            if not scope.get(FORWARDED):  # the node that forwards it has checked it
+                client = scope["client"]
+                gateway.authenticator.check_address(client[0] if client else None)
             # Calls at once share one read, so that guesses cost the database little.
             with suppress(StorageUnavailable):
                 await gateway.fleet.catch_up()

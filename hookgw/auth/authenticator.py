@@ -56,6 +56,22 @@ class Authenticator:
             self.admit(holder)
         return holder
 
+    def check_address(self, address: str | None) -> None:
+        """Check that an address may show an unknown key, before anything is done to learn it.
+
+        Args:
+            address: the client's IP address; ``None`` over a Unix socket.
+
+        Raises:
+            TooManyRequests: too many wrong keys came from that address.
+        """
+        if self._failed_keys is not None and address is not None:
+            try:
+                self._failed_keys.check_address(address)
+            except TooManyRequests:
+                self._on_limited("failed_attempts")
+                raise
+
     def admit(self, holder: KeyHolder) -> None:
         """Count a request against the rate of a key.
 

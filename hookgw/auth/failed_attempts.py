@@ -55,6 +55,16 @@ class FailedKeyLimiter:
         """Divide the limit among the nodes of a fleet, to which an address may show keys in turn."""
         self._limit = max(1, self._whole // nodes)
 
+    def check_address(self, address: str) -> None:
+        """Check, without counting an attempt, that an address may show keys that were not used from there.
+
+        Raises:
+            TooManyRequests: the address failed too often.
+        """
+        now, window = self._now(), self._windows.get(_cached_rate_limit_key(address))
+        if window is not None and window.failures >= self._limit and (wait := window.until - now) > 0:
+            raise TooManyRequests("Too many wrong keys from this address. Retry later.", retry_after=wait)
+
     def check(self, address: str, holder: KeyHolder | None) -> None:
         """Count an attempt.
 
@@ -68,14 +78,13 @@ class FailedKeyLimiter:
         source = _cached_rate_limit_key(address)
         if holder is not None and source in holder.sources:
             return
-        now, window = self._now(), self._windows.get(source)
         # A right key is refused like a wrong one. Otherwise a guesser could go on, and look for the one guess
         # that is not refused. Refused attempts do not count, so each window has room for a key that is right.
-        if window is not None and window.failures >= self._limit and (wait := window.until - now) > 0:
-            raise TooManyRequests("Too many wrong keys from this address. Retry later.", retry_after=wait)
+        self.check_address(address)
         if holder is not None:
             holder.note_used_from(source)
             return
+        now, window = self._now(), self._windows.get(source)
         if window is None or window.until <= now:
             # Removed first: assigning to an existing key would keep its place in the order.
             self._windows.pop(source, None)

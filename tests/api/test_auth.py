@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,9 +14,13 @@ import trio
 
 from hookgw.api import request_body
 from hookgw.api.app import Application
+from hookgw.api.auth import learn_key
+from hookgw.api.forwarding import FORWARDED
+from hookgw.auth.authenticator import Authenticator
 from hookgw.config.settings import AuthSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.long_work import run_in_slices
+from hookgw.models.errors import TooManyRequests
 from tests.api.conftest import KEY, open_client, slow_request
 
 TWO_KEYS = "The request has more than one apikey header; send one."
@@ -179,3 +184,30 @@ async def test_a_global_key_can_finish_a_request_for_a_later_instance(
             await client.delete("/instance/delete/loja1")
             await create(client)
             assert (await slow.finish())[0] == status
+
+
+class Fleet:
+    """Counts the reads of what other nodes have changed."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    async def catch_up(self) -> None:
+        self.reads += 1
+
+
+async def test_nothing_is_read_for_an_address_with_too_many_wrong_keys(gateway: Gateway) -> None:
+    settings = AuthSettings(failed_attempts=2)
+    fleet = Fleet()
+    authenticator = Authenticator(gateway.authenticator._keyring, settings, trio.current_time, lambda _: None)
+    here: Any = SimpleNamespace(fleet=fleet, keys=gateway.keys, authenticator=authenticator)
+    scope = {"headers": [(b"apikey", b"wrong")], "client": ("192.0.2.1", 1)}
+    for _ in range(2):
+        await learn_key(here, scope)
+        assert authenticator.authenticate("wrong", "192.0.2.1") is None
+    with pytest.raises(TooManyRequests):
+        await learn_key(here, scope)
+    assert fleet.reads == 2
+    await learn_key(here, scope | {"client": ("192.0.2.2", 1)})
+    await learn_key(here, scope | {FORWARDED: True})
+    assert fleet.reads == 4

@@ -52,6 +52,21 @@ def test_an_address_that_waits_may_send_requests_without_a_key() -> None:
     assert door.limits == ["failed_attempts"]
 
 
+def test_an_address_is_checked_without_counting_an_attempt() -> None:
+    door = Door(attempts=2)
+    for _ in range(3):
+        door.check_address(HERE)
+    door.authenticate("wrong", HERE)
+    door.authenticate("wrong", HERE)
+    with pytest.raises(TooManyRequests):
+        door.check_address(HERE)
+    assert door.limits == ["failed_attempts"]
+    door.check_address("192.0.2.2")
+    door.check_address(None)
+    door.time += 60
+    door.check_address(HERE)
+
+
 @pytest.mark.parametrize(("attempts", "address"), [(0, HERE), (1, None)])
 def test_failures_that_are_not_limited(attempts: int, address: str | None) -> None:
     door = Door(attempts=attempts)
