@@ -23,7 +23,14 @@ from hookgw.models.deliveries import Attempt, Delivery, LaneStatistics
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.models.events import Catalog, Event, new_event_id
 from hookgw.models.jobs import Job, JobKind
-from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange, in_grace, new_secret
+from hookgw.models.registrations import (
+    DEFAULT_LABEL,
+    Ordering,
+    Registration,
+    RegistrationChange,
+    in_grace,
+    new_secret,
+)
 from hookgw.parsing.registrations import check_url
 from hookgw.plugins.hooks import Hooks
 
@@ -37,7 +44,7 @@ class StoredRegistration(NamedTuple):
 
     Attributes:
         registration: as it is stored.
-        warnings: sentences about its URL.
+        warnings: sentences about its URL and its concurrency.
         job: is still making its pending deliveries dead letters; ``None`` if nothing is left to do.
     """
 
@@ -120,9 +127,9 @@ class RegistrationService:
             create: create an instance that does not exist, if ``instances.auto_create`` allows it.
 
         Returns:
-            The stored registration, and warnings: the address guard refuses the URL now. Looking up its
-            host takes at most 2 s, after the registration is stored. If it was disabled and has many pending
-            deliveries, the job that makes them dead letters.
+            The stored registration, and warnings: the address guard refuses the URL now, or the concurrency
+            has no effect. Looking up the URL's host takes at most 2 s, after the registration is stored. If
+            it was disabled and has many pending deliveries, the job that makes them dead letters.
 
         Raises:
             NotFound: there is no such instance.
@@ -137,7 +144,7 @@ class RegistrationService:
         if stored is None:
             stored, running = await self._store(instance, label, change)
         job = None if running is None else await self._jobs.wait(running)
-        warnings = await self._outbound.warnings(stored)
+        warnings = await self.warnings(stored)
         return StoredRegistration(stored, warnings, job if job and job.is_running else None)
 
     async def update(self, instance: str, label: str, change: RegistrationChange) -> StoredRegistration:
@@ -157,7 +164,7 @@ class RegistrationService:
         """
         stored, running = await self._update(instance, label, change)
         job = None if running is None else await self._jobs.wait(running)
-        warnings = await self._outbound.warnings(stored)
+        warnings = await self.warnings(stored)
         return StoredRegistration(stored, warnings, job if job and job.is_running else None)
 
     @completes
@@ -197,8 +204,11 @@ class RegistrationService:
             return new, await self._pending.replace(old, new)
 
     async def warnings(self, registration: Registration) -> list[str]:
-        """Return what would keep deliveries of a registration from being made now; see :meth:`set`."""
-        return await self._outbound.warnings(registration)
+        """Return what would keep deliveries from being made now, and what has no effect; see :meth:`set`."""
+        warnings = await self._outbound.warnings(registration)
+        if registration.ordering is Ordering.URL and registration.concurrency > 1:
+            warnings = [*warnings, "concurrency has no effect with ordering url."]
+        return warnings
 
     @completes
     async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:

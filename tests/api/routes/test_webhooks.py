@@ -179,6 +179,20 @@ async def test_pause_and_resume(client: httpx.AsyncClient) -> None:
     assert (found["paused"], found["state"], found["stateReason"]) == (False, "active", None)
 
 
+async def test_a_concurrency_without_effect_gets_a_warning(client: httpx.AsyncClient) -> None:
+    warning = ["concurrency has no effect with ordering url."]
+    stored = (await client.post("/webhook/set/loja1", json={"url": URL, "concurrency": 4})).json()
+    assert (stored["concurrency"], stored["warnings"]) == (4, warning)
+    changes: list[tuple[dict[str, object], list[str]]] = [
+        ({"ordering": "chat"}, []),
+        ({"ordering": "url"}, warning),
+        ({"concurrency": 1}, []),
+    ]
+    for change, warnings in changes:
+        changed = await client.request("PATCH", "/webhook/set/loja1", json=change)
+        assert changed.json()["warnings"] == warnings
+
+
 @pytest.mark.parametrize("call", ["pause", "resume"])
 async def test_a_disabled_one_cannot_be_paused_or_resumed(client: httpx.AsyncClient, call: str) -> None:
     await set_webhook(client, url="vazio", enabled=False)
