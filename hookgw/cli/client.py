@@ -93,8 +93,7 @@ class Client:
 
         Args:
             method: the HTTP method.
-            path: the segments of the path. ``None`` is left out, and each other segment is quoted. A segment
-                must not contain a slash: the gateway decodes the path before it splits it.
+            path: the segments of the path. ``None`` is left out, and each other segment is quoted.
             body: an object to send as JSON; fields with the value ``None`` are left out.
             content: bytes to send unchanged, instead of ``body``.
             content_type: the type of ``content``.
@@ -104,8 +103,13 @@ class Client:
 
         Raises:
             ServerUnavailable: the gateway does not respond, or responds 502, 503 or 504.
-            Failed: the response is another error, with the gateway's own messages, or is not JSON.
+            Failed: the response is another error, with the gateway's own messages, or is not JSON; or a
+                segment contains a slash.
         """
+        segments = [segment for segment in path if segment is not None]
+        for segment in segments:
+            if "/" in segment:  # the gateway decodes the path before it splits it
+                raise Failed(f"{segment!r} is not a name or an id: these contain no slash.")
         seconds = RESPONSE_TIMEOUT if timeout is None else timeout
         options: dict[str, Any] = {
             "params": {name: value for name, value in (query or {}).items() if value is not None},
@@ -119,8 +123,7 @@ class Client:
             # To the API, null is a value and not a missing field.
             options["json"] = {name: value for name, value in body.items() if value is not None}
         try:
-            url = "/".join(_quote_segment(segment) for segment in path if segment is not None)
-            response = self._http.request(method, url, **options)
+            response = self._http.request(method, "/".join(map(_quote_segment, segments)), **options)
         except httpx.HTTPError as error:
             raise ServerUnavailable(_transport_message(self._server, error, seconds)) from error
         date = parsedate_tz(response.headers.get("date", ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import mimetypes
+import re
 from pathlib import Path
 
 import click
@@ -21,6 +22,13 @@ def message() -> None:
     """Send messages through an instance's connector."""
 
 
+def _read_id(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    # It becomes a header.
+    if value is not None and not re.fullmatch("[!-~]{1,255}", value):
+        raise click.BadParameter("write 1 to 255 visible ASCII characters.")
+    return value
+
+
 @message.command()
 @instance_argument()
 @click.argument("number")
@@ -35,7 +43,9 @@ def message() -> None:
 @click.option(
     "--as", "kind", type=click.Choice(KINDS), help="What a file is sent as.  [default: from its name]"
 )
-@click.option("--id", "send_id", help="Idempotency key; a repeated id does not send twice.")
+@click.option(
+    "--id", "send_id", callback=_read_id, help="Idempotency key; a repeated id does not send twice."
+)
 @server_options
 @json_option
 def send(

@@ -23,6 +23,14 @@ async def test_a_text(invoke: Invoke, server: Receiver) -> None:
     assert request.header("idempotency-key") == "order-17"
 
 
+@pytest.mark.parametrize("send_id", ["", "é", "a b", "a\nb", "a" * 256])
+async def test_an_id_that_no_header_can_have(invoke: Invoke, server: Receiver, send_id: str) -> None:
+    refused = await invoke("message", "send", "loja1", "55", "Oi", "--id", send_id)
+    assert refused.exit_code == 2
+    assert "write 1 to 255 visible ASCII characters." in refused.stderr
+    assert server.requests == []
+
+
 @pytest.mark.parametrize(
     ("name", "options", "fields"),
     [

@@ -30,3 +30,16 @@ async def test_a_name_with_a_slash_reaches_nothing_else(
     assert refused.exit_code == 2
     assert "'loja1/crm' is not a name. Names contain no slash." in refused.stderr
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("delivery", "resend", "loja1", "1/../2"), ("delivery", "show", "loja1", "a/b"), ("job", "find", "a/b")],
+)
+async def test_an_id_with_a_slash_reaches_nothing_else(
+    args: tuple[str, ...], invoke: Invoke, server: Receiver
+) -> None:
+    refused = await invoke(*args)
+    assert refused.exit_code != 0
+    assert f"{args[-1]!r} is not a name or an id: these contain no slash." in refused.stderr
+    assert server.requests == []
