@@ -18,6 +18,7 @@ from hookgw import (
     Unavailable,
 )
 from hookgw.models.events import Catalog
+from hookgw.models.units import Size
 
 from .body import event_of
 from .options import OPTIONS_SCHEMA, Options, read_options
@@ -78,10 +79,9 @@ class Webhook:
             # Not its text, which is for the owner; and not its 400, after which nobody repeats the request.
             raise Unavailable("The options of the instance are wrong. Retry later.") from None
         check_proof(request, options, time.time())
-        if len(request.body) > session.max_data:
-            raise Invalid(
-                f"The body has {len(request.body):,} bytes; an event may have {session.max_data:,}."
-            )
+        size = len(request.body)
+        if size > session.max_data:
+            raise Invalid(f"The body has {size:,} bytes; the limit is {Size(session.max_data)}.")
         await session.emit_all([event_of(request, options, session.catalog)])
         return IngestResponse()
 

@@ -224,7 +224,7 @@ async def test_a_body_that_is_too_long_for_an_event_is_not_decoded(
 ) -> None:
     session = new_session(**BY_HEADER)
     session.max_data = 100
-    with pytest.raises(Invalid, match=r"^The body has 101 bytes; an event may have 100\.$"):
+    with pytest.raises(Invalid, match=r"^The body has 101 bytes; the limit is 100B\.$"):
         await webhook.ingest(session, with_token(b"[" * 101))
     with pytest.raises(Invalid, match="not JSON"):
         await webhook.ingest(session, with_token(b"[" * 100))
