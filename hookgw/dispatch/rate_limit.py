@@ -79,8 +79,8 @@ class RateLimits:
         if limit is None or limit.rate != registration.rate:
             if len(self._limits) >= self._most:
                 # Deletions are not reported here, so idle limits go when there are twice as many as the last
-                # cleanup left. A lane keeps its limit while it runs: one that is still in use must stay, or
-                # the next lane of the registration would get another.
+                # cleanup left. A lane holds its limit while it runs. Such a limit stays: the next lane of the
+                # registration would get another one.
                 idle = WeakValueDictionary(
                     {name: one for name, one in self._limits.items() if one.is_idle(now)}
                 )

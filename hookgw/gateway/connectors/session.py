@@ -387,7 +387,7 @@ class ConnectorSession:
             self.refuse_events()
 
     def refuse_events(self) -> None:
-        """Accept no more of its events, not even those that wait."""
+        """Refuse all further events of the session, and events that still wait to be stored."""
         self._is_closed = True
 
     def abandon(self) -> None:
