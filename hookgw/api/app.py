@@ -38,6 +38,7 @@ from hookgw.api.routes.root import RootRoutes
 from hookgw.api.routes.storage import StorageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.body_memory import COPIES, BodyMemory
+from hookgw.api.server.client import client_of
 from hookgw.api.server.errors import error_body, install_error_handlers
 from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
@@ -132,7 +133,8 @@ class Application(QuartTrio):
         if self._forwarder is not None:
             self._forwarder.admit(scope)
             scope[FORWARDER] = self._forwarder
-        exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active, self._memory)
+        client = client_of(scope, receive, send)
+        exchange = RequestResponse(scope, client, self._limit, self._count, self._active, self._memory)
         scope[EXCHANGE] = exchange
         if QUESTION in scope and path.startswith(QUESTIONS):
             # Also beyond the limit: otherwise the others would take a busy node for a dead one.

@@ -17,6 +17,7 @@ from quart_trio import QuartTrio
 
 from hookgw.api.forwarding import FORWARDED
 from hookgw.api.request_body import KEY_CHECK
+from hookgw.api.server.connection import HEAD_NOTES
 from hookgw.api.server.exchange import QUOTA_LEASE
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
@@ -44,6 +45,8 @@ OPEN_PATHS = frozenset(
 )
 _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authorization")}
 """By their lengths. WAHA's clients send the second."""
+_KEY = "key"
+"""The note about a head that has its key and the key's holder."""
 OPEN_PREFIX = "/public/"
 """Plugins' routes below this path need no key."""
 DASHBOARD_PATH = "/dashboard"
@@ -145,14 +148,16 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
         Unauthorized: the request has no key, an unknown one, or more than one.
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
     """
-    key = shown_key(scope["headers"])
+    notes: dict[str, Any] = scope.get(HEAD_NOTES, {})
+    key, known = notes.get(_KEY) or (shown_key(scope["headers"]), None)
     if scope.get(FORWARDED):  # the node that forwards it has counted it
         holder = gateway.keys.holder_of(key)
     else:
         client = scope["client"]
-        holder = gateway.authenticator.authenticate(key, client[0] if client else None)
+        holder = gateway.authenticator.authenticate(key, client[0] if client else None, known)
     if holder is None:  # one message for a missing and a wrong key: no hint which it was
         raise Unauthorized("Send a valid key in the apikey header.")
+    notes[_KEY] = key, holder
     scope[KEY_CHECK] = partial(gateway.keys.check_held, holder)
     instance, quota = holder.principal.instance, scope.get(REQUEST_QUOTA)
     if instance is not None and quota is not None:

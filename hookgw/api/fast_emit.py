@@ -14,11 +14,16 @@ from hookgw.api.auth import ROUTE, authenticate, check_access, learn_key
 from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.routes.events import EMIT_PATH, EMIT_RULE
+from hookgw.api.server.connection import HEAD_NOTES
 from hookgw.api.server.errors import JsonResponse, response_to
 from hookgw.api.server.exchange import Gone, RequestResponse
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
+
+
+_HEADERS = "headers"
+"""The note about a head that has its headers."""
 
 
 class FastEmit:
@@ -45,14 +50,15 @@ class FastEmit:
         """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
         scope[ROUTE] = EMIT_RULE  # metrics count both paths as one route
-        headers = FirstHeaders(scope["headers"])
+        notes: dict[str, Any] = scope.get(HEAD_NOTES, {})
+        headers = notes.get(_HEADERS) or notes.setdefault(_HEADERS, FirstHeaders(scope["headers"]))
         try:
             instance = scope["path"][len(EMIT_PATH) :]
             if self._gateway.fleet is not None:
                 await learn_key(self._gateway, scope)
             # 401 and 403 before the body is read, as on the ordinary path.
             check_access(authenticate(self._gateway, scope).principal, instance)
-            body = await self._endpoint.emit(instance, headers, exchange.chunks(), exchange)
+            body = await self._endpoint.emit(instance, headers, None, exchange)
             response = JsonResponse(EMIT_STATUS, body)
         except Gone:  # the client left: there is nobody to respond to
             raise

@@ -45,7 +45,7 @@ class FastIngest:
         instance, token, *below = scope["path"][len(INGEST_PATH) :].split("/")
         scope[ROUTE] = INGEST_BELOW_RULE if below else INGEST_RULE
         try:
-            answer = await self._endpoint.answer(exchange, exchange.chunks(), instance, token, *below)
+            answer = await self._endpoint.answer(exchange, None, instance, token, *below)
         except Gone:  # the client left: there is nobody to respond to
             raise
         except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500

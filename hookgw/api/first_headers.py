@@ -6,18 +6,17 @@ from collections.abc import Iterable
 
 
 class FirstHeaders:
-    """The request's headers as bytes; the first of several with one name counts, as in Quart."""
+    """The request's headers; the first of several with one name counts, as in Quart."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self._headers = headers
-        self._values: dict[bytes, bytes] = {}
-        for name, value in headers:
-            self._values.setdefault(name.lower(), value)  # ASGI does not promise lower case
+        self._values: dict[str, str] = {}
+        for name, value in headers:  # ASGI does not promise lower case
+            self._values.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
 
     def get(self, name: str, /) -> str | None:
         """Return the first header of a name; ``None`` if there is none."""
-        value = self._values.get(name.lower().encode("latin-1"))
-        return None if value is None else value.decode("latin-1")
+        return self._values.get(name.lower())
 
     def getlist(self, name: str, /) -> list[str]:
         """Return the values of all headers of a name."""
@@ -26,4 +25,4 @@ class FirstHeaders:
 
     def texts(self) -> dict[str, str]:
         """Return the first header of each name, by name in lower case."""
-        return {name.decode("latin-1"): value.decode("latin-1") for name, value in self._values.items()}
+        return self._values.copy()

@@ -32,19 +32,22 @@ class Authenticator:
         limit = settings.failed_attempts
         self._failed_keys = FailedKeyLimiter(limit, settings.failed_window, now) if limit else None
 
-    def authenticate(self, key: str | None, address: str | None) -> KeyHolder | None:
+    def authenticate(
+        self, key: str | None, address: str | None, known: KeyHolder | None = None
+    ) -> KeyHolder | None:
         """Return the holder of a request's key, or ``None`` if the key is missing, unknown or expired.
 
         Args:
             key: the key that the request shows. No key, or an empty one, does not count as a failed attempt.
             address: the client's IP address; ``None`` over a Unix socket.
+            known: the holder of that key when it was last shown: it is not looked up if it still holds it.
 
         Raises:
             TooManyRequests: too many wrong keys came from that address, or too many requests with that key.
         """
         if not key:
             return None
-        holder = self._keyring.find(key)
+        holder = known if known is not None and self._keyring.is_held(known) else self._keyring.find(key)
         # Over a Unix socket failures are not limited: the file's mode decides who may connect.
         if self._failed_keys is not None and address is not None:
             try:

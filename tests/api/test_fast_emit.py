@@ -284,6 +284,34 @@ async def post(app: Application, nursery: trio.Nursery) -> httpx.Response:
         return await client.post(EMIT, json=one())
 
 
+@pytest.mark.parametrize("short", [True, False])
+async def test_a_head_that_comes_again_opens_nothing_that_was_closed(
+    short: bool, tmp_path: Path, settings: Settings
+) -> None:
+    async with (
+        serving(settings_of(tmp_path / "a", settings), short=short) as (gateway, _, port),
+        await trio.open_tcp_stream("127.0.0.1", port) as stream,
+    ):
+
+        async def status() -> bytes:
+            await stream.send_all(request(PLAIN, key=OWN_KEY))
+            received = bytes(await stream.receive_some())
+            assert received.endswith(b"}")
+            return received[9:12]
+
+        assert [await status(), await status()] == [b"202", b"202"]
+        await gateway.instances.delete("loja1")
+        assert [await status(), await status()] == [b"401", b"401"]
+        await gateway.instances.create("loja3", token=OWN_KEY)
+        assert [await status(), await status()] == [b"403", b"403"]
+        await gateway.instances.create("loja1")
+        assert [await status(), await status()] == [b"403", b"403"]
+        await gateway.instances.delete("loja3")
+        await gateway.instances.delete("loja1")
+        await gateway.instances.create("loja1", token=OWN_KEY)
+        assert [await status(), await status()] == [b"202", b"202"]
+
+
 @pytest.mark.parametrize(
     "error",
     [StorageUnavailable("The disk is full.", retry_after=2.5), RuntimeError("secret detail")],
@@ -354,6 +382,33 @@ async def test_plugins_with_request_hooks_see_emits(
     assert not app.uses_fast_paths
     assert (await post(app, nursery)).status_code == 202
     assert plugin.heard == [where]
+
+
+async def test_a_plugins_middleware_sees_all_messages(gateway: Gateway, nursery: trio.Nursery) -> None:
+    await gateway.instances.create("loja1")
+    app = create_app(gateway)
+    inner: Any = app.asgi_app
+    messages: list[str] = []
+
+    async def middleware(scope: Any, receive: Any, send: Any) -> None:
+        async def hear() -> Any:
+            message = await receive()
+            messages.append(message["type"])
+            return message
+
+        async def tell(message: Any) -> None:
+            messages.append(message["type"])
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], (b"x-added", b"1")]}
+            await send(message)
+
+        await inner(scope, hear, tell)
+
+    app.asgi_app = middleware  # type: ignore[method-assign]  # as Quart's documentation has it
+    assert app.uses_fast_paths
+    response = await post(app, nursery)
+    assert (response.status_code, response.headers["x-added"]) == (202, "1")
+    assert messages == ["http.request", "http.response.start", "http.response.body"]
 
 
 async def test_a_client_that_disconnects_within_the_body(tmp_path: Path, settings: Settings) -> None:

@@ -42,7 +42,7 @@ class EmitEndpoint:
         self,
         instance: str,
         headers: Headers,
-        chunks: AsyncIterable[bytes],
+        chunks: AsyncIterable[bytes] | None,
         exchange: RequestResponse,
         kind: str | None = None,
     ) -> bytes:
@@ -50,7 +50,8 @@ class EmitEndpoint:
 
         Args:
             instance: the instance's name; the caller may access it.
-            headers, chunks: the request's headers, and the parts of its body as they arrive.
+            headers: the request's headers.
+            chunks: see :func:`~hookgw.api.request_body.read_body`.
             exchange: counts what is in memory of the body, and has the query.
             kind: the kind in the path, if there is one.
 

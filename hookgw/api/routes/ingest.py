@@ -60,7 +60,7 @@ class IngestEndpoint:
     async def answer(
         self,
         exchange: RequestResponse,
-        chunks: AsyncIterable[bytes],
+        chunks: AsyncIterable[bytes] | None,
         instance: str,
         token: str,
         below: str = "",
@@ -69,7 +69,7 @@ class IngestEndpoint:
 
         Args:
             exchange: the request.
-            chunks: the parts of its body as they arrive.
+            chunks: see :func:`~hookgw.api.request_body.read_body`.
             instance, token, below: of the path.
 
         Raises:

@@ -27,6 +27,7 @@ from typing import Any
 import structlog
 import trio
 
+from hookgw.api.server.client import CONNECTION
 from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.api.server.errors import BUG, JSON, error_body
 from hookgw.api.server.request_head import CHUNKED, Head, Refused
@@ -40,8 +41,10 @@ logger = structlog.get_logger("hookgw.api")
 Application = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 Address = tuple[str, int] | None
 
-BODY_LENGTH = "hookgw.body_length"
-"""The key in a request's scope for the announced bytes of its body; ``None`` for a chunked body."""
+HEAD_NOTES = "hookgw.head_notes"
+"""The key in a request's scope for a dictionary of what the application has found in the head. A producer
+sends the same head with each event; all requests of a connection that follow each other with the same head
+have the same dictionary."""
 LINGER = 5.0
 """Seconds for which the rest of a body is read and dropped."""
 
@@ -75,6 +78,7 @@ class Connection:
         self._is_leaving = False
         # Of the current request:
         self._head: Head
+        self._scope: dict[str, Any] | None = None  # what all requests with its head share
         self._has_all = False  # whether the application has all of the body
         self._must_continue = False
         # Of its response:
@@ -132,7 +136,19 @@ class Connection:
             await self._read()
 
     async def _serve(self, head: Head, application: Application, fixed: Mapping[str, Any]) -> None:
-        self._head = head
+        if self._scope is None or head is not self._head:
+            self._head = head
+            self._scope = {
+                **fixed,
+                "method": head.method,
+                "path": head.path,
+                "raw_path": head.raw_path,
+                "query_string": head.query,
+                "http_version": head.version,
+                "headers": head.fields,
+                CONNECTION: self,
+                HEAD_NOTES: {},
+            }
         self._has_all = self._is_started = self._is_finished = False
         self._must_continue = head.awaits_continue
         self._closes = head.is_last
@@ -141,19 +157,8 @@ class Connection:
             self._wait_in(None)
         else:
             self._wait_in(self._timeouts.bodies)
-        scope = {
-            **fixed,
-            "method": head.method,
-            "path": head.path,
-            "raw_path": head.raw_path,
-            "query_string": head.query,
-            "http_version": head.version,
-            "headers": head.fields,
-            "state": {},
-            BODY_LENGTH: None if head.length == CHUNKED else head.length,
-        }
         try:
-            await application(scope, self.receive, self.send)
+            await application({**self._scope, "state": {}}, self.receive, self.send)
         except (Exception, BaseExceptionGroup) as error:
             ends = (trio.Cancelled, KeyboardInterrupt)
             if isinstance(error, BaseExceptionGroup) and error.split(ends)[1] is None:
@@ -167,6 +172,11 @@ class Connection:
             await self._answer(500, BUG)
 
     # Reading
+
+    @property
+    def announced(self) -> int | None:
+        """The announced bytes of the current request's body; ``None`` for a chunked body."""
+        return None if self._head.length == CHUNKED else self._head.length
 
     async def receive(self) -> Mapping[str, Any]:
         """Return the next part of the body, or ``http.disconnect`` (ASGI)."""
@@ -193,6 +203,14 @@ class Connection:
                 await self._write(_CONTINUE)
             await self._read()
         return _LEFT
+
+    def receive_nowait(self) -> bytes | None:
+        """Return the rest of the body if all of it has arrived; ``None`` if not, or if it was taken."""
+        reader = self._reader
+        if self._has_all or not reader.has_whole_body:
+            return None
+        self._has_all = True
+        return reader.part() if reader.is_within_body else b""
 
     async def _wait_left(self) -> None:
         """Wait until the client leaves. Its next request may arrive; it waits."""
@@ -244,6 +262,11 @@ class Connection:
             if not self._is_started or self._is_finished:
                 raise RuntimeError("The response has not started, or has ended.")
             await self._send_part(message.get("body", b""), is_last=not message.get("more_body", False))
+
+    async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send a whole response: what two calls of :meth:`send` do."""
+        await self._start(status, headers)
+        await self._send_part(body, is_last=True)
 
     async def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         if self._reader.is_within_body:

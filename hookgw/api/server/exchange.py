@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from hookgw.api.server.body_memory import COPIES, SMALL, BodyMemory
-from hookgw.api.server.connection import BODY_LENGTH
+from hookgw.api.server.client import Client
 from hookgw.api.server.errors import JSON, response_to, shown_path
 from hookgw.api.server.response_head import BODILESS
 from hookgw.auth.request_quota import QuotaLease
@@ -23,9 +23,6 @@ EXCHANGE = "hookgw.exchange"
 """The key in the request's scope for its :class:`RequestResponse`."""
 QUOTA_LEASE = "hookgw.quota_lease"
 """The key in the request's scope for its share of the instance's request quota."""
-
-_Receive = Callable[[], Awaitable[Any]]
-_Send = Callable[[Any], Awaitable[None]]
 
 
 class Gone(Exception):
@@ -68,7 +65,8 @@ class RequestResponse:
     """One request and its response.
 
     Args:
-        scope, receive, send: the connection's side (ASGI).
+        scope: of the request (ASGI).
+        client: the connection's side.
         limit: the most bytes of a body; reading more raises.
         report_status: called with the status of the response.
         active: counts the request once its body is complete.
@@ -78,8 +76,7 @@ class RequestResponse:
     def __init__(
         self,
         scope: Any,
-        receive: _Receive,
-        send: _Send,
+        client: Client,
         limit: int,
         report_status: Callable[[Any, int], None],
         active: ActiveRequests,
@@ -88,17 +85,17 @@ class RequestResponse:
         self.scope = scope
         self.is_read = False
         """Whether all of the body has been received."""
-        self._receive = receive
-        self._send = send
+        self._client = client
         self._limit = limit
         self._report_status = report_status
         self._active = active
         self._memory = memory
         self._is_counted = False
         self._is_exempt = False
-        length: int | None = scope.get(BODY_LENGTH)
-        self._has_body = length != 0
-        self._is_large = length is None or length > SMALL
+        self.announced = client.announced
+        """The announced bytes of the body; ``None`` for a chunked body."""
+        self._has_body = self.announced != 0
+        self._is_large = self.announced is None or self.announced > SMALL
         self._received = 0
         self._decoded = 0
         self._is_started = False
@@ -175,7 +172,7 @@ class RequestResponse:
         while True:
             if self._memory.is_full and self._is_large and not self._is_started and not self.is_read:
                 await self._wait_room()
-            message = await self._receive()
+            message = await self._client.receive()
             if message["type"] != "http.request":
                 if not self._is_finished:
                     raise Gone
@@ -192,6 +189,19 @@ class RequestResponse:
             elif self._is_started:
                 continue  # the application gets none of a body that it no longer wants
             return message
+
+    def body_nowait(self) -> bytes | None:
+        """Return the body if it is small and has arrived, for a caller that has authenticated the request.
+
+        ``None`` says nothing about the body. Nobody may have called :meth:`receive` or :meth:`next_message`.
+        """
+        if self._is_large or (body := self._client.receive_nowait()) is None:
+            return None
+        self._received = len(body)
+        self._check_size()
+        self.is_read = True
+        self._count()
+        return body
 
     async def grow(self, size: int) -> None:
         """Count bytes that the application made of the body by decoding it, and wait if there are too many.
@@ -255,22 +265,27 @@ class RequestResponse:
         if status not in BODILESS:
             lines.append((b"content-type", content_type.encode()))
             lines.append((b"content-length", b"%d" % len(body)))
-        await self.send({"type": "http.response.start", "status": status, "headers": lines})
-        await self.send({"type": "http.response.body", "body": body, "more_body": False})
+        self._begin(status)
+        self._is_finished = True
+        await self._client.respond(status, lines, body)
+        self._leave_active()
 
     async def send(self, message: Any) -> None:
         """Send the start, or the next part, of the response (ASGI)."""
         if message["type"] == "http.response.start":
-            self._is_started = True
-            self._report_status(self.scope, message["status"])
-            if not self.is_read:
-                self._memory.release(self)  # the rest of the body is read and dropped
+            self._begin(message["status"])
         elif not message.get("more_body", False):
             self._is_finished = True
-        await self._send(message)
+        await self._client.send(message)
         if self._is_finished:
             # Now, not when Quart's tasks have ended: the client may send its next request at once.
             self._leave_active()
+
+    def _begin(self, status: int) -> None:
+        self._is_started = True
+        self._report_status(self.scope, status)
+        if not self.is_read:
+            self._memory.release(self)  # the rest of the body is read and dropped
 
     async def _refuse(self, error: HookgwError) -> None:
         # Respond instead of the application. A response that broke off in the middle cannot be replaced.

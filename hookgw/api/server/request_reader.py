@@ -69,7 +69,8 @@ class State(Enum):
     ENDED = auto()
 
 
-_BODY = frozenset({State.LENGTH, State.CHUNK_LINE, State.CHUNK, State.CHUNK_END, State.TRAILERS})
+# A tuple: a set would call the hash function of Enum, which is written in Python.
+_BODY = (State.LENGTH, State.CHUNK_LINE, State.CHUNK, State.CHUNK_END, State.TRAILERS)
 
 
 class RequestReader:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hookgw.api.server.body_memory import BodyMemory
-from hookgw.api.server.connection import BODY_LENGTH
+from hookgw.api.server.client import client_of
 from hookgw.api.server.exchange import QUOTA_LEASE, ActiveRequests, RequestResponse
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.models.errors import TooManyRequests
@@ -23,7 +23,6 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
         "method": "POST",
         "path": "/",
         "headers": [],
-        BODY_LENGTH: len(BODY),
         QUOTA_LEASE: quota.enter("shop"),
     }
 
@@ -32,7 +31,9 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
 
     async def send(_: Any) -> None: ...
 
-    exchange = RequestResponse(scope, receive, send, 2**20, lambda *_: None, ActiveRequests(9), memory)
+    exchange = RequestResponse(
+        scope, client_of(scope, receive, send), 2**20, lambda *_: None, ActiveRequests(9), memory
+    )
     release = exchange.hand_over()
 
     async def application() -> None:
