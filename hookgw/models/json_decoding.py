@@ -7,7 +7,6 @@ the process for two seconds. Texts of clients therefore go through :func:`decode
 from __future__ import annotations
 
 import gc
-from typing import Any
 
 import msgspec
 
@@ -24,19 +23,15 @@ def _finite(text: str) -> float:
 
 
 # Python's own float() takes less than 1 µs for every number, and rounds in the same way.
-_decode = msgspec.json.Decoder(float_hook=_finite).decode
+decode_json = msgspec.json.Decoder(float_hook=_finite).decode
+"""Decode a JSON text.
 
-
-def decode_json(text: bytes) -> Any:
-    """Decode a JSON text.
-
-    Raises:
-        msgspec.DecodeError: the text is not JSON.
-        msgspec.ValidationError: a number is out of range.
-        RecursionError: the text is nested too deeply.
-        UnicodeDecodeError: a string is not UTF-8.
-    """
-    return _decode(text)
+Raises:
+    msgspec.DecodeError: the text is not JSON.
+    msgspec.ValidationError: a number is out of range.
+    RecursionError: the text is nested too deeply.
+    UnicodeDecodeError: a string is not UTF-8.
+"""
 
 
 class no_collection:  # noqa: N801 -- used like a function

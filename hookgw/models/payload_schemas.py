@@ -9,6 +9,7 @@ violation is described, and that of a large payload by means of a small extract.
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import jsonschema_rs
@@ -38,12 +39,9 @@ class SchemaBook:
 
     def problem(self, event: Event) -> str | None:
         """Return the first violation in a payload, as a sentence with its path; ``None`` if it is valid."""
-        if len(event.data_json) < LARGE:
-            return self._problem(event)
-        with no_collection():
-            return self._problem(event)
-
-    def _problem(self, event: Event) -> str | None:
+        if len(event.data_json) >= LARGE and gc.isenabled():
+            with no_collection():
+                return self.problem(event)
         if event.kind not in self._schemas:
             kind = self._catalog.get(event.kind)
             self._schemas[event.kind] = _Schema(kind.schema) if kind else None

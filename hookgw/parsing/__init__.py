@@ -2,7 +2,7 @@
 
 from hookgw.parsing.deliveries import Cancellation, Replay, parse_cancellation, parse_replay
 from hookgw.parsing.erasure import parse_erasure
-from hookgw.parsing.events import Batch, EmitLimits, finish, parse_events, read_events
+from hookgw.parsing.events import Batch, EmitLimits, EventReader, finish, is_single, parse_events
 from hookgw.parsing.headers import unmask_headers, unmask_url
 from hookgw.parsing.instances import (
     Creation,
@@ -41,10 +41,12 @@ __all__ = [
     "Creation",
     "Edit",
     "EmitLimits",
+    "EventReader",
     "KeyRequest",
     "Presence",
     "Replay",
     "finish",
+    "is_single",
     "parse_audio_message",
     "parse_backup",
     "parse_cancellation",
@@ -72,7 +74,6 @@ __all__ = [
     "parse_settings",
     "parse_template_message",
     "parse_text_message",
-    "read_events",
     "unmask_headers",
     "unmask_url",
 ]

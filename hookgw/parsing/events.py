@@ -6,6 +6,7 @@ The payload keeps the bytes that arrived.
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Generator, Iterator
 from typing import Any, TypeVar
@@ -115,20 +116,9 @@ def parse_events(
     kind: str | None = None,
     by_message: bool = False,
 ) -> Batch:
-    """Read the events in a body without a pause; see :func:`read_events`."""
-    return finish(
-        read_events(
-            body,
-            instance,
-            catalog,
-            now=now,
-            lines=lines,
-            key=key,
-            limits=limits,
-            kind=kind,
-            by_message=by_message,
-        )
-    )
+    """Read the events in a body without a pause; see :class:`EventReader`."""
+    reader = EventReader(instance, catalog, now=now, key=key, limits=limits, kind=kind, by_message=by_message)
+    return finish(reader.read(body, lines=lines))
 
 
 def finish(steps: Generator[None, None, T]) -> T:
@@ -141,81 +131,10 @@ def finish(steps: Generator[None, None, T]) -> T:
             return result
 
 
-def read_events(  # noqa: C901 -- reads once from top to bottom
-    body: bytes,
-    instance: str,
-    catalog: Catalog,
-    *,
-    now: float,
-    lines: bool,
-    key: str | None,
-    limits: EmitLimits,
-    kind: str | None = None,
-    by_message: bool = False,
-) -> Generator[None, None, Batch]:
-    """Read the events in a body, and pause after each one.
-
-    A batch of 16 MiB takes a second and more. The caller decides at each pause whether other work is next.
-
-    Args:
-        body: JSON, or with ``lines`` one JSON object per line.
-        instance: the instance of all events, whatever they say.
-        catalog: the known event kinds.
-        now: the time of events without one, in seconds since the epoch.
-        lines: whether the body is ``application/x-ndjson``.
-        key: the ``Idempotency-Key`` header, which is the id of a single event.
-        limits: see :class:`EmitLimits`.
-        kind: the kind that the path names, in any spelling; an event may then be its payload alone.
-        by_message: whether events without an id get one from their message; see :func:`id_of_message`.
-
-    Raises:
-        Invalid: with the index of every bad event. None of the events may be accepted then.
-        TooLarge: a single event exceeds its limit.
-    """
-    if key is not None:
-        # The header's draft standard makes it a quoted string; most clients send it without quotes.
-        key = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
-        if not EVENT_ID.fullmatch(key):
-            raise Invalid("Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
-    of_path = None if kind is None else catalog.resolve(kind, "The kind in the path")
-    reader = _Reader(instance, catalog, now, key, limits, of_path, by_message)
+def is_single(body: bytes, *, lines: bool) -> bool:
+    """Return whether a body is one event, not a list of events or lines of them."""
     # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
-    if not lines and body[:1] != b"[" and body.lstrip(_SPACE)[:1] != b"[":
-        # Only a batch may use the larger limit of the request body.
-        if len(body) > limits.max_single:
-            raise TooLarge(f"The body of a single event may have at most {Size(limits.max_single)}.")
-        return Batch([reader.event(body, "")], list(reader.ignored), is_single=True)
-    events: list[Event] = []
-    problems: list[str] = []
-    unexplained: list[str] = []
-    index = 0
-    for item in _lines(body) if lines else _items(body, limits.max_item):
-        if item is None:
-            yield
-            continue
-        if len(item) > limits.max_item:
-            raise _too_long(index, limits.max_item)
-        if index >= limits.max_events:
-            raise Invalid(f"The batch has too many events: at most {limits.max_events:,} are allowed.")
-        if key is not None and index:
-            raise Invalid("Idempotency-Key is the id of a single event, but the batch has several.")
-        try:
-            events.append(reader.event(item, f"events[{index}]"))
-        except Invalid as error:
-            reader.hints = len(problems) < _MAX_HINTS
-            if len(problems) < MAX_REASONS:
-                problems.extend(error.messages)
-            else:
-                unexplained.append(f"events[{index}]")
-        index += 1
-        yield
-    if key is not None and not index:
-        raise Invalid("Idempotency-Key is the id of a single event, but the batch is empty.")
-    if unexplained:
-        problems.append(f"These events are invalid too, for reasons not listed: {', '.join(unexplained)}.")
-    if problems:
-        raise Invalid(*problems)
-    return Batch(events, list(reader.ignored))
+    return not lines and body[:1] != b"[" and body.lstrip(_SPACE)[:1] != b"["
 
 
 def _lines(body: bytes) -> Iterator[bytes | None]:
@@ -338,45 +257,121 @@ def _malformed(error: Exception, at: int) -> Invalid:
     return Invalid(f"The body is not JSON: {reason}.")
 
 
-class _Reader:
-    """Reads events one by one; ``hints`` turns the suggestions for unknown kinds on."""
+class EventReader:
+    """Reads the events of one request.
+
+    Args:
+        instance: the instance of all events, whatever they say.
+        catalog: the known event kinds.
+        now: the time of events without one, in seconds since the epoch.
+        key: the ``Idempotency-Key`` header, which is the id of a single event.
+        limits: see :class:`EmitLimits`.
+        kind: the kind that the path names, in any spelling; an event may then be its payload alone.
+        by_message: whether events without an id get one from their message; see :func:`id_of_message`.
+
+    Raises:
+        Invalid: the key or the kind is invalid.
+    """
 
     def __init__(
         self,
         instance: str,
         catalog: Catalog,
+        *,
         now: float,
         key: str | None,
         limits: EmitLimits,
-        kind: EventKind | None,
-        by_message: bool,
+        kind: str | None = None,
+        by_message: bool = False,
     ) -> None:
+        if key is not None:
+            # The header's draft standard makes it a quoted string; most clients send it without quotes.
+            key = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
+            if not EVENT_ID.fullmatch(key):
+                raise Invalid("Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
         self._instance = instance
         self._catalog = catalog
         self._now = now
         self._key = key
-        self._kind = kind
+        self._kind = None if kind is None else catalog.resolve(kind, "The kind in the path")
         self._by_message = by_message
-        self._max_data = limits.max_data
-        self._max_values = limits.max_values
+        self._limits = limits
         # Ordered, and each warning once, however many events of a batch have the field.
-        self.ignored: dict[str, None] = {}
-        self.hints = True
+        self._ignored: dict[str, None] = {}
+        # Whether unknown kinds get suggestions.
+        self._hints = True
 
-    def event(self, text: bytes, where: str) -> Event:
+    def read(  # noqa: C901 -- reads once from top to bottom
+        self, body: bytes, *, lines: bool
+    ) -> Generator[None, None, Batch]:
+        """Read the events in a body, and pause after each one.
+
+        A batch of 16 MiB takes a second and more. The caller decides at each pause whether other work is
+        next.
+
+        Args:
+            body: JSON, or with ``lines`` one JSON object per line.
+            lines: whether the body is ``application/x-ndjson``.
+
+        Raises:
+            Invalid: with the index of every bad event. None of the events may be accepted then.
+            TooLarge: a single event exceeds its limit.
+        """
+        if is_single(body, lines=lines):
+            return self.read_single(body)
+        limits, key, longest = self._limits, self._key, self._limits.max_item
+        events: list[Event] = []
+        problems: list[str] = []
+        unexplained: list[str] = []
+        index = 0
+        for item in _lines(body) if lines else _items(body, longest):
+            if item is None:
+                yield
+                continue
+            if len(item) > longest:
+                raise _too_long(index, longest)
+            if index >= limits.max_events:
+                raise Invalid(f"The batch has too many events: at most {limits.max_events:,} are allowed.")
+            if key is not None and index:
+                raise Invalid("Idempotency-Key is the id of a single event, but the batch has several.")
+            try:
+                events.append(self._event(item, f"events[{index}]"))
+            except Invalid as error:
+                self._hints = len(problems) < _MAX_HINTS
+                if len(problems) < MAX_REASONS:
+                    problems.extend(error.messages)
+                else:
+                    unexplained.append(f"events[{index}]")
+            index += 1
+            yield
+        if key is not None and not index:
+            raise Invalid("Idempotency-Key is the id of a single event, but the batch is empty.")
+        if unexplained:
+            problems.append(
+                f"These events are invalid too, for reasons not listed: {', '.join(unexplained)}."
+            )
+        if problems:
+            raise Invalid(*problems)
+        return Batch(events, list(self._ignored))
+
+    def read_single(self, body: bytes) -> Batch:
+        """Read a body that is one event; raise as :meth:`read` does."""
+        # Only a batch may use the larger limit of the request body.
+        if len(body) > self._limits.max_single:
+            raise TooLarge(f"The body of a single event may have at most {Size(self._limits.max_single)}.")
+        return Batch([self._event(body, "")], list(self._ignored), is_single=True)
+
+    def _event(self, text: bytes, where: str) -> Event:  # noqa: C901 -- one check after the other, on the hot path
         """Read one event.
 
         Raises:
             Invalid: with the first mistake, prefixed with ``where``.
         """
-        if len(text) < LARGE:
-            return self._event(text, where)
-        with no_collection():  # until the decoded payload is gone, which is only needed for the checks
-            return self._event(text, where)
-
-    def _event(self, text: bytes, where: str) -> Event:  # noqa: C901 -- one check after the other, on the hot path
+        if len(text) >= LARGE and gc.isenabled():
+            with no_collection():  # until the decoded payload is gone, which is only needed for the checks
+                return self._event(text, where)
         try:
-            envelope = decode_strict(text, self._max_values)
+            envelope = decode_strict(text, self._limits.max_values)
         except ValueError as error:
             raise Invalid(f"{where or 'The body'} {error}.") from None
         if self._kind is not None and not (isinstance(envelope, dict) and envelope.keys() >= _NEEDED):
@@ -399,7 +394,7 @@ class _Reader:
         if name is None:
             raise Invalid(f"{_at(where, 'event')} is missing: it is the name of an event kind.")
         found = self._catalog.get(name) if isinstance(name, str) else None
-        if found is None and self.hints:
+        if found is None and self._hints:
             found = self._catalog.resolve(name, _at(where, "event"))
         if found is None:
             raise Invalid(f"{_at(where, 'event')} is not a known event kind.")
@@ -410,7 +405,7 @@ class _Reader:
             raise Invalid(f"{_at(where, 'data')} is missing: it is the payload.")
         # The bytes of the payload, so that the order of keys and the digits of numbers survive.
         data = bytes(_payload_of(text).data)
-        if len(data) > self._max_data:
+        if len(data) > self._limits.max_data:
             raise self._too_large(data, where)
         if event_id is None and self._by_message:
             event_id = id_of_message(found.name, envelope["data"], data)
@@ -437,7 +432,7 @@ class _Reader:
 
     def _of_payload(self, kind: EventKind, data: bytes, payload: Any, where: str) -> Event:
         """Return the event of a payload without an envelope."""
-        if len(data) > self._max_data:
+        if len(data) > self._limits.max_data:
             raise self._too_large(data, where)
         event_id = self._key or (id_of_message(kind.name, payload, data) if self._by_message else None)
         return Event(
@@ -449,20 +444,20 @@ class _Reader:
         )
 
     def _too_large(self, data: bytes, where: str) -> Invalid:
-        limit = Size(self._max_data)
+        limit = Size(self._limits.max_data)
         return Invalid(f"{_at(where, 'data')} has {len(data):,} bytes; at most {limit} are allowed.")
 
     def _warn_of_ignored(self, envelope: dict[str, Any]) -> None:
         for name in envelope:
-            if len(self.ignored) >= _MAX_WARNINGS:
+            if len(self._ignored) >= _MAX_WARNINGS:
                 return
             if name in _KNOWN or name in _IGNORED:
                 continue
             if name != "instance":
-                self.ignored[unknown_field(show_name(name))] = None
+                self._ignored[unknown_field(show_name(name))] = None
             # The body must not choose the instance: the key was checked against the one in the path.
             elif envelope[name] != self._instance:
-                self.ignored[f"instance was ignored: the path says {self._instance}."] = None
+                self._ignored[f"instance was ignored: the path says {self._instance}."] = None
 
 
 def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:

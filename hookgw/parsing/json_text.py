@@ -9,6 +9,7 @@ Every check is a few passes of C code over the text, so that its time is limited
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from itertools import accumulate
@@ -52,14 +53,10 @@ def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:
             double can hold, more than :data:`MAX_DEPTH` levels, or too many values. The message completes
             "the body …".
     """
+    if len(text) >= LARGE and gc.isenabled():
+        with no_collection():
+            return decode_strict(text, max_values)
     check_values(text, max_values)
-    if len(text) < LARGE:
-        return _decode_checked(text, max_values)
-    with no_collection():
-        return _decode_checked(text, max_values)
-
-
-def _decode_checked(text: bytes, max_values: int) -> Any:
     try:
         value = decode_json(text)
     except RecursionError:

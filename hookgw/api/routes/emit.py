@@ -15,7 +15,7 @@ from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import RequestResponse
 from hookgw.gateway.emit_limits import emit_limits
 from hookgw.models.errors import Invalid
-from hookgw.parsing import finish, read_events
+from hookgw.parsing import EventReader, is_single
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -69,29 +69,27 @@ class EmitEndpoint:
         by_message = bool(query) and _asks_for_dedupe(query)
         lines = content_type(headers, JSON, NDJSON) == NDJSON
         body = await read_body(headers, chunks, self._limit, exchange)
-        steps = read_events(
-            body,
+        reader = EventReader(
             instance,
             gateway.catalog,
             now=gateway.clock.wall(),
-            lines=lines,
             key=headers.get("idempotency-key"),
             limits=self._limits,
             kind=kind,
             by_message=by_message,
         )
         # A short event is read at once: it need not wait for its turn behind the work of other requests.
-        if len(body) <= _SHORT and not lines and not body.startswith(b"["):
-            batch = finish(steps)
+        if len(body) <= _SHORT and is_single(body, lines=lines):
+            batch = reader.read_single(body)
         else:
-            batch = await parse_in_turns(exchange, instance, steps)
-        del body, steps  # the events have their own bytes
+            batch = await parse_in_turns(exchange, instance, reader.read(body, lines=lines))
+        del body  # the events have their own bytes
         # A client that disconnects now cancels this task. An append that has begun still reaches the disk;
         # the client's retry with the same ids is a duplicate.
         receipt = await gateway.events.accept(
             batch.events, single=batch.is_single, is_parsed=True, headers=self._headers_for_observers(headers)
         )
-        accepted = sum(receipt.fresh)
+        accepted = receipt.fresh.count(True)
         emitted = Emitted(
             accepted=accepted,
             duplicates=len(receipt.fresh) - accepted,
