@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 
 import msgspec
 import structlog
@@ -31,10 +30,10 @@ from hookgw.gateway.registry import Registry
 from hookgw.models.errors import Invalid, NotFound, TooLarge, Unavailable
 from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
 from hookgw.models.fleet import ShardEpoch
+from hookgw.models.instances import Instance
 from hookgw.models.lanes import LaneRule, lane_rule
 from hookgw.models.payload_schemas import SchemaBook
 from hookgw.models.registrations import Ordering
-from hookgw.parsing import finish
 from hookgw.parsing.event_records import plain_event
 from hookgw.parsing.json_text import check_values
 from hookgw.plugins.hooks import Hooks
@@ -60,8 +59,6 @@ _OBSERVERS_TIMEOUT = 60.0
 """Seconds that all observers of one call may take together."""
 _YEAR_10000 = 253_402_300_800.0
 
-
-_AT_ONCE = nullcontext()
 _NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -148,20 +145,32 @@ class EventIntake:
         ):
             await self._catch_up()  # created on another node a moment ago, perhaps
         # The caller may emit for these, and not for later instances of their names.
-        instances = {
-            name: self._registry.find_instance(name) for name in {event.instance for event in events}
-        }
-        if instance_id is not None:
-            for name, found in instances.items():
-                if found is not None and found.id != instance_id:
+        instances: dict[str, Instance | None] = {}
+        completed: list[Event] = []
+        size = 0
+        for event in events:
+            name = event.instance
+            if name not in instances:
+                found = instances[name] = self._registry.find_instance(name)
+                if instance_id is not None and found is not None and found.id != instance_id:
                     raise NotFound(f"The instance {name!r} was deleted.")
-        completed = [self._complete(event) for event in events]
-        checks = self._check(completed, single)
-        size = sum([len(event.data_json) for event in completed])
+            completed.append(self._complete(event))
+            size += len(event.data_json)
+        problems: list[str] = []
+        warnings: list[str] = []
         if len(events) <= _FEW and size <= len(events) * _SHORT:
-            warnings = finish(checks)
+            for _ in self._check(completed, single, problems, warnings):
+                pass  # without a pause
         else:
-            warnings = await run_in_slices(events[0].instance if events else "", checks)
+            await run_in_slices(
+                events[0].instance if events else "", self._check(completed, single, problems, warnings)
+            )
+        if self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
+            problems += warnings
+        if problems:
+            raise Invalid(*_first(problems))
+        if warnings:
+            logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
         if completed and self._hooks.implements("hookgw_accept"):
             await self._hooks.notify("hookgw_accept", events=completed, headers=dict(headers))
 
@@ -196,32 +205,55 @@ class EventIntake:
 
         instance = completed[0].instance if completed else state.instance if state is not None else ""
         rows = len(completed) * (1 + self._registry.count_hearing(instance)) + (state is not None)
-        async with self._apart(completed, rows, size):
-            turn = await self._turns.begin(instance, rows + size // _BYTES_AS_A_ROW)
-            # No checkpoint after this: a caller that is cancelled during the write cannot take the events
-            # back, so metrics and observers must hear of them.
-            try:
-                stored = await self._outbox.append(address, state=state, epoch=epoch)
-            finally:
-                self._turns.end(turn)
-        accepted = [event for event, is_new in zip(completed, stored, strict=True) if is_new]
-        # Once for each kind, not for each event of a batch.
+        turn_size = rows + size // _BYTES_AS_A_ROW
+        if completed:
+            long_work().active(instance)
+        if len(completed) > 1 and (rows > LARGE_ROWS or size > LARGE_SIZE):
+            # The next large batch of the instance waits for this one.
+            async with long_work().large_append(instance):
+                stored = await self._store(instance, turn_size, address, state, epoch)
+        else:
+            stored = await self._store(instance, turn_size, address, state, epoch)
+        accepted: list[Event] = []
+        # Counted once for each kind, not for each event of a batch.
         kinds: dict[str, int] = {}
-        for event in accepted:
-            kinds[event.kind] = kinds.get(event.kind, 0) + 1
+        for event, is_new in zip(completed, stored, strict=True):
+            if is_new:
+                accepted.append(event)
+                kinds[event.kind] = kinds.get(event.kind, 0) + 1
         for kind, count in kinds.items():
             self._metrics.accepted(kind, count)
-        self._metrics.duplicates(len(events) - len(accepted))
-        await self._notify(accepted)
-        return Receipt(stored, warnings)
+        if len(accepted) < len(completed):
+            self._metrics.duplicates(len(completed) - len(accepted))
+        if "CONNECTION_UPDATE" in kinds:
+            self._note_states(accepted)
+        if accepted and self._hooks.implements("hookgw_event_accepted"):
+            await self._notify(accepted)
+        return Receipt(stored, _first(warnings))
 
-    def _check(self, events: Sequence[Event], single: bool) -> Generator[None, None, list[str]]:
-        """Return warnings about payloads that violate the schema of their kind; raise ``Invalid``.
+    async def _store(
+        self,
+        instance: str,
+        rows: int,
+        address: Callable[[], Sequence[Append]],
+        state: ConnectorState | None,
+        epoch: ShardEpoch | None,
+    ) -> list[bool]:
+        turn = await self._turns.begin(instance, rows)
+        # No checkpoint after this: a caller that is cancelled during the write cannot take the events back,
+        # so metrics and observers must hear of them.
+        try:
+            return await self._outbox.append(address, state=state, epoch=epoch)
+        finally:
+            self._turns.end(turn)
+
+    def _check(
+        self, events: Sequence[Event], single: bool, problems: list[str], warnings: list[str]
+    ) -> Generator[None, None, None]:
+        """Add what is wrong with events, and warnings about payloads that violate the schema of their kind.
 
         It pauses after each event.
         """
-        problems: list[str] = []
-        warnings: list[str] = []
         for index, event in enumerate(events):
             problem = self._problem(event)
             if problem is not None:
@@ -233,23 +265,6 @@ class EventIntake:
                 if any(registration.ordering is Ordering.CHAT for registration in wanting):
                     event.chat_hash  # noqa: B018 -- found now and kept: addressing a batch cannot pause
             yield
-        if self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
-            problems += warnings
-        if problems:
-            raise Invalid(*_first(problems))
-        if warnings:
-            logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
-        return _first(warnings)
-
-    def _apart(self, events: Sequence[Event], rows: int, size: int) -> AbstractAsyncContextManager[None]:
-        """Return the block in which to store events: the next large batch of an instance waits for it."""
-        if not events:
-            return _AT_ONCE
-        instance = events[0].instance
-        long_work().active(instance)
-        if len(events) > 1 and (rows > LARGE_ROWS or size > LARGE_SIZE):
-            return long_work().large_append(instance)
-        return _AT_ONCE
 
     def _problem(self, event: Event) -> str | None:
         # The cheap checks first; a batch may have 10,000 events.
@@ -286,7 +301,7 @@ class EventIntake:
         for scope in self._observing:
             scope.deadline = min(scope.deadline, until)
 
-    async def _notify(self, accepted: Sequence[Event]) -> None:
+    def _note_states(self, accepted: Sequence[Event]) -> None:
         for event in accepted:
             # The instance may have been deleted during the commit: then its state would be kept for good.
             # An instance with a connector has the state of its connector, whatever somebody emits for it.
@@ -294,8 +309,8 @@ class EventIntake:
                 instance = self._registry.find_instance(event.instance)
                 if instance is not None and not instance.integration:
                     self._states.note(event)
-        if not accepted or not self._hooks.implements("hookgw_event_accepted"):
-            return
+
+    async def _notify(self, accepted: Sequence[Event]) -> None:
         # Shielded: the events are accepted even if the producer is gone, and observers count them.
         until = min(trio.current_time() + _OBSERVERS_TIMEOUT, self._observed_until)
         with trio.CancelScope(deadline=until, shield=True) as scope:
