@@ -19,7 +19,7 @@ from hookgw.models.deliveries import Delivery, Settlement
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads, Worker
 from hookgw.store.commits.changes import Changes, Committed
-from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group, Job, Tx
+from hookgw.store.commits.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group, Job, Tx, appended_by
 from hookgw.store.protocol import StoreListener
 from hookgw.store.records import PendingChange, StoreObserver, StoreStatistics
 
@@ -206,7 +206,9 @@ class GroupCommit(Generic[Tx]):
         group = self._open_group()
         self._urgent.set()
         group.appends.append(job)
-        group.rows += sum([1 + len(new.deliveries) for new in job.news]) + (job.also is not None)
+        group.rows += job.also is not None
+        for new in job.news:
+            group.rows += 1 + len(new.deliveries)
 
     def call_nowait(self, job: FunctionJob[Tx]) -> None:
         """Queue a function. It runs in the writer thread after everything that was queued before.
@@ -304,9 +306,11 @@ class GroupCommit(Generic[Tx]):
 
     def _open_group(self) -> Group[Tx]:
         # A function sees everything that was requested before it, and nothing that was requested after it.
-        if not self._groups or self._groups[-1].is_full:
-            return self._new_group()
-        return self._groups[-1]
+        if self._groups:
+            group = self._groups[-1]
+            if not group.functions and group.rows < GROUP_ROWS:
+                return group
+        return self._new_group()
 
     def _last_group(self) -> Group[Tx]:
         return self._groups[-1] if self._groups else self._new_group()
@@ -360,9 +364,7 @@ class GroupCommit(Generic[Tx]):
             self._listener.requeued(changes.requeued)
         appended = committed.appended
         if appended is None:
-            appended = [
-                d for group in groups for job in group.appends if not job.error for d in job.deliveries()
-            ]
+            appended = [delivery for group in groups for delivery in appended_by(group.appends)]
         if appended:
             self._listener.appended(appended)
         if changes.change:

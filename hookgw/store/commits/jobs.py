@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -35,11 +35,10 @@ class Job:
         error: what the waiter is to raise.
     """
 
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        # Not an event, which costs twice as much, for each request of a producer.
-        self._is_finished = False
-        self._waiter: trio.lowlevel.Task | None = None
+    # Defaults of the class, and not an event, which costs twice as much: for each request of a producer.
+    error: Exception | None = None
+    _is_finished = False
+    _waiter: trio.lowlevel.Task | None = None
 
     async def wait(self) -> None:
         """Wait for the outcome. Cancellation leaves the job in its group: it is done all the same.
@@ -82,27 +81,22 @@ class AppendJob(Job, Generic[Tx]):
         added: the sequence numbers of the events that were not duplicates.
     """
 
+    version: int | None = None
+    epoch: ShardEpoch | None = None
+    added: Set[int] = frozenset()
+
     def __init__(self, news: list[NewEvent], also: Callable[[Tx], None] | None = None) -> None:
-        super().__init__()
         self.news = news
         self.also = also
-        self.version: int | None = None
-        self.epoch: ShardEpoch | None = None
-        self.added: set[int] = set()
 
     def _abort(self, _: object) -> trio.lowlevel.Abort:
         return trio.lowlevel.Abort.FAILED
-
-    def deliveries(self) -> list[Delivery]:
-        """Return the deliveries that were appended."""
-        return [delivery for new in self.news if new.seq in self.added for delivery in new.deliveries]
 
 
 class FunctionJob(Job, Generic[Tx]):
     """A function that runs inside a commit; it may run again if the commit has to be repeated."""
 
     def __init__(self, function: Callable[[Tx], Any]) -> None:
-        super().__init__()
         self.function = function
         self.result: Any = None
 
@@ -125,15 +119,10 @@ class Group(Generic[Tx]):
         self.flushes: list[Job] = []
         self.rows = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the next append or settlement needs another group."""
-        return bool(self.functions) or self.rows >= GROUP_ROWS
-
-    def finish(self, error: Callable[[], Exception | None] = lambda: None) -> None:
+    def finish(self, error: Callable[[], Exception] | None = None) -> None:
         """Wake all waiters: the group is on disk, or each of them gets an error of its own."""
         for job in (*self.appends, *self.functions, *self.flushes):
-            job.finish(error())
+            job.finish(error() if error else None)
 
     def refuse(self, error: Callable[[], Exception]) -> None:
         """Fail and remove the appends and functions. Settlements and flushes remain for the next attempt."""
@@ -143,3 +132,15 @@ class Group(Generic[Tx]):
             job.finish(error())
         self.appends, self.functions = [], []
         self.rows = len(self.settlements)
+
+
+def appended_by(jobs: Iterable[AppendJob[Tx]]) -> Iterator[Delivery]:
+    """Return the deliveries that jobs have appended."""
+    return (
+        delivery
+        for job in jobs
+        if not job.error
+        for new in job.news
+        if new.seq in job.added
+        for delivery in new.deliveries
+    )

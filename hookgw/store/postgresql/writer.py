@@ -14,7 +14,7 @@ from psycopg import Connection, sql
 from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.models.errors import Invalid
 from hookgw.store.commits.changes import Changes, Committed, replace
-from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group, NewEvent
+from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group, NewEvent, appended_by
 from hookgw.store.postgresql.append import added, append, find_stored, prepare, send
 from hookgw.store.postgresql.database import CONFLICTS, Session, is_server_error
 from hookgw.store.postgresql.feed import Feed, News
@@ -349,5 +349,5 @@ def _count_added(transaction: Transaction, jobs: Sequence[AppendJob[Transaction]
 
 
 def _written(transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> _Written:
-    appended = [delivery for job in jobs if not job.error for delivery in job.deliveries()]
+    appended = list(appended_by(jobs))
     return _Written(transaction.xid, transaction.changes, appended)

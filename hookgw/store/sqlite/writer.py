@@ -116,7 +116,7 @@ class Writer:
             job.added = added
             if job.also is not None:
                 job.also(transaction)
-        transaction.count_appended(len(added), sum(len(new.deliveries) for new in news if new.seq in added))
+        transaction.count_appended(len(added), sum([len(new.deliveries) for new in news if new.seq in added]))
 
     def _append_one_by_one(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
         for job in jobs:
