@@ -59,6 +59,7 @@ class Dispatcher:
         self._attempt_limits: dict[str, trio.CapacityLimiter] = {}
         self._recovering: set[str] = set()
         self._running: tuple[LaneServices, trio.Nursery] | None = None
+        self._is_stopping = False
         self._stop, self._stopped = trio.CancelScope(), trio.Event()
 
     async def run(
@@ -103,11 +104,11 @@ class Dispatcher:
     @property
     def is_running(self) -> bool:
         """Whether deliveries are delivered; false from :meth:`stop` on."""
-        return self._running is not None and not self._stop.cancel_called
+        return self._running is not None and not self._is_stopping
 
     def is_stopping(self) -> bool:
         """Return whether :meth:`stop` was called."""
-        return self._stop.cancel_called
+        return self._is_stopping
 
     @property
     def recovering(self) -> list[str]:
@@ -325,6 +326,8 @@ class Dispatcher:
 
     def stop(self) -> None:
         """End every lane after the attempt that it has in flight; the rest stays on disk."""
+        # Asked for every event: the scope's cancel_called reads the clock.
+        self._is_stopping = True
         self._stop.cancel()
         for lane in self._lanes.values():
             lane.stop()
@@ -351,7 +354,7 @@ class Dispatcher:
 
     def _start(self, key: str, backlog: int = 0) -> Lane | None:
         """Start a lane, parked or new; ``None`` while the dispatcher does not run."""
-        if self._running is None or self._stop.cancel_called:
+        if self._running is None or self._is_stopping:
             return None
         if not self._shards.admits(key):
             return None
