@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 import trio
 
 from hookgw.delivery.http.errors import ResponseFailed, SendFailed
@@ -46,9 +48,9 @@ class Connection:
         # that request as the start of the next one.
         return self.parser.reusable and self.sent
 
-    async def is_quiet(self) -> bool:
+    def is_quiet(self) -> Awaitable[bool]:
         """Whether nothing arrived since the last response: no surplus bytes, no end, no reset."""
-        return await self._stream.is_quiet()
+        return self._stream.is_quiet()
 
     def close_nowait(self) -> None:
         """Close at once. Idempotent."""

@@ -70,14 +70,15 @@ class PlainStream:
         sock: connected and non-blocking. The stream owns it.
     """
 
-    __slots__ = ("_sock", "fileno")
+    __slots__ = ("_poll", "_sock", "fileno")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self.fileno = sock.fileno()
+        self._poll = _poll_of(self.fileno)
 
     async def is_quiet(self) -> bool:
-        return _is_quiet(self.fileno)
+        return not self._poll.poll(0)
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         try:
@@ -171,11 +172,12 @@ class _PollableTcpStream(trio.abc.Stream):
 
     def __init__(self, sock: socket.socket) -> None:
         self.fileno = sock.fileno()
+        self._poll = _poll_of(self.fileno)
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
         self.waits = True
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        if not self.waits and _is_quiet(self.fileno):
+        if not self.waits and not self._poll.poll(0):
             raise trio.WouldBlock
         return await self._stream.receive_some(max_bytes)
 
@@ -232,11 +234,11 @@ async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target)
     return tls
 
 
-def _is_quiet(fileno: int) -> bool:
-    # poll, not a non-blocking recv: it costs as much, and consumes nothing.
+def _poll_of(fileno: int) -> select.poll:
+    """Return what tells whether anything arrived: unlike a non-blocking recv, it consumes nothing."""
     poll = select.poll()
     poll.register(fileno, select.POLLIN)
-    return not poll.poll(0)
+    return poll
 
 
 @cache
