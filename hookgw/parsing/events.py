@@ -369,7 +369,7 @@ class EventReader:
         """
         if len(text) >= LARGE and gc.isenabled():
             with no_collection():  # until the decoded payload is gone, which is only needed for the checks
-                return self._event(text, where)
+                return self._event(text, where)  # goes on from here, because the collector is off
         try:
             envelope = decode_strict(text, self._limits.max_values)
         except ValueError as error:
