@@ -378,6 +378,7 @@ class Connection:
 
     def leave(self) -> None:
         """Stop all timeouts of the connection, because it ended."""
+        self._scope = None  # it has the connection, which would wait for the garbage collector
         self._wait_in(None)
         self._timeouts.writes.end(self)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import socket
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -102,6 +104,25 @@ async def test_a_closed_connection_has_no_timeout() -> None:
         assert [wait.first() for wait in timeouts.all] == [None] * 4
         assert connection.eviction_rank() is None
         assert other.recv(1) == b""
+
+
+async def test_a_connection_that_ended_leaves_no_garbage() -> None:
+    """A thousand clients that come and go must not fill the memory until the garbage collector runs."""
+    own, other = socket.socketpair()
+    own.setblocking(False)
+    with other:
+        connection = Connection(ClientStream(own), ServerSettings(), ClientTimeouts(ServerSettings()))
+        other.send(ASK + ASK)
+        other.shutdown(socket.SHUT_WR)
+        gc.disable()
+        try:
+            await connection.run(lambda _, receive, send: plain(receive, send), None, None)
+            connection.abort()
+            ended = weakref.ref(connection)
+            del connection
+            assert ended() is None
+        finally:
+            gc.enable()
 
 
 # What the server owes to a client, whatever the application does
