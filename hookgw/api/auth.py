@@ -17,7 +17,7 @@ from quart_trio import QuartTrio
 
 from hookgw.api.forwarding import FORWARDED
 from hookgw.api.request_body import KEY_CHECK
-from hookgw.api.server.connection import HEAD_NOTES
+from hookgw.api.server.client import head_notes
 from hookgw.api.server.exchange import QUOTA_LEASE
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
@@ -148,7 +148,7 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
         Unauthorized: the request has no key, an unknown one, or more than one.
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
     """
-    notes: dict[str, Any] = scope.get(HEAD_NOTES, {})
+    notes = head_notes(scope)
     key, known = notes.get(_KEY) or (shown_key(scope["headers"]), None)
     if scope.get(FORWARDED):  # the node that forwards it has counted it
         holder = gateway.keys.holder_of(key)

@@ -107,9 +107,7 @@ async def read_body(  # noqa: C901 -- reads once from top to bottom
     if chunks is None:
         # Nearly every body of an emit has arrived together with its head.
         body = exchange.body_nowait() if decoder is None else None
-        if body is not None:
-            if len(body) > limit:
-                raise _too_large(limit)
+        if body is not None:  # as long as it was announced
             check_key_again(exchange)
             return body
         chunks = exchange.chunks()

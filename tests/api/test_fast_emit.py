@@ -411,6 +411,26 @@ async def test_a_plugins_middleware_sees_all_messages(gateway: Gateway, nursery:
     assert messages == ["http.request", "http.response.start", "http.response.body"]
 
 
+async def test_a_plugins_middleware_may_change_the_headers_of_each_request(
+    gateway: Gateway, nursery: trio.Nursery
+) -> None:
+    await gateway.instances.create("loja1")
+    app = create_app(gateway)
+    inner: Any = app.asgi_app
+    keys = [KEY, "wrong", KEY]
+
+    async def middleware(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            scope["headers"] = [*scope["headers"], (b"apikey", keys.pop(0).encode())]
+        await inner(scope, receive, send)
+
+    app.asgi_app = middleware  # type: ignore[method-assign]  # as Quart's documentation has it
+    async with open_client(app, nursery) as client:
+        # The same head on the same connection each time.
+        statuses = [(await client.post(EMIT, json=one(id="same"))).status_code for _ in range(3)]
+    assert statuses == [202, 401, 202]
+
+
 async def test_a_client_that_disconnects_within_the_body(tmp_path: Path, settings: Settings) -> None:
     async with serving(settings_of(tmp_path / "a", settings), short=True) as (_, _, port):
         with structlog.testing.capture_logs() as logs:

@@ -12,6 +12,9 @@ from typing import Any, Protocol
 CONNECTION = "hookgw.connection"
 """The key in a request's scope for its :class:`~hookgw.api.server.connection.Connection`."""
 
+HEAD_NOTES = "hookgw.head_notes"
+"""The key in a request's scope for the headers of its head, and for the notes about them."""
+
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[Any], Awaitable[None]]
 
@@ -42,6 +45,17 @@ def client_of(scope: Any, receive: _Receive, send: _Send) -> Client:
     if connection is not None and receive == connection.receive and send == connection.send:
         return connection
     return _Messages(None if connection is None else connection.announced, receive, send)
+
+
+def head_notes(scope: Any) -> dict[str, Any]:
+    """Return what was noted about a request's headers, to which the caller may add what it finds in them.
+
+    A producer sends the same head with each event. All requests of a connection that follow each other with
+    the same head have the same notes.
+    """
+    headers, notes = scope.get(HEAD_NOTES, (None, {}))
+    # By identity: a plugin's middleware may give each request other headers, and then nothing is known.
+    return notes if headers is scope["headers"] else {}
 
 
 class _Messages:

@@ -27,7 +27,7 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.api.server.client import CONNECTION
+from hookgw.api.server.client import CONNECTION, HEAD_NOTES
 from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.api.server.errors import BUG, JSON, error_body
 from hookgw.api.server.request_head import CHUNKED, Head, Refused
@@ -41,10 +41,6 @@ logger = structlog.get_logger("hookgw.api")
 Application = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 Address = tuple[str, int] | None
 
-HEAD_NOTES = "hookgw.head_notes"
-"""The key in a request's scope for a dictionary of what the application has found in the head. A producer
-sends the same head with each event; all requests of a connection that follow each other with the same head
-have the same dictionary."""
 LINGER = 5.0
 """Seconds for which the rest of a body is read and dropped."""
 
@@ -147,7 +143,7 @@ class Connection:
                 "http_version": head.version,
                 "headers": head.fields,
                 CONNECTION: self,
-                HEAD_NOTES: {},
+                HEAD_NOTES: (head.fields, {}),
             }
         self._has_all = self._is_started = self._is_finished = False
         self._must_continue = head.awaits_continue
