@@ -59,7 +59,7 @@ _REFUSED: list[tuple[Network, str]] = [
     (ip_network(network), reason) for network, reason in (_REFUSED_IPV4 | _REFUSED_IPV6).items()
 ]
 # IPv4-mapped addresses (RFC 4291, section 2.5.5.2) and those translated by NAT64 (RFC 6052).
-_EMBEDS_IPV4 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+_MAPPED, _NAT64 = IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96")
 # The interface identifiers that end in an IPv4 address, local and global (RFC 5214, section 6.1).
 _ISATAP_IDS = (0x00005EFE, 0x02005EFE)
 
@@ -69,7 +69,9 @@ class AddressGuard:
 
     Args:
         allow_networks: networks or addresses that are allowed although they are on the list, as in the
-            setting ``delivery.allow_networks``: ``10.1.2.0/24``, ``127.0.0.1``, ``fd00::/8``.
+            setting ``delivery.allow_networks``: ``10.1.2.0/24``, ``127.0.0.1``, ``fd00::/8``. An IPv4 network
+            also allows the IPv6 addresses that embed its addresses. A network of NAT64 addresses allows these
+            alone: they are reached through the translator, and not directly.
         refused_ports: ports that are refused at every address, as in ``delivery.refused_ports``.
         is_own_address: whether hookgw itself listens at an address and port. Such a place is refused in an
             allowed network too. It is asked for the IPv4 address that an IPv6 address embeds.
@@ -86,11 +88,15 @@ class AddressGuard:
         is_own_address: Callable[[Address, int], bool] = lambda _address, _port: False,
     ) -> None:
         self._allowed: list[Network] = []
+        self._allowed_nat64: list[IPv6Network] = []
         for network in map(ip_network, allow_networks):
-            # Judged addresses are unwrapped to IPv4, so ::ffff:10.0.0.0/104 has to become 10.0.0.0/8.
-            if isinstance(network, IPv6Network) and any(map(network.subnet_of, _EMBEDS_IPV4)):
+            # Judged addresses are unwrapped to IPv4, so ::ffff:10.0.0.0/104 has to become 10.0.0.0/8. Both
+            # name the same hosts, while 64:ff9b::/96 as 0.0.0.0/0 would open this machine itself.
+            if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
                 ipv4 = (int(network.network_address) & 0xFFFFFFFF, network.prefixlen - 96)
                 self._allowed.append(IPv4Network(ipv4))
+            elif isinstance(network, IPv6Network) and network.subnet_of(_NAT64):
+                self._allowed_nat64.append(network)
             else:
                 self._allowed.append(network)
         self._refused_ports = refused_ports
@@ -125,12 +131,15 @@ class AddressGuard:
         Raises:
             ValueError: this is not an IP address.
         """
-        judged = embedded_ipv4(ip_address(address.partition("%")[0]))
+        given = ip_address(address.partition("%")[0])
+        judged = embedded_ipv4(given)
         shown = address if str(judged) == address else f"{address} ({judged})"
         # Before the allowed networks: a gateway that calls itself would loop whatever the operator allows.
         if self._is_own_address(judged, port):
             return f"Port {port} of {shown} is not dialled: hookgw itself listens there."
         if any(judged in network for network in self._allowed):
+            return None
+        if any(given in network for network in self._allowed_nat64):
             return None
         reason = next((f"{reason} ({network})" for network, reason in _REFUSED if judged in network), None)
         if reason is None and isinstance(judged, IPv6Address):
@@ -150,6 +159,6 @@ class AddressGuard:
 
 def embedded_ipv4(address: Address) -> Address:
     """Return the IPv4 address that an IPv6 address embeds (mapped or NAT64); any other address unchanged."""
-    if isinstance(address, IPv6Address) and any(address in network for network in _EMBEDS_IPV4):
+    if isinstance(address, IPv6Address) and (address in _MAPPED or address in _NAT64):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address
