@@ -26,10 +26,7 @@ from hookgw.dispatch.services import LaneServices
 from hookgw.models.deliveries import Delivery, LaneState, LaneStatistics
 from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Ordering
-from hookgw.models.tasks import TaskFailed, run_contained
-
-RESTART_WAITS = (1.0, 2.0, 5.0, 15.0, 60.0)
-"""Seconds between an exception in a lane and its restart, for consecutive ones; the last value repeats."""
+from hookgw.models.tasks import RETRY_WAITS, TaskFailed, run_contained
 
 PARK_AFTER = 5.0
 """The longest time, in seconds, that a lane is idle before it is parked."""
@@ -384,7 +381,7 @@ class Dispatcher:
         return lane
 
     async def _run(self, services: LaneServices, lane: Lane) -> None:
-        memory, waits = None, iter(RESTART_WAITS)
+        memory, waits = None, iter(RETRY_WAITS)
         try:
             while True:
                 started = trio.current_time()
@@ -394,11 +391,11 @@ class Dispatcher:
                 except TaskFailed as failure:
                     services.monitor.lane_failed(lane.key, failure)
                     # A lane that worked for long had another problem before.
-                    if trio.current_time() - started > RESTART_WAITS[-1]:
-                        waits = iter(RESTART_WAITS)
+                    if trio.current_time() - started > RETRY_WAITS[-1]:
+                        waits = iter(RETRY_WAITS)
                     self._recovering.add(lane.key)
                     try:
-                        await lane.recover(failure, next(waits, RESTART_WAITS[-1]))
+                        await lane.recover(failure, next(waits, RETRY_WAITS[-1]))
                     finally:
                         self._recovering.discard(lane.key)
         finally:

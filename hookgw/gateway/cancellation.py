@@ -8,7 +8,6 @@ is in flight. The job waits for those, and cancels what they did not settle.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import ExitStack
 from functools import partial
 from typing import TypeVar
 
@@ -130,39 +129,36 @@ class Cancellations:
     def cancelling(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
         """Pause the lanes of a job's registrations, and return the work that cancels; see :class:`Jobs`."""
         job = running.job
-        pauses, flights = ExitStack(), []
+        flights: list[tuple[int, trio.Event]] = []
         for registration_id in job.registrations:
             registration = self._registry.registration(registration_id)
             lane = None
             # Others have no other instance's events, and all lanes that a re-partition gives them are paused.
             if registration is not None and is_global(registration_id):
                 lane = self._pending.lane_of_instance(registration, job.instance)
-            pauses.enter_context(self._dispatcher.paused(registration_id, lane))
+            running.pauses.enter_context(self._dispatcher.paused(registration_id, lane))
             flights += self._dispatcher.in_flight(registration_id, lane)
-        return partial(self._carry_out, running, pauses, flights)
+        return partial(self._carry_out, running, flights)
 
-    async def _carry_out(
-        self, running: RunningJob, pauses: ExitStack, flights: Sequence[tuple[int, trio.Event]]
-    ) -> None:
-        with pauses:
-            if running.job.cursor is None:
-                # Before any wait: what was accepted up to this moment is cancelled, too.
-                cursor = await self._retried(running, self._store.cancel_cursor)
-                running.job = msgspec.structs.replace(running.job, cursor=cursor)
-            if flights:
-                if not running.is_stored:  # to wait for them may take as long as their timeout
-                    # In one commit: the next start would carry out a job whose caller was refused.
-                    await self._store.put_job(running.job, audit=[self._entry(running.job)])
-                    running.is_stored = True
-                await self._walk(running, [seq for seq, _ in flights])
-                for _, ended in flights:
-                    await ended.wait()
-                await self._store.flush()
-            await self._walk(running, ())
-            if running.is_resumed:
-                # The start left their lanes to this job.
-                for registration_id in running.job.registrations:
-                    await self._pending.start_lanes(registration_id)
+    async def _carry_out(self, running: RunningJob, flights: Sequence[tuple[int, trio.Event]]) -> None:
+        if running.job.cursor is None:
+            # Before any wait: what was accepted up to this moment is cancelled, too.
+            cursor = await self._retried(running, self._store.cancel_cursor)
+            running.job = msgspec.structs.replace(running.job, cursor=cursor)
+        if flights:
+            if not running.is_stored:  # to wait for them may take as long as their timeout
+                # In one commit: the next start would carry out a job whose caller was refused.
+                await self._store.put_job(running.job, audit=[self._entry(running.job)])
+                running.is_stored = True
+            await self._walk(running, [seq for seq, _ in flights])
+            for _, ended in flights:
+                await ended.wait()
+            await self._store.flush()
+        await self._walk(running, ())
+        if running.is_resumed:
+            # The start left their lanes to this job.
+            for registration_id in running.job.registrations:
+                await self._pending.start_lanes(registration_id)
 
     async def _walk(self, running: RunningJob, spared: Collection[int]) -> None:
         """Cancel all that is selected, from the first one on."""

@@ -105,20 +105,19 @@ class Erasures:
 
     def erasing(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
         """Pause the instance's lanes, and return the work that erases; see :class:`Jobs`."""
-        pauses = ExitStack()
         for registration_id, lane in self._lanes(running.job.instance, shared=False):
-            pauses.enter_context(self._dispatcher.paused(registration_id, lane))
-        return partial(self._carry_out, running, pauses)
+            running.pauses.enter_context(self._dispatcher.paused(registration_id, lane))
+        return partial(self._carry_out, running)
 
-    async def _carry_out(self, running: RunningJob, pauses: ExitStack) -> None:
-        with pauses:
-            await self._walk(running, pending=True)
-            if running.is_resumed:
-                # The start of hookgw left the lanes of these registrations to this job. They start while they
-                # are paused: later, a new event could start them and overtake what is pending. The lanes of a
-                # deleted registration park what is pending.
-                for registration_id in running.job.registrations:
-                    await self._pending.start_lanes(registration_id)
+    async def _carry_out(self, running: RunningJob) -> None:
+        await self._walk(running, pending=True)
+        if running.is_resumed:
+            # The start of hookgw left the lanes of these registrations to this job. They start while they are
+            # paused: later, a new event could start them and overtake what is pending. The lanes of a deleted
+            # registration park what is pending.
+            for registration_id in running.job.registrations:
+                await self._pending.start_lanes(registration_id)
+        running.pauses.close()
         await self._walk(running, pending=False)
         if running.job.erase is not None:  # it was not cut off just before its end
             await self._check_exists(running.job)

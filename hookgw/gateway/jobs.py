@@ -7,12 +7,15 @@ process that is killed goes on at its next start where it was.
 
 Steps are small, take turns among all jobs, and rest between each other for as long as they took. Others write
 in between.
+
+An error in hookgw, as lanes may have one, ends neither the process nor what others do. A stored job is tried
+again until it succeeds: somebody was told that it will be done. Its lanes stay paused meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 
 import msgspec
@@ -23,6 +26,7 @@ from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.models.clock import Clock
 from hookgw.models.errors import HookgwError, StorageUnavailable, Unavailable
 from hookgw.models.jobs import Job, JobKind, JobState, new_job_id
+from hookgw.models.tasks import TaskFailed, retry_contained
 from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.jobs")
@@ -48,6 +52,7 @@ class RunningJob:
         is_resumed: whether it began in an earlier process.
         ended: set once it has ended, or is left to the next start.
         error: why it failed; ``None`` unless it did.
+        pauses: of the lanes that start no attempt until it has ended, or its work closes this.
         scope: its work runs in it. In a fleet, a job that another node goes on with is cancelled.
     """
 
@@ -56,7 +61,8 @@ class RunningJob:
         self.is_stored = is_stored
         self.is_resumed = is_resumed
         self.ended = trio.Event()
-        self.error: HookgwError | None = None
+        self.error: HookgwError | TaskFailed | None = None
+        self.pauses = ExitStack()
         self.scope = trio.CancelScope()
         # Whether a caller went on without it, and has its id.
         self.is_told = False
@@ -64,7 +70,8 @@ class RunningJob:
 
 Begin = Callable[[RunningJob], Callable[[], Awaitable[None]]]
 """Prepares a job at once, for example pauses lanes, and returns its work. Work that fails raises a
-:class:`~hookgw.models.errors.HookgwError`."""
+:class:`~hookgw.models.errors.HookgwError`. If it raises anything else, it is called again, to go on from
+:attr:`RunningJob.job`."""
 
 
 class Jobs:
@@ -181,6 +188,7 @@ class Jobs:
 
         Raises:
             HookgwError: it failed.
+            TaskFailed: an error in hookgw ended it, and nothing of it is stored.
             Unavailable: the gateway is closing.
         """
         with trio.move_on_after(ANSWER_WITHIN):
@@ -234,10 +242,10 @@ class Jobs:
     async def _carry_out(self, running: RunningJob, work: Callable[[], Awaitable[None]]) -> None:
         begun = trio.current_time()
         try:
-            with running.scope:
+            with running.scope, running.pauses:
                 try:
-                    await work()
-                except HookgwError as error:
+                    await retry_contained(work, partial(self._met_error, running))
+                except (HookgwError, TaskFailed) as error:
                     running.error = error
             if running.scope.cancelled_caught:
                 return
@@ -257,6 +265,21 @@ class Jobs:
             await self._forget_old()
         elif running.is_stored:
             await self._store_until_done(partial(self._store.remove_jobs, [job.id]))
+
+    def _met_error(self, running: RunningJob, failure: TaskFailed) -> None:
+        """Note that an error in hookgw delays a job, or ends it by raising the failure."""
+        job = running.job
+        logger.error(
+            "a job met an error in hookgw",
+            job=job.id,
+            kind=job.kind,
+            instance=job.instance,
+            reason=str(failure),
+            exc_info=failure.__cause__,
+        )
+        if not running.is_stored:
+            raise failure
+        running.job = msgspec.structs.replace(job, error=f"An error in hookgw: {failure}")
 
     async def _forget_old(self) -> None:
         """Forget jobs that ended long ago, and those beyond the newest of an instance."""

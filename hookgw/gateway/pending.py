@@ -19,7 +19,6 @@ change during the move means only that the same task goes on with the newest rul
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import ExitStack
 from functools import partial
 
 import msgspec
@@ -36,6 +35,7 @@ from hookgw.models.errors import StorageUnavailable, Unavailable
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.lanes import lane_rule, registration_of
 from hookgw.models.registrations import GLOBAL_INSTANCE, Ordering, Registration
+from hookgw.models.tasks import TaskFailed, retry_contained
 from hookgw.store import LaneBacklog, Store
 
 logger = structlog.get_logger("hookgw.pending")
@@ -214,52 +214,46 @@ class PendingDeliveries:
         self, running: RunningJob, *, registrations: Sequence[Registration] = ()
     ) -> Callable[[], Awaitable[None]]:
         """Pause the lanes of a job's registrations, and return the work that parks; see :class:`Jobs`."""
-        pauses, spared = ExitStack(), []
+        spared: list[int] = []
         for registration_id in running.job.registrations:
-            pauses.enter_context(self._dispatcher.paused(registration_id))
+            running.pauses.enter_context(self._dispatcher.paused(registration_id))
             spared += [seq for seq, _ in self._dispatcher.in_flight(registration_id)]
-        return partial(self._park, running, registrations, pauses, spared)
+        return partial(self._park, running, registrations, spared)
 
     async def _park(
-        self,
-        running: RunningJob,
-        registrations: Sequence[Registration],
-        pauses: ExitStack,
-        spared: Sequence[int],
+        self, running: RunningJob, registrations: Sequence[Registration], spared: Sequence[int]
     ) -> None:
-        known = {registration.id: registration for registration in registrations}
-        reason = running.job.reason
         # Paused lanes resume when the disk works again, and not before.
-        with pauses:
-            cursor = running.job.cursor
-            if cursor is None:
-                # After a restart there is none only if the job had not begun: then everything is to be
-                # parked. Otherwise this is asked for before anything else can append to the registrations.
-                refused = partial(_log_refusal, "parking", ", ".join(running.job.registrations))
-                cursor = await retry_until_readable(self._store.park_cursor, refused)
-                running.job = msgspec.structs.replace(running.job, cursor=cursor)
+        known = {registration.id: registration for registration in registrations}
+        reason, cursor = running.job.reason, running.job.cursor
+        if cursor is None:
+            # After a restart there is none only if the job had not begun: then everything is to be parked.
+            # Otherwise this is asked for before anything else can append to the registrations.
+            refused = partial(_log_refusal, "parking", ", ".join(running.job.registrations))
+            cursor = await retry_until_readable(self._store.park_cursor, refused)
+            running.job = msgspec.structs.replace(running.job, cursor=cursor)
+        for registration_id in running.job.registrations:
+            refused = partial(_log_refusal, "parking", registration_id)
+            more = True
+            while more:
+                job = running.job if running.is_stored else None
+                park = partial(
+                    self._store.park_step,
+                    registration_id,
+                    reason,
+                    cursor,
+                    spared=spared,
+                    job=job,
+                )
+                async with self._jobs.turn():
+                    step = await retry_until_readable(park, refused)
+                running.job = running.job.advanced(step.count, cursor)
+                self.report_dead(registration_id, known.get(registration_id), reason, step.count)
+                more = step.more
+        if running.is_resumed:
+            # The start left their lanes to this job. One of them may be enabled again by now.
             for registration_id in running.job.registrations:
-                refused = partial(_log_refusal, "parking", registration_id)
-                more = True
-                while more:
-                    job = running.job if running.is_stored else None
-                    park = partial(
-                        self._store.park_step,
-                        registration_id,
-                        reason,
-                        cursor,
-                        spared=spared,
-                        job=job,
-                    )
-                    async with self._jobs.turn():
-                        step = await retry_until_readable(park, refused)
-                    running.job = running.job.advanced(step.count, cursor)
-                    self.report_dead(registration_id, known.get(registration_id), reason, step.count)
-                    more = step.more
-            if running.is_resumed:
-                # The start left their lanes to this job. One of them may be enabled again by now.
-                for registration_id in running.job.registrations:
-                    await self.start_lanes(registration_id)
+                await self.start_lanes(registration_id)
 
     async def drop_oldest(
         self, registration_id: str, instance: str, reason: str, *, count: int, size: int
@@ -345,12 +339,13 @@ class PendingDeliveries:
                 # A delivery in flight must not be moved: its new lane would send it a second time.
                 for _, flight_ended in self._dispatcher.in_flight(registration_id):
                     await flight_ended.wait()
-                step = partial(self._step, registration_id, lock)
                 refused = partial(_log_refusal, "re-partitioning", registration_id)
-                while await retry_until_readable(step, refused):
+                step = partial(retry_until_readable, partial(self._step, registration_id, lock), refused)
+                failed = partial(_log_error, registration_id)
+                while await retry_contained(step, failed):
                     pass
                 # Appended meanwhile, or moved.
-                await self.start_lanes(registration_id)
+                await retry_contained(partial(self.start_lanes, registration_id), failed)
         finally:
             if self._repartitions.get(registration_id) is lock:
                 del self._repartitions[registration_id]
@@ -378,6 +373,15 @@ class PendingDeliveries:
             # Within the lock: a change that comes now finds no task, and starts another.
             del self._repartitions[registration_id]
             return False
+
+
+def _log_error(registration_id: str, failure: TaskFailed) -> None:
+    logger.error(
+        "a re-partition met an error in hookgw",
+        registration=registration_id,
+        reason=str(failure),
+        exc_info=failure.__cause__,
+    )
 
 
 def _log_refusal(work: str, registration_id: str, error: StorageUnavailable) -> None:

@@ -25,7 +25,10 @@ class JobKind(StrEnum):
 
 
 class JobState(StrEnum):
-    """The state of a job. It fails only if what it works on is gone; a disk that refuses delays it."""
+    """The state of a job. It fails only if what it works on is gone.
+
+    A disk that refuses delays it. So does an error in hookgw, unless nothing of the job is stored yet.
+    """
 
     RUNNING = "running"
     DONE = "done"
@@ -79,7 +82,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         total: the pages of the file that a backup copies, as far as known; ``None`` for other jobs.
         events: how many events are erased so far.
         started, finished: seconds since the epoch; ``finished`` is ``None`` while it runs.
-        error: why it failed; a sentence.
+        error: why it failed; while it runs, why it is delayed. A sentence.
         cursor: where the next step goes on; opaque, ``None`` before the first step.
         registrations: the ids of the registrations whose pending deliveries become dead letters. Their lanes
             do not start before the job continues at the next start.
@@ -119,7 +122,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def advanced(self, count: int, cursor: str | None, *, events: int = 0) -> Job:
         """Return the job after a step that handled so many deliveries, and erased so many events."""
         return msgspec.structs.replace(
-            self, done=self.done + count, events=self.events + events, cursor=cursor
+            self, done=self.done + count, events=self.events + events, cursor=cursor, error=None
         )
 
     def ended(self, at: float, error: str | None = None) -> Job:

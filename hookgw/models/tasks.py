@@ -12,6 +12,11 @@ from typing import TypeVar
 
 import trio
 
+from hookgw.models.errors import HookgwError
+
+RETRY_WAITS = (1.0, 2.0, 5.0, 15.0, 60.0)
+"""Seconds before something is tried again after an error in hookgw; the last one for each further time."""
+
 T = TypeVar("T")
 
 
@@ -46,6 +51,28 @@ async def run_contained(run: Callable[[], Awaitable[T]]) -> T:
             raise
         cause = cause or error
         raise TaskFailed(f"{type(cause).__name__}: {cause}") from cause  # noqa: ASYNC104 -- not ours: nobody cancelled the caller
+
+
+async def retry_contained(run: Callable[[], Awaitable[T]], failed: Callable[[TaskFailed], None]) -> T:
+    """Run a function again and again until it ends without an error in hookgw, and return its result.
+
+    Args:
+        run: the function; it goes on from where it was.
+        failed: called before each wait of :data:`RETRY_WAITS`. It may raise instead, to end this.
+
+    Raises:
+        HookgwError: the function raised it, because it cannot do its work.
+        trio.Cancelled, KeyboardInterrupt: see :func:`run_contained`.
+    """
+    waits = iter(RETRY_WAITS)
+    while True:
+        try:
+            return await run_contained(run)
+        except TaskFailed as failure:
+            if isinstance(failure.__cause__, HookgwError):
+                raise failure.__cause__ from None
+            failed(failure)
+        await trio.sleep(next(waits, RETRY_WAITS[-1]))
 
 
 async def run_essential(  # noqa: ASYNC128 -- it hands its task_status on

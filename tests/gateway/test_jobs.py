@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw.gateway import jobs
@@ -19,6 +20,8 @@ from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, Unavailable
 from hookgw.models.jobs import Job, JobKind, JobState
 from hookgw.models.registrations import RegistrationChange
+from hookgw.models.tasks import RETRY_WAITS, TaskFailed
+from hookgw.parsing import Cancellation
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
@@ -262,6 +265,86 @@ async def test_a_disk_that_refuses_delays_a_job(
             hookgw_clock.jump(jobs.MOST_REST)
             await trio.testing.wait_all_tasks_blocked(0.001)
         hookgw_clock.jump(jobs.MOST_REST)
+
+
+class Broken:
+    """Lets a function of the store raise as no disk does, until :meth:`repair`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kit: GatewayKit, name: str) -> None:
+        self._function = getattr(kit.gateway.store, name)
+        self._is_broken = True
+        self.asked = 0
+        monkeypatch.setattr(kit.gateway.store, name, self._asked)
+
+    async def _asked(self, *given: Any, **more: Any) -> Any:
+        self.asked += 1
+        if self._is_broken:
+            raise ZeroDivisionError("a bug")
+        return await self._function(*given, **more)
+
+    def repair(self) -> None:
+        self._is_broken = False
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("park_step", lambda kit: kit.gateway.registrations.delete("shop")),
+        ("park_step", lambda kit: kit.gateway.instances.delete("shop")),
+        ("find_concerned", lambda kit: kit.gateway.erasures.erase("shop", "4915@s.whatsapp.net")),
+    ],
+    ids=["parking", "deleting an instance", "erasing"],
+)
+async def test_an_error_in_hookgw_delays_a_job_and_concerns_nobody_else(
+    name: str,
+    call: Callable[[GatewayKit], Awaitable[Job]],
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit = hookgw_gateway
+    await kit.gateway.instances.create("other")
+    await kit.register(hookgw_receiver.url, instance="other")
+    await fill(kit, hookgw_receiver)
+    hookgw_receiver.default = answer(200)
+    broken = Broken(monkeypatch, kit, name)
+    with capture_logs() as logs:
+        async with told(hookgw_clock, lambda: call(kit)) as answers:
+            (job,) = answers
+    errors = [line for line in logs if line["log_level"] == "error"]
+    assert all(isinstance(line["exc_info"], ZeroDivisionError) for line in errors)
+    assert {line["job"] for line in errors} == {job.id}
+    assert (job.state, job.error) == (JobState.RUNNING, "An error in hookgw: ZeroDivisionError: a bug")
+    await kit.emit(KIND, {}, instance="other", event_id="theirs")
+    await hookgw_receiver.wait_for(1)
+    # Its own lanes rest meanwhile: the job may be about what they would send.
+    hookgw_clock.jump(120)
+    await trio.testing.wait_all_tasks_blocked(0.001)
+    assert hookgw_receiver.ids == ["theirs"]
+    assert broken.asked > 1
+    broken.repair()
+    hookgw_clock.jump(RETRY_WAITS[-1])
+    done = await ended(kit, job.id)
+    assert (done.state, done.error) == (JobState.DONE, None)
+
+
+async def test_an_error_in_hookgw_fails_a_job_that_is_not_stored_yet(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit = hookgw_gateway
+    await fill(kit, hookgw_receiver)
+    hookgw_receiver.default = answer(200)
+    Broken(monkeypatch, kit, "cancel_step")
+    with pytest.raises(TaskFailed, match="ZeroDivisionError: a bug"):
+        await kit.gateway.deliveries.cancel("shop", Cancellation())
+    assert kit.gateway.jobs.all() == []
+    hookgw_clock.jump(60)
+    await kit.settled()
+    assert hookgw_receiver.ids == [f"e{number}" for number in range(5)]
 
 
 async def test_a_disk_that_refuses_at_once_changes_nothing(

@@ -253,7 +253,11 @@ async def test_what_is_pending_moves_to_the_new_lanes(
 
 
 async def start_slow_repartition(
-    kit: GatewayKit, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, count: int = 9
+    kit: GatewayKit,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int = 9,
+    error: Exception | None = None,
 ) -> tuple[Registration, list[str], trio.Event]:
     """Begin a re-partition that stops after three deliveries until the event is set."""
     monkeypatch.setattr(pending_changes, "STEP", 1)
@@ -268,7 +272,7 @@ async def start_slow_repartition(
         steps += 1
         if steps > 3 and not go_on.is_set():
             # Refused rather than held up: a step that takes long holds up a further change, too.
-            raise StorageUnavailable("not now")
+            raise error or StorageUnavailable("not now")
         return await step(*given)
 
     monkeypatch.setattr(kit.gateway.store, "repartition_step", wait_after_three)
@@ -289,15 +293,17 @@ async def finish(kit: GatewayKit, go_on: trio.Event) -> None:
     await kit.advance(60)
 
 
+@pytest.mark.parametrize("error", [StorageUnavailable("not now"), ZeroDivisionError("a bug")], ids=repr)
 async def test_nothing_is_sent_before_the_last_step(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
     hookgw_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
 ) -> None:
-    """A disk that refuses steps delays the deliveries of that registration alone."""
+    """A disk that refuses steps, or an error in hookgw, delays the deliveries of that registration alone."""
     await hookgw_gateway.register(f"{hookgw_receiver.url}other", label="other", events=("SEND_MESSAGE",))
-    _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
+    _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch, error=error)
     sent += await emit(hookgw_gateway, 3, first=9)
     other = await hookgw_gateway.emit("SEND_MESSAGE", {}, event_id="other-1")
     await hookgw_receiver.wait_for(1)

@@ -22,7 +22,7 @@ class Job(Struct, frozen=True, kw_only=True):
         events: how many events an erasure has removed so far; not of other kinds.
         started: when it began.
         finished: when it ended; ``null`` while it runs.
-        error: why it failed.
+        error: why it failed; while it runs, why it is delayed.
     """
 
     id: str
