@@ -147,6 +147,9 @@ class Application(QuartTrio):
             if fast_path.matches(scope):
                 await exchange.run(partial(fast_path.respond, exchange))
                 return
+        if base and path is not _UNROUTABLE:
+            # As ASGI has it: Quart puts the prefix before the path to which it redirects.
+            scope["root_path"], scope["path"] = base, base + path
         try:
             await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
         finally:

@@ -198,6 +198,15 @@ class TestBasePath:
         del client.headers["apikey"]
         assert (await client.get(path)).status_code == status
 
+    async def test_a_redirect_stays_below_it(self, client: httpx.AsyncClient) -> None:
+        """A path with two slashes in a row leads to the path with one."""
+        client.event_hooks = {}  # of no route, so it is not in the contract
+        redirect = await client.get("/hooks/webhook//find/shop?label=x")
+        assert (redirect.status_code, httpx.URL(redirect.headers["location"]).raw_path) == (
+            308,
+            b"/hooks/webhook/find/shop?label=x",
+        )
+
     async def test_a_path_outside_it_is_not_found(self, client: httpx.AsyncClient) -> None:
         assert (await client.get("/event/kinds")).status_code == 404
 

@@ -290,7 +290,8 @@ class RequestResponse:
     async def _refuse(self, error: HookgwError) -> None:
         # Respond instead of the application. A response that broke off in the middle cannot be replaced.
         if not self._is_started:
-            status, body, more = response_to(error, self.scope["method"], shown_path(self.scope["path"]))
+            path = shown_path(self.scope["path"].removeprefix(self.scope["root_path"]))
+            status, body, more = response_to(error, self.scope["method"], path)
             await self.respond(status, more, body)
 
 
