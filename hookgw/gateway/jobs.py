@@ -14,6 +14,7 @@ again until it succeeds: somebody was told that it will be done. Its lanes stay 
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -268,18 +269,25 @@ class Jobs:
 
     def _met_error(self, running: RunningJob, failure: TaskFailed) -> None:
         """Note that an error in hookgw delays a job, or ends it by raising the failure."""
-        job = running.job
+        job, cause = running.job, failure.__cause__
+        reason = str(failure)
+        trace: dict[str, object] = {"exc_info": cause}
+        if job.erase is not None and cause is not None:
+            # The message may have the person's identifier, which the log must not have. The lines of the code
+            # have no values.
+            reason = type(cause).__name__
+            trace = {"traceback": "".join(traceback.format_tb(cause.__traceback__))}
         logger.error(
             "a job met an error in hookgw",
             job=job.id,
             kind=job.kind,
             instance=job.instance,
-            reason=str(failure),
-            exc_info=failure.__cause__,
+            reason=reason,
+            **trace,
         )
         if not running.is_stored:
             raise failure
-        running.job = msgspec.structs.replace(job, error=f"An error in hookgw: {failure}")
+        running.job = msgspec.structs.replace(job, error=f"An error in hookgw: {reason}")
 
     async def _forget_old(self) -> None:
         """Forget jobs that ended long ago, and those beyond the newest of an instance."""

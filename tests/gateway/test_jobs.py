@@ -287,17 +287,18 @@ class Broken:
 
 
 @pytest.mark.parametrize(
-    ("name", "call"),
+    ("name", "call", "reason"),
     [
-        ("park_step", lambda kit: kit.gateway.registrations.delete("shop")),
-        ("park_step", lambda kit: kit.gateway.instances.delete("shop")),
-        ("find_concerned", lambda kit: kit.gateway.erasures.erase("shop", "4915@s.whatsapp.net")),
+        ("park_step", lambda kit: kit.gateway.registrations.delete("shop"), "ZeroDivisionError: a bug"),
+        ("park_step", lambda kit: kit.gateway.instances.delete("shop"), "ZeroDivisionError: a bug"),
+        ("find_concerned", lambda kit: kit.gateway.erasures.erase("shop", "4915"), "ZeroDivisionError"),
     ],
     ids=["parking", "deleting an instance", "erasing"],
 )
 async def test_an_error_in_hookgw_delays_a_job_and_concerns_nobody_else(
     name: str,
     call: Callable[[GatewayKit], Awaitable[Job]],
+    reason: str,
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
     hookgw_clock: MockClock,
@@ -313,9 +314,14 @@ async def test_an_error_in_hookgw_delays_a_job_and_concerns_nobody_else(
         async with told(hookgw_clock, lambda: call(kit)) as answers:
             (job,) = answers
     errors = [line for line in logs if line["log_level"] == "error"]
-    assert all(isinstance(line["exc_info"], ZeroDivisionError) for line in errors)
-    assert {line["job"] for line in errors} == {job.id}
-    assert (job.state, job.error) == (JobState.RUNNING, "An error in hookgw: ZeroDivisionError: a bug")
+    assert {(line["job"], line["reason"]) for line in errors} == {(job.id, reason)}
+    assert all(
+        "_asked" in line["traceback"]
+        if name == "find_concerned"
+        else isinstance(line["exc_info"], ZeroDivisionError)
+        for line in errors
+    )
+    assert (job.state, job.error) == (JobState.RUNNING, f"An error in hookgw: {reason}")
     await kit.emit(KIND, {}, instance="other", event_id="theirs")
     await hookgw_receiver.wait_for(1)
     # Its own lanes rest meanwhile: the job may be about what they would send.
@@ -327,6 +333,62 @@ async def test_an_error_in_hookgw_delays_a_job_and_concerns_nobody_else(
     hookgw_clock.jump(RETRY_WAITS[-1])
     done = await ended(kit, job.id)
     assert (done.state, done.error) == (JobState.DONE, None)
+
+
+async def test_a_job_that_meets_an_error_in_hookgw_at_the_start_goes_on_at_the_next(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process goes on, ends when it is asked to, and the job waits for a hookgw without the error."""
+    async with open_kit(tmp_path) as kit:
+        await fill(kit, hookgw_receiver)
+        Broken(monkeypatch, kit, "park_step")
+        async with told(hookgw_clock, lambda: kit.gateway.registrations.delete("shop")) as (job,):
+            pass
+    load = jobs.Jobs.load
+
+    async def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async def load_broken(self: jobs.Jobs) -> None:
+        await load(self)
+        monkeypatch.setattr(self._store, "park_step", fail)
+
+    monkeypatch.setattr(jobs.Jobs, "load", load_broken)
+    async with open_kit(tmp_path) as kit:
+        for _ in range(5):
+            hookgw_clock.jump(RETRY_WAITS[-1])
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        found = kit.gateway.jobs.find(job.id)
+        assert found is not None
+        assert (found.state, found.error) == (
+            JobState.RUNNING,
+            "An error in hookgw: ZeroDivisionError: a bug",
+        )
+    monkeypatch.undo()
+    async with open_kit(tmp_path) as kit:
+        done = await ended(kit, job.id)
+        assert (done.state, done.done, done.error) == (JobState.DONE, 5, None)
+    assert hookgw_receiver.requests == []
+
+
+async def test_an_error_in_hookgw_does_not_tell_whose_data_is_erased(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit, person = hookgw_gateway, "4915@s.whatsapp.net"
+    await kit.gateway.instances.create("shop")
+
+    async def fail(_instance: str, value: str, *_: Any, **__: Any) -> None:
+        raise KeyError(value)
+
+    monkeypatch.setattr(kit.gateway.store, "find_concerned", fail)
+    with capture_logs() as logs:
+        async with told(hookgw_clock, lambda: kit.gateway.erasures.erase("shop", person)) as (job,):
+            pass
+    (line, *_) = [line for line in logs if line["log_level"] == "error"]
+    assert job.error == "An error in hookgw: KeyError"
+    assert "in fail" in line["traceback"]
+    assert not any(line.get("exc_info") for line in logs)
+    assert person not in str(logs)
 
 
 async def test_an_error_in_hookgw_fails_a_job_that_is_not_stored_yet(
