@@ -82,8 +82,9 @@ class DiskSpaceWatch:
         if found is None:
             self._budget = _NO_LIMIT
             return
-        usable = found.free + found.reusable
-        is_low = usable < self._min_free or found.free < self._min_free // _LOG_PART
+        free = max(found.free - found.unfolded, 0)
+        usable = free + found.reusable
+        is_low = usable < self._min_free or free < self._min_free // _LOG_PART
         if is_low != (self.shortage is not None):
             logger.warning(
                 "little disk space, events are refused"

@@ -50,19 +50,23 @@ async def watch_of(nursery: trio.Nursery) -> AsyncIterator[Callable[..., Any]]:
 
 
 @pytest.mark.parametrize(
-    ("free", "reusable", "is_low"),
+    ("free", "reusable", "unfolded", "is_low"),
     [
-        (MIN, 0, False),
-        (MIN - 1, 0, True),
-        (MIN - 1, 1, False),
-        (MIN // 4, MIN, False),
+        (MIN, 0, 0, False),
+        (MIN - 1, 0, 0, True),
+        (MIN - 1, 1, 0, False),
+        (MIN // 4, MIN, 0, False),
         # The write-ahead log needs space outside of the file.
-        (MIN // 4 - 1, 2**40, True),
-        (0, 0, True),
+        (MIN // 4 - 1, 2**40, 0, True),
+        (0, 0, 0, True),
+        # What the next checkpoint adds to the file is not free.
+        (MIN + 10, 0, 10, False),
+        (MIN + 10, 0, 11, True),
+        (MIN // 4, 2**40, 1, True),
     ],
 )
-async def test_what_is_enough(watch_of: Any, free: int, reusable: int, is_low: bool) -> None:
-    watch = await watch_of(Disk(DiskSpace(free=free, reusable=reusable)))
+async def test_what_is_enough(watch_of: Any, free: int, reusable: int, unfolded: int, is_low: bool) -> None:
+    watch = await watch_of(Disk(DiskSpace(free=free, reusable=reusable, unfolded=unfolded)))
     assert (watch.shortage is not None) is is_low
     if is_low:
         with pytest.raises(Unavailable, match=r"storage\.min_free \(512MiB\)"):

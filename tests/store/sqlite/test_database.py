@@ -14,7 +14,8 @@ import trio
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.sqlite import database
-from hookgw.store.sqlite.database import is_disk_error, open_database
+from hookgw.store.sqlite.checkpoints import fold
+from hookgw.store.sqlite.database import is_disk_error, measure_disk_space, open_database
 from hookgw.store.sqlite.transaction import Transaction
 from tests.store.sqlite.support import child, commits_of, limit_pages, opened, peek
 from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
@@ -185,6 +186,19 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
         assert await ids_of(store, "reg_2:0") == ["big0", "big1", "big2"]
         assert [text.split(":")[0] for text in watch.heard] == ["failed", "recovered"]
         assert store.statistics().failing is None
+
+
+def test_space_that_the_next_checkpoint_takes_is_not_free(path: Path) -> None:
+    with open_database(path) as connections:
+        fold(connections.writer)
+        assert measure_disk_space(connections.background, path).unfolded == 0
+        connections.writer.execute("INSERT INTO bodies VALUES (1, zeroblob(1000000))")
+        before = measure_disk_space(connections.background, path)
+        assert before.unfolded == before.used - path.stat().st_size >= 990_000
+        fold(connections.writer)
+        after = measure_disk_space(connections.background, path)
+        assert after.unfolded == 0
+        assert after.used == before.used == path.stat().st_size
 
 
 async def test_a_function_that_fills_the_disk_is_refused_like_any_write(path: Path) -> None:
