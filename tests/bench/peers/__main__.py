@@ -149,7 +149,7 @@ def main() -> None:
 @click.option("--at", "running", multiple=True, type=_pair, help="A system that runs: NAME=URL,CREDENTIAL.")
 @click.option("--rounds", default=2, show_default=True, help="How often each cell is measured.")
 @click.option("--seconds", default=3.0, show_default=True, help="How long each cell publishes.")
-@click.option("--most", default=6000, show_default=True, help="Events of a throughput cell, at most.")
+@click.option("--most", default=30000, show_default=True, help="Events of a throughput cell, at most.")
 @click.option("--kill/--no-kill", default=True, show_default=True, help="Whether systems are killed, too.")
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="For all data; kept.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the table here.")
