@@ -171,13 +171,28 @@ class Connection:
 
     def is_group(self, room: str) -> bool:
         """Return whether a room is not a direct chat."""
-        return not any(room in rooms for rooms in self.direct.values())
+        # The room's first messages can arrive before the homeserver has stored that it is a direct chat.
+        is_direct = bool(self.state.joining.get(room))
+        return not is_direct and not any(room in rooms for rooms in self.direct.values())
 
-    async def add_direct_room(self, user: str, room: str) -> None:
-        """Mark a room as the direct chat with a user."""
-        rooms = {**self.direct, user: [*self.direct.get(user, []), room]}
-        await self.client.put("user", self.user, "account_data", "m.direct", body=rooms)
-        self.direct = rooms
+    async def accept(self, room: str) -> None:
+        """Join a room after an invitation, and mark it if it is a direct chat.
+
+        Raises:
+            NetworkRefused: the homeserver has refused one of the two, or cannot be reached.
+        """
+        await self.client.post("rooms", room, "join", body={})
+        if inviter := self.state.joining.get(room):
+            async with self._direct_lock:
+                await self.learn_direct_rooms()
+                await self._mark_direct(inviter, room)
+
+    async def _mark_direct(self, user: str, room: str) -> None:
+        # m.direct is written as a whole: the caller has the lock, and has just read it.
+        if room not in (known := self.direct.get(user, [])):
+            rooms = {**self.direct, user: [*known, room]}
+            await self.client.put("user", self.user, "account_data", "m.direct", body=rooms)
+            self.direct = rooms
 
     async def room_of(self, number: str) -> str:
         """Return the room for the ``number`` of a call.
@@ -196,13 +211,32 @@ class Connection:
         if ":" in number and number.startswith("@"):
             # Two messages at once must not create two rooms.
             async with self._direct_lock:
-                return await self._direct_room_of(number)
+                return await self._find_direct_room(number) or await self._create_direct_room(number)
         raise Invalid(
             f"number: {number!r} is neither a room (!…), nor an alias (#…:server), nor a user (@…:server)."
         )
 
-    async def _direct_room_of(self, user: str) -> str:
-        for room in reversed(self.direct.get(user, [])):
+    async def _find_direct_room(self, user: str) -> str:
+        """Return the direct room with a user, or an empty text if there is none."""
+        for room in [room for room, inviter in self.state.joining.items() if inviter == user]:
+            try:
+                # It may not have happened yet; a second time changes nothing.
+                await self.client.post("rooms", room, "join", body={})
+            except Refused as error:
+                if error.is_temporary:
+                    raise
+                continue  # the user has taken the invitation back
+            return room
+        known = self.direct.get(user, [])
+        if room := await self._shared(known, user):
+            return room
+        # Another client of the account may have created one, of which the next /sync will tell.
+        await self.learn_direct_rooms()
+        return await self._shared([room for room in self.direct.get(user, []) if room not in known], user)
+
+    async def _shared(self, rooms: Sequence[str], user: str) -> str:
+        """Return the newest of some direct rooms that a user is in, or is invited to."""
+        for room in reversed(rooms):
             try:
                 member = await self.client.get("rooms", room, "state", "m.room.member", user)
             except Refused as error:
@@ -211,6 +245,9 @@ class Connection:
                 continue  # the account, or the user, was never in it
             if member.get("membership") in ("join", "invite"):
                 return room
+        return ""
+
+    async def _create_direct_room(self, user: str) -> str:
         try:
             await self.client.get("profile", user)
         except Refused as error:
@@ -222,7 +259,7 @@ class Connection:
         )
         room = text(created.get("room_id"))
         self.encrypted.put(room, False)
-        await self.add_direct_room(user, room)
+        await self._mark_direct(user, room)
         return room
 
     async def is_encrypted(self, room: str) -> bool:

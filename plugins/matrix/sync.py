@@ -402,12 +402,9 @@ class Receiver:
         return accepted
 
     async def _join(self, room: str) -> None:
-        inviter = self._connection.state.joining.get(room)
         for attempt in range(5):
             try:
-                await self._connection.client.post("rooms", room, "join", body={})
-                if inviter:
-                    await self._connection.add_direct_room(inviter, room)
+                await self._connection.accept(room)
                 break
             except Refused as error:
                 if not error.is_temporary or error.is_logged_out:

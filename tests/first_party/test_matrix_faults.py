@@ -37,6 +37,7 @@ HOMESERVER = "https://hs.example"
 ROOM = "!room:hs.example"
 ME, ANA = "@shop:hs.example", "@ana:hs.example"
 OPTIONS = {"homeserver": HOMESERVER, "user": "shop", "password": "secret"}
+DIRECT = f"PUT user/{ME}/account_data/m.direct"
 
 Reply = httpx.Response | Exception
 
@@ -644,15 +645,14 @@ async def test_a_limited_sync_waits_as_long_as_it_says(
     assert ConnectionState.CLOSE not in [state for state, _, _ in session.states]
 
 
-async def test_invitations(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
-    def invited(by: str, *, is_direct: bool) -> dict[str, Any]:
-        content = {"membership": "invite", "is_direct": is_direct}
-        return {
-            "invite_state": {
-                "events": [message(1, type="m.room.member", sender=by, state_key=ME, content=content)]
-            }
-        }
+def invited(by: str, *, is_direct: bool) -> dict[str, Any]:
+    """Return an invitation as an answer of /sync has it."""
+    content = {"membership": "invite", "is_direct": is_direct}
+    invite = message(1, type="m.room.member", sender=by, state_key=ME, content=content)
+    return {"invite_state": {"events": [invite]}}
 
+
+async def test_invitations(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session):
         homeserver.will("POST rooms/!d", httpx.ConnectError("down"), {}, refusal(403, "M_FORBIDDEN"))
         rooms = {"!d": invited(ANA, is_direct=True), "!group": invited(ANA, is_direct=False)}
@@ -661,6 +661,79 @@ async def test_invitations(autojump_clock: MockClock, homeserver: Homeserver, se
         await trio.sleep(20)
         assert homeserver.paths("POST rooms") == ["rooms/!d/join", "rooms/!d/join"]
         assert ("PUT", f"user/{ME}/account_data/m.direct", {ANA: ["!d"]}) in homeserver.requests
+
+
+async def test_a_message_in_a_direct_chat_that_was_just_joined(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    """The homeserver reports messages of the room before it has stored that the room is a direct chat."""
+    session.settings = InstanceSettings(groups_ignore=True)
+    async with connected(homeserver, session) as matrix:
+        homeserver.will(DIRECT, *[refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=60_000)] * 5)
+        homeserver.reply({"next_batch": "x", "rooms": {"invite": {ROOM: invited(ANA, is_direct=True)}}})
+        await session.wait_for("GROUP_PARTICIPANTS_UPDATE")
+        homeserver.sync(own_join("$join"), message(2))
+        with trio.fail_after(10):
+            await session.wait_for("MESSAGES_UPSERT")  # the room is no group
+            sent = await matrix.send(session, TextMessage(number=ANA, text="hello"), key="k")
+    assert sent["key"]["remoteJid"] == ROOM
+    assert homeserver.paths("POST createRoom") == []
+
+
+@pytest.mark.parametrize(("answer", "is_created"), [({}, False), (refusal(403, "M_FORBIDDEN"), True)])
+async def test_a_message_to_who_has_just_invited_waits_for_the_join(
+    autojump_clock: MockClock,
+    homeserver: Homeserver,
+    session: FakeSession,
+    answer: Reply | dict[str, Any],
+    is_created: bool,
+) -> None:
+    async with connected(homeserver, session) as matrix:
+        homeserver.will("POST rooms/!d/join", httpx.ConnectError("down"), answer)
+        homeserver.reply({"next_batch": "x", "rooms": {"invite": {"!d": invited(ANA, is_direct=True)}}})
+        await session.wait_for("GROUP_PARTICIPANTS_UPDATE")
+        await wait_all_tasks_blocked()
+        with trio.fail_after(1):  # the next attempt to join is later
+            sent = await matrix.send(session, TextMessage(number=ANA, text="hello"), key="k")
+    assert sent["key"]["remoteJid"] == (ROOM if is_created else "!d")
+    assert len(homeserver.paths("POST createRoom")) == is_created
+
+
+async def test_direct_chats_at_once_are_all_marked(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    marked: dict[str, list[str]] = {"@old:hs.example": ["!old"]}
+
+    def store(request: httpx.Request) -> httpx.Response:
+        marked.clear()
+        marked.update(json.loads(request.content))
+        return httpx.Response(200, json={})
+
+    async with connected(homeserver, session):
+        # Another client of the account has marked one since the login, and the next /sync will tell.
+        homeserver.will(
+            f"GET user/{ME}/account_data/m.direct", *[lambda _: httpx.Response(200, json=marked)] * 9
+        )
+        homeserver.will(DIRECT, store, store, store)
+        rooms = {f"!{number}": invited(f"@{number}:hs.example", is_direct=True) for number in range(3)}
+        homeserver.reply({"next_batch": "x", "rooms": {"invite": rooms}})
+        await session.wait_for("GROUP_PARTICIPANTS_UPDATE", 3)
+        await wait_all_tasks_blocked()
+    assert marked == {
+        "@old:hs.example": ["!old"],
+        **{f"@{number}:hs.example": [f"!{number}"] for number in range(3)},
+    }
+
+
+async def test_a_direct_chat_that_another_client_opened_is_found(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    async with connected(homeserver, session) as matrix:
+        homeserver.will(f"GET user/{ME}/account_data/m.direct", {ANA: ["!d"]})
+        homeserver.will("GET rooms/!d/state/m.room.member", {"membership": "join"})
+        sent = await matrix.send(session, TextMessage(number=ANA, text="hello"), key="k")
+    assert sent["key"]["remoteJid"] == "!d"
+    assert homeserver.paths("POST createRoom") == []
 
 
 async def test_calls_without_a_connection(session: FakeSession) -> None:
