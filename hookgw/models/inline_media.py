@@ -3,7 +3,7 @@
 A connector puts the file into ``data.message.base64``. The session encodes such a payload with the file in
 front, and spells the beginning in a way that no JSON encoder does. This beginning is the mark: it is on disk
 with the payload, a look at the first bytes finds it, and the file can be cut out without decoding the rest.
-A payload that a producer sends over HTTP has no mark, so it is delivered as it came.
+A payload that a producer or a connector has spelled itself gets no mark, so it is delivered as it came.
 """
 
 from __future__ import annotations
@@ -62,6 +62,21 @@ def encode_payload(data: Any, *, wants_file: Callable[[], bool], max_data: int) 
     joined = b"%b%b%b%b" % (MARK, file[1:], b"," if message else b"", rest)
     marked = b"%b%b%b" % (joined, b"," if fields else b"", others)
     return marked if wants_file() and len(marked) <= max_data else _cut(marked)
+
+
+def unmarked(data_json: bytes) -> bytes:
+    """Return a payload that is not ours to cut: the mark, should it begin so, is broken up.
+
+    Every payload that a producer or a connector has spelled itself goes through here. Otherwise one that
+    begins with the mark would lose a value for some registrations, or be cut inside of a text.
+
+    Args:
+        data_json: one JSON value.
+
+    Returns:
+        The same bytes, or the same value with one space less.
+    """
+    return b"{" + data_json[2:] if data_json.startswith(MARK) else data_json
 
 
 def without_file(event: Event) -> Event:

@@ -16,6 +16,7 @@ import msgspec
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.events import EVENT_ID, Catalog, Event, EventKind, event_id_of, new_event_id
+from hookgw.models.inline_media import unmarked
 from hookgw.models.json_decoding import LARGE, no_collection
 from hookgw.models.units import Size
 from hookgw.parsing.fields import kind_of, show_name, unknown_field
@@ -375,7 +376,7 @@ class EventReader:
         except ValueError as error:
             raise Invalid(f"{where or 'The body'} {error}.") from None
         if self._kind is not None and not (isinstance(envelope, dict) and envelope.keys() >= _NEEDED):
-            return self._of_payload(self._kind, text.strip(_SPACE), envelope, where)
+            return self._of_payload(self._kind, unmarked(text.strip(_SPACE)), envelope, where)
         if not isinstance(envelope, dict):
             kind = kind_of(envelope)
             raise Invalid(f"{where or 'The body'} must be an object with event and data, not {kind}.")
@@ -404,7 +405,7 @@ class EventReader:
         if "data" not in envelope:
             raise Invalid(f"{_at(where, 'data')} is missing: it is the payload.")
         # The bytes of the payload, so that the order of keys and the digits of numbers survive.
-        data = bytes(_payload_of(text).data)
+        data = unmarked(bytes(_payload_of(text).data))
         if len(data) > self._limits.max_data:
             raise self._too_large(data, where)
         if event_id is None and self._by_message:

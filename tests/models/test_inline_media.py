@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.models.events import Event
-from hookgw.models.inline_media import MARK, encode_payload, largest_file, without_file
+from hookgw.models.inline_media import MARK, encode_payload, largest_file, unmarked, without_file
 
 FILE = "iVBORw0KGgo="
 KEY = {"remoteJid": "55@s.net", "id": "3EB0"}
@@ -98,8 +98,11 @@ def test_the_largest_file_fits() -> None:
     assert largest_file(1024) == 0
 
 
-def test_producers_over_http_do_not_write_the_mark() -> None:
-    """Their payloads are delivered as they came: no encoder writes these spaces."""
-    assert b" " in MARK[:2]
-    event = event_with(b'{"message":{"base64":"%b"}}' % FILE.encode())
+@pytest.mark.parametrize("file", [FILE.encode(), rb"a\"b", b""])
+def test_a_payload_from_elsewhere_gets_no_mark(file: bytes) -> None:
+    """A producer who writes the mark must not make hookgw cut a value out, or half of one."""
+    payload = MARK + file + b'" }, "n": 1}'
+    event = event_with(unmarked(payload))
+    assert event.data == msgspec.json.decode(payload)
     assert without_file(event) is event
+    assert unmarked(payload[1:]) == payload[1:]

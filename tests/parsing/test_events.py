@@ -11,6 +11,7 @@ import pytest
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.events import Catalog, Event, EventKind
+from hookgw.models.inline_media import MARK, without_file
 from hookgw.parsing.events import (
     MAX_REASONS,
     EmitLimits,
@@ -51,6 +52,16 @@ def test_the_payload_keeps_its_bytes() -> None:
     data = '{"z": 18446744073709551615, "a" : 1.50, "é": "\\u00e9\\ud83d\\ude00", "n": [ ]}'
     (event,) = read(f'{{"event": "MESSAGES_UPSERT", "data": {data}}}'.encode())
     assert event.data_json == data.encode()
+
+
+def test_a_payload_cannot_pass_for_one_with_a_file_of_a_connector() -> None:
+    data = MARK + rb'a\"b" } }'
+    for event in (
+        *read(b'{"event": "MESSAGES_UPSERT", "data": %b}' % data),
+        *read(data, kind="MESSAGES_UPSERT"),
+    ):
+        assert event.data == {"message": {"base64": 'a"b'}}
+        assert without_file(event) is event
 
 
 @pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.name)

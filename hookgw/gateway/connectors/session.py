@@ -18,6 +18,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooManyRequests, Unavailable
 from hookgw.models.events import Catalog, Event, new_event_id
+from hookgw.models.inline_media import unmarked
 from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.masking import mask_secrets
 from hookgw.models.units import Size
@@ -243,7 +244,7 @@ class ConnectorSession:
             decode_strict(event.data_json, self._event_rules.max_values)
         except ValueError as error:
             raise Invalid(f"The data of an event {error}.") from None
-        return event.data_json
+        return unmarked(event.data_json)
 
     async def _store(self, events: Sequence[Event], state: ConnectorState | None) -> None:
         is_held_back = False

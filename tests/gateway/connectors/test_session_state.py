@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import MAX_STATE, NewEvent
 from hookgw.models.errors import Conflict, Invalid, NotFound, TooManyRequests, Unavailable
+from hookgw.models.inline_media import MARK
 from hookgw.models.instances import Instance
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -167,6 +169,16 @@ async def test_data_json_stays_byte_for_byte(
     # Not the file inside it either, which registrations get only on demand in other events.
     [request] = await hookgw_receiver.wait_for(1)
     assert BYTES in request.body
+
+
+async def test_data_json_cannot_pass_for_a_payload_with_a_file(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    data = MARK + rb'a\"b" } }'
+    await session_of(hookgw_gateway).emit_all([NewEvent(kind=KIND, data_json=data, event_id="e1")])
+    [request] = await hookgw_receiver.wait_for(1)
+    assert json.loads(request.body)["data"] == {"message": {"base64": 'a"b'}}
 
 
 @pytest.mark.parametrize(
