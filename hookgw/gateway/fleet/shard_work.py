@@ -36,11 +36,16 @@ UNKNOWN = -1
 FLUSH_WITHIN = 20.0
 """Seconds that a release waits for the database at most."""
 
+MOST_KNOWN = 100_000
+"""Registrations of which a node remembers the shard after they are gone."""
+
 
 class LaneShards:
     """Which shard a lane is in.
 
-    A registration keeps its shard here after it is gone, so that its lanes are found as long as they run.
+    A registration keeps its shard here after it is gone, so that its lanes are found as long as they run. The
+    shards that were looked up first are forgotten first: those lanes have ended long ago, or the registration
+    is still there.
 
     Attributes:
         unknown: lanes of registrations that this node did not know when it was asked.
@@ -59,6 +64,10 @@ class LaneShards:
         shard = self.find(lane)
         if shard == UNKNOWN:
             self.unknown.add(lane)
+        elif (registration_id := registration_of(lane)) not in self._known:
+            if len(self._known) == MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[registration_id] = shard
         return shard
 
     def find(self, lane: str) -> int:
@@ -67,9 +76,7 @@ class LaneShards:
         shard = self._known.get(registration_id)
         if shard is None:
             registration = self._registry.registration(registration_id)
-            if registration is None:
-                return UNKNOWN
-            shard = self._known[registration_id] = shard_of_registration(registration)
+            return UNKNOWN if registration is None else shard_of_registration(registration)
         return shard
 
 
