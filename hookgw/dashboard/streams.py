@@ -30,6 +30,8 @@ MOST_OF_SESSION = 4
 MOST_OF_INSTANCE = 25
 """The most streams at a time of all sessions that began with a key of one instance. A key may have many
 sessions. Those of global keys have no such limit."""
+RESERVED = 10
+"""Streams that only sessions of global keys can have."""
 INTERVAL = 1.0
 """Seconds between two renderings of a part, at least."""
 LONGEST_INTERVAL = 10.0
@@ -99,10 +101,12 @@ class Streams:
             TooManyRequests: there are too many streams, of the session, of its key's instance or in total.
         """
         session, tenant = signed_in.session.id, signed_in.holder.principal.instance
+        # No instance has more than it leaves free, so that the next one finds some.
+        most_of_instance = min(MOST_OF_INSTANCE, MOST_STREAMS - RESERVED - self._count)
         if (
             self._count >= MOST_STREAMS
             or self._of_session[session] >= MOST_OF_SESSION
-            or (tenant is not None and self._of_instance[tenant] >= MOST_OF_INSTANCE)
+            or (tenant is not None and self._of_instance[tenant] >= most_of_instance)
         ):
             raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
         last_seen = request.headers.get("last-event-id", "")

@@ -177,6 +177,28 @@ async def test_one_instance_does_not_take_all_streams(
                 pass
 
 
+async def test_few_instances_do_not_take_all_streams(
+    browser: Browser, url: str, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "MOST_STREAMS", 6)
+    monkeypatch.setattr(streams, "RESERVED", 2)
+    async with AsyncExitStack() as stack:
+        tenants = []
+        for name in ("a", "b", "c", "d"):
+            await gateway.instances.create(name, token=f"key-of-{name}")
+            http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, trust_env=False))
+            tenants.append(Browser(http))
+            await tenants[-1].log_in(f"key-of-{name}")
+        # Each may have as many as it leaves free.
+        for tenant, most in zip(tenants, (2, 1, 1, 0), strict=True):
+            for _ in range(most):
+                await stack.enter_async_context(watching(tenant))
+            assert (await tenant.http.get(LIVE)).status_code == 429
+        for _ in range(2):
+            await stack.enter_async_context(watching(browser))
+        assert (await browser.http.get(LIVE)).status_code == 429
+
+
 async def test_streams_are_no_requests_in_progress(
     visitor: Browser, app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
