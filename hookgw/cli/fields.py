@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
 import click
@@ -83,18 +84,33 @@ def read_secret(_ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 def read_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """Read an RFC 3339 time, or a duration before now (``10m``, ``2h``, ``3d``). Return RFC 3339 in UTC."""
+    """Read a time as :func:`read_moment` does, or a duration before now (``10m``, ``2h``, ``3d``)."""
     if value is None:
         return None
     try:
         try:
             return rfc3339(time.time() - parse_duration(value))
         except ValueError:
-            return rfc3339(parse_rfc3339(value))
+            return _in_utc(value)
     except (ValueError, OverflowError, OSError) as error:
         raise click.BadParameter(
             f"{value!r} is not a time. Write 2026-11-20T12:00:00Z, or a duration before now: 10m, 2h, 3d."
         ) from error
+
+
+def read_moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Read an RFC 3339 time; without an offset, it is in the local zone. Return RFC 3339 in UTC."""
+    try:
+        return None if value is None else _in_utc(value)
+    except (ValueError, OverflowError, OSError) as error:
+        raise click.BadParameter(f"{value!r} is not a time. Write 2026-12-31T00:00:00Z.") from error
+
+
+def _in_utc(text: str) -> str:
+    seconds = parse_rfc3339(text)
+    # The API takes a time without an offset to be in UTC. People mean the zone of the times in tables.
+    moment = datetime.fromisoformat(text.upper())
+    return rfc3339(moment.timestamp() if moment.tzinfo is None else seconds)
 
 
 def read_interval(_ctx: click.Context, _param: click.Parameter, value: str) -> float:

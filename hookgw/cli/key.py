@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
+from hookgw.cli.fields import read_moment
 from hookgw.cli.names import complete_instances, read_name
 from hookgw.cli.output import Column, json_option, show_fields, show_json, show_table, table_options
 
@@ -46,7 +47,12 @@ def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("name", callback=read_name)
 @instance_option
 @click.option("--expires-in", metavar="DURATION", help="How long the key is valid, for example 30d.")
-@click.option("--expires-at", metavar="TIME", help="When it expires, for example 2026-12-31T00:00:00Z.")
+@click.option(
+    "--expires-at",
+    metavar="TIME",
+    callback=read_moment,
+    help="When it expires, for example 2026-12-31T00:00:00Z.",
+)
 @server_options
 @json_option
 def create(

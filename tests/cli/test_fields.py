@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 import pytest
 
@@ -23,6 +25,24 @@ OPTION = click.Option(["--x"])
 )
 def test_a_time_is_converted_to_utc(given: str | None, read: str | None) -> None:
     assert fields.read_time(CONTEXT, OPTION, given) == read
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone cannot be set")
+def test_a_time_without_an_offset_is_local_as_in_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "America/Sao_Paulo")
+        time.tzset()
+        read = fields.read_time(CONTEXT, OPTION, "2026-11-20 12:00:00")
+        moment = fields.read_moment(CONTEXT, OPTION, "2026-11-20T12:00:00")
+    time.tzset()
+    assert read == moment == "2026-11-20T15:00:00.000Z"
+
+
+@pytest.mark.parametrize("given", ["", "2h", "2026-13-01T00:00:00Z", "0001-01-01T00:00:00"])
+def test_a_duration_is_no_moment(given: str) -> None:
+    assert fields.read_moment(CONTEXT, OPTION, None) is None
+    with pytest.raises(click.BadParameter, match="is not a time"):
+        fields.read_moment(CONTEXT, OPTION, given)
 
 
 def test_a_duration_counts_back_from_now(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ async def test_create_a_global_key(invoke: Invoke, server: Receiver) -> None:
     server.default = says(MADE, 201)
     result = await invoke("key", "create", "ops", "--expires-at", "2026-12-20T12:00:00Z", "--json")
     assert server.requests[0].target == "/key/create"
-    assert server.requests[0].json == {"name": "ops", "expiresAt": "2026-12-20T12:00:00Z"}
+    assert server.requests[0].json == {"name": "ops", "expiresAt": "2026-12-20T12:00:00.000Z"}
     assert json.loads(result.stdout) == MADE
 
 
