@@ -3,7 +3,7 @@
 A connector puts the file into ``data.message.base64``. The session encodes such a payload with the file in
 front, and spells the beginning in a way that no JSON encoder does. This beginning is the mark: it is on disk
 with the payload, a look at the first bytes finds it, and the file can be cut out without decoding the rest.
-A payload that a producer or a connector has spelled itself gets no mark, so it is delivered as it came.
+A payload that arrives as JSON gets no mark, so it is delivered as it came.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def encode_payload(data: Any, *, wants_file: Callable[[], bool], max_data: int) 
 
 
 def unmarked(data_json: bytes) -> bytes:
-    """Return a payload that is not ours to cut: the mark, should it begin so, is broken up.
+    """Return a payload that arrived as JSON, without the mark.
 
-    Every payload that a producer or a connector has spelled itself goes through here. Otherwise one that
-    begins with the mark would lose a value for some registrations, or be cut inside of a text.
+    A producer may send a payload that begins with the mark. With it, registrations without ``base64`` would
+    not get ``message.base64``, or they would get broken JSON, because the text can contain escapes.
 
     Args:
-        data_json: one JSON value.
+        data_json: one JSON value, as a producer or a connector has encoded it.
 
     Returns:
         The same bytes, or the same value with one space less.
