@@ -39,7 +39,7 @@ from hookgw.api.routes.storage import StorageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.body_memory import COPIES, BodyMemory
 from hookgw.api.server.client import client_of
-from hookgw.api.server.errors import error_body, install_error_handlers
+from hookgw.api.server.errors import error_body, install_error_handlers, shown_path
 from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
@@ -56,8 +56,7 @@ logger = structlog.get_logger("hookgw.api")
 UNMATCHED = "none"
 """The route that metrics show for requests that match no route."""
 
-_UNROUTABLE = "/ "
-"""A path that matches no route. It begins with a slash: Quart would strip a space alone, and find ``/``."""
+_OF_PROXIES = (b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host")
 
 _HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that respond even beyond ``server.max_requests``: an orchestrator must not restart a busy process."""
@@ -125,11 +124,11 @@ class Application(QuartTrio):
             await super().asgi_app(scope, receive, send)
             return
         base, path = self._base_path, scope["path"]
-        if base:
-            path = path.removeprefix(base) if path.startswith(f"{base}/") else _UNROUTABLE
-            scope["path"] = path
+        is_outside = bool(base) and not path.startswith(f"{base}/")
+        if base and not is_outside:
+            path = scope["path"] = path.removeprefix(base)
         scope[REQUEST_QUOTA] = self._quota
-        self._learn_client(scope)
+        self._believe_proxy(scope)
         if self._forwarder is not None:
             self._forwarder.admit(scope)
             scope[FORWARDER] = self._forwarder
@@ -143,11 +142,16 @@ class Application(QuartTrio):
         if self._active.is_full and path not in _HEALTH_PATHS:
             await exchange.run(partial(exchange.respond, 503, _RETRY_SOON, _BUSY))
             return
+        if is_outside:
+            # Before any key is looked at: a proxy that strips the prefix is a fault of the setup, not of the caller.
+            message = f"No such route: {shown_path(path)}. All paths begin with {base}/ (server.base_path)."
+            await exchange.run(partial(exchange.respond, 404, {}, error_body(404, [message])))
+            return
         for fast_path in self._fast_paths:
             if fast_path.matches(scope):
                 await exchange.run(partial(fast_path.respond, exchange))
                 return
-        if base and path is not _UNROUTABLE:
+        if base:
             # As ASGI has it: Quart puts the prefix before the path to which it redirects.
             scope["root_path"], scope["path"] = base, base + path
         try:
@@ -157,17 +161,28 @@ class Application(QuartTrio):
                 with trio.move_on_after(1, shield=True):
                     await self._forwarder.close_response(scope)
 
-    def _learn_client(self, scope: Any) -> None:
-        """Take the client's address and scheme from what trusted proxies say."""
-        if self._proxies is None:
-            return
-        forwarded = [v.decode("latin-1") for name, v in scope["headers"] if name == b"x-forwarded-for"]
+    def _believe_proxy(self, scope: Any) -> None:
+        """Take the client's address, and the scheme and host that it used, from what a trusted proxy says."""
         peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
-        client = self._proxies.client_of(peer, forwarded)
+        if self._proxies is None or not self._proxies.trusts(peer):
+            return
+        said: dict[bytes, list[str]] = {name: [] for name in _OF_PROXIES}
+        for name, value in scope["headers"]:
+            if name in said:
+                said[name].append(value.decode("latin-1"))
+        client = self._proxies.client_of(peer, said[b"x-forwarded-for"])
         if client is not None and client != peer:
             scope["client"] = (client, 0)  # proxies do not report the client's port
-        if (b"x-forwarded-proto", b"https") in scope["headers"] and self._proxies.trusts(peer):
-            scope["scheme"] = "https"
+        # Behind several proxies, the first value is that of the outermost one. A browser can state neither of
+        # the two for another site's page, so nothing is won by a lie.
+        scheme = ",".join(said[b"x-forwarded-proto"]).partition(",")[0].strip().lower()
+        if scheme in ("http", "https"):
+            scope["scheme"] = scheme
+        host = ",".join(said[b"x-forwarded-host"]).partition(",")[0].strip().lower()
+        if host and host.isprintable() and host.isascii():
+            scope["headers"] = [
+                (name, host.encode() if name == b"host" else value) for name, value in scope["headers"]
+            ]
 
     async def hold_streams(self) -> None:
         """Wait for the end of the server, and end the streams of other nodes then: they would hold it up."""

@@ -45,8 +45,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     tls: TlsSettings = TlsSettings()
     shutdown_grace: Duration = Duration(10)
     """How long open requests and attempts may take to finish at shutdown."""
-    keep_alive_timeout: Duration = Duration(30)
-    """How long an idle client connection stays open."""
+    keep_alive_timeout: Duration = Duration(130)
+    """How long an idle client connection stays open; longer than a proxy in front keeps it."""
     header_timeout: Duration = Duration(10)
     """How long a client may take to send a request head; on a new connection, with TLS handshake."""
     body_timeout: Duration = Duration(60)
@@ -62,7 +62,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     max_requests: int = 1024
     """Limit of requests in progress; further requests get 503."""
     trusted_proxies: tuple[str, ...] = ()
-    """Networks of proxies that may set x-forwarded-for; unix stands for Unix sockets."""
+    """Networks of proxies whose x-forwarded-for, -proto and -host count; unix: Unix sockets."""
     max_header: Size = Size(16 * 2**10)
     """The largest request head: request line and headers."""
     max_body: Size = Size(2**20)

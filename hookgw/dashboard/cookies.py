@@ -1,5 +1,8 @@
 """The cookies of the dashboard. No I/O.
 
+Browsers do not separate cookies by port. So each name ends with the short id of the installation: two
+gateways on one host, or a second one behind another path, leave each other's sessions alone.
+
 Over TLS their names begin with ``__Host-``: browsers then accept them only from this host, over TLS, and no
 other host of the domain can set them (RFC 6265bis, section 4.1.3.2).
 """
@@ -19,15 +22,18 @@ class Cookies(NamedTuple):
 
     Attributes:
         path: of the dashboard, with the base path.
+        installation: the short id of the installation (:attr:`hookgw.auth.keyring.Keyring.installation`).
         is_secure: whether the browser reaches hookgw over TLS.
     """
 
     path: str
+    installation: str
     is_secure: bool
 
     def name(self, name: str) -> str:
         """Return the name under which a cookie is set."""
-        return f"__Host-{name}" if self.is_secure else name
+        named = f"{name}_{self.installation}"
+        return f"__Host-{named}" if self.is_secure else named
 
     def set(self, name: str, value: str) -> str:
         """Return the ``Set-Cookie`` header that sets a cookie until the browser ends."""

@@ -6,6 +6,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 _OWN = frozenset({"same-origin", "none"})
+_CHANGED = "Nothing was changed."
 
 
 class Headers(Protocol):
@@ -15,26 +16,32 @@ class Headers(Protocol):
         """Return the first header of a name, in any case; ``None`` if there is none."""
 
 
-def is_own_request(headers: Headers, public_url: str | None) -> bool:
-    """Return whether a request comes from a page of this server, as far as its headers tell.
+def refusal_of(headers: Headers, public_url: str | None) -> str | None:
+    """Return why a form was not sent by a page of this server, in sentences; ``None`` if it was.
 
     Browsers state where a request comes from, and pages cannot change it. A request that states nothing comes
     from a program, which has no session's cookie by accident; its form token is checked all the same.
 
     Args:
-        headers: of the request.
+        headers: of the request. ``host`` is the browser's, as far as a trusted proxy reports it.
         public_url: the URL under which others reach the gateway, if the settings name one.
     """
     # Fetch Metadata: what the browser itself concluded. "none" is the address bar.
     site = headers.get("sec-fetch-site")
     if site is not None:
-        return site in _OWN
+        return None if site in _OWN else f"This form was sent by another site. {_CHANGED}"
     origin = headers.get("origin")
     if origin is None:
-        return True
+        return None
     # Only the host and port: behind a proxy that ends TLS, hookgw does not see the browser's scheme.
     named = urlsplit(origin).netloc.lower()
-    own = {(headers.get("host") or "").lower()}
-    if public_url:
-        own.add(urlsplit(public_url).netloc.lower())
-    return bool(named) and named in own
+    host = (headers.get("host") or "").lower()
+    own = {host, urlsplit(public_url or "").netloc.lower()}
+    if named and named in own:
+        return None
+    # Browsers send sec-fetch-site over HTTPS and to localhost only: over plain HTTP, this is the only check.
+    return (
+        f"This form was sent by {(named or origin)[:255]!r}, but the request is for {host[:255]!r}. {_CHANGED} "
+        "If a proxy in front of hookgw changes the host, name the proxy in server.trusted_proxies and let it "
+        "send x-forwarded-host, or set server.public_url."
+    )

@@ -6,6 +6,7 @@ from ipaddress import ip_address
 
 from quart import Response, request
 
+from hookgw.auth.keyring import KeyHolder
 from hookgw.dashboard.cookies import SESSION, VISIT
 from hookgw.dashboard.site import Site, visitor
 from hookgw.models.browser_sessions import form_token, new_token
@@ -13,6 +14,12 @@ from hookgw.models.errors import Forbidden, HookgwError
 
 _WRONG = "This key is not valid. Check that you copied all of it."
 _NO_KEY = "Enter a key."
+_NO_COOKIE = (
+    "Your browser did not send back the cookie of the login form, so hookgw cannot tell that the form is its own. "
+    "Allow cookies for this address, go back, reload the page and log in. If a proxy is in front of hookgw, it must "
+    "pass cookies on, send as x-forwarded-proto what the browser uses, and serve hookgw under the path that "
+    "server.base_path names."
+)
 
 
 class SignIn:
@@ -56,7 +63,7 @@ class SignIn:
         """Begin a session for the key of the form."""
         visit = self._site.cookies.get(VISIT, request.headers.get("cookie", ""))
         if not visit:
-            raise Forbidden("The form has expired. Go back, reload the page, and log in.")
+            raise Forbidden(_NO_COOKIE)
         form = await self._site.read_form(visit)
         after = _local(form.get("next"))
         key = form.get("key")
@@ -70,7 +77,7 @@ class SignIn:
             return await self._form(" ".join(error.messages), error.status, after)
         if holder is None:
             return await self._form(_WRONG, 401, after)
-        return self._entered(await self._gateway.sessions.begin(holder), after)
+        return await self._entered(holder, after)
 
     async def enter(self, token: str) -> Response:
         """Begin a session with a link that hookgw printed in a terminal of this machine."""
@@ -81,9 +88,10 @@ class SignIn:
             holder = self._gateway.sessions.use_link(token)
         except HookgwError as error:
             return await self._form(" ".join(error.messages), error.status)
-        return self._entered(await self._gateway.sessions.begin(holder), "")
+        return await self._entered(holder, "")
 
-    def _entered(self, token: str, after: str) -> Response:
+    async def _entered(self, holder: KeyHolder, after: str) -> Response:
+        token = await self._gateway.sessions.begin(holder, instead_of=self._site.session_token)
         response = self._site.redirect(after or "/")
         cookies = self._site.cookies
         response.headers.add("set-cookie", cookies.set(SESSION, token))

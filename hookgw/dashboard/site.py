@@ -20,7 +20,7 @@ from hookgw.dashboard.assets import load_assets
 from hookgw.dashboard.cookies import SESSION, Cookies
 from hookgw.dashboard.formats import install_filters
 from hookgw.dashboard.notices import NOTICES
-from hookgw.dashboard.origin import is_own_request
+from hookgw.dashboard.origin import refusal_of
 from hookgw.gateway.audit import act_as, holder_as_actor
 from hookgw.gateway.browser_sessions import SignedIn
 from hookgw.models.api_keys import Principal
@@ -156,8 +156,10 @@ class Site:
             try:
                 if not is_open:
                     await self._enter(values)
-                if request.method == "POST" and not is_own_request(request.headers, self._public_url):
-                    raise Forbidden("This form was sent by another site; nothing was changed.")
+                if request.method == "POST":
+                    refusal = refusal_of(request.headers, self.gateway.settings.server.public_url)
+                    if refusal is not None:
+                        raise Forbidden(refusal)
                 response = await view(**values)
             except Unauthorized:
                 response = self._to_login()
@@ -179,7 +181,7 @@ class Site:
 
     async def _enter(self, values: Mapping[str, Any]) -> None:
         """Find the session of the current request, and count the request as one with its key."""
-        token = self.cookies.get(SESSION, request.headers.get("cookie", ""))
+        token = self.session_token
         if not token:
             raise Unauthorized("Log in first.")
         signed_in = await self._find_session(token)
@@ -211,14 +213,16 @@ class Site:
             return await gateway.sessions.find(token)
 
     @property
-    def _public_url(self) -> str | None:
-        return self.gateway.settings.server.public_url
-
-    @property
     def cookies(self) -> Cookies:
         """The cookies' names and attributes for the current request."""
-        https = (self._public_url or "").startswith("https://") or request.scheme == "https"
-        return Cookies(self.root, https)
+        # Not by server.public_url: with an https URL for the world, people inside still come over plain HTTP,
+        # and their browsers would not send a Secure cookie back.
+        return Cookies(self.root, self.gateway.sessions.installation, request.scheme == "https")
+
+    @property
+    def session_token(self) -> str:
+        """The token of the session whose cookie the current request has; empty without one."""
+        return self.cookies.get(SESSION, request.headers.get("cookie", ""))
 
     async def read_form(self, token: str) -> Form:
         """Read the form of the current request.
@@ -253,7 +257,7 @@ class Site:
 
     async def form(self) -> Form:
         """Read the form of a view with a session; see :meth:`read_form`."""
-        return await self.read_form(self.cookies.get(SESSION, request.headers.get("cookie", "")))
+        return await self.read_form(self.session_token)
 
     async def render(self, template: str, status: int = 200, **values: Any) -> Response:
         """Return a page.
@@ -317,7 +321,7 @@ class Site:
         here = request.full_path.rstrip("?") if request.method == "GET" else ""
         here = here.removeprefix(PREFIX)
         response = self.redirect("/login", **({"next": here} if here not in ("", "/") else {}))
-        if self.cookies.get(SESSION, request.headers.get("cookie", "")):
+        if self.session_token:
             response.headers.add("set-cookie", self.cookies.remove(SESSION))
         return response
 

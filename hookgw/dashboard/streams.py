@@ -4,6 +4,9 @@ A stream sends a part of a page, rendered by the server, whenever it has changed
 it in place of the old one. The id of an event is the digest of the part, so a browser that connects again
 gets only what it does not show already.
 
+A session has few streams, because a browser has few connections and some proxies keep a stream open that its page
+has left. A further one takes the place of the session's oldest, whose page connects again later, in turn.
+
 Streams that show the same share one rendering. The more rendering costs, the longer it rests, so that open
 pages take little from deliveries.
 """
@@ -12,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -26,7 +28,7 @@ from hookgw.models.errors import HookgwError, TooManyRequests
 MOST_STREAMS = 100
 """The most streams at a time."""
 MOST_OF_SESSION = 4
-"""The most streams of one session at a time."""
+"""The most streams of one session at a time; a further one replaces the oldest."""
 MOST_OF_INSTANCE = 25
 """The most streams at a time of all sessions that began with a key of one instance. A key may have many
 sessions. Those of global keys have no such limit."""
@@ -64,6 +66,23 @@ class _Part:
         self.users = 0
 
 
+class _Stream:
+    """An open stream.
+
+    Attributes:
+        session: the id of its session.
+        tenant: the instance of the session's key; ``None`` for a global key.
+        is_replaced: whether a newer stream of the session has its place.
+        woken: set to look at once whether the stream must end.
+    """
+
+    def __init__(self, session: str, tenant: str | None) -> None:
+        self.session = session
+        self.tenant = tenant
+        self.is_replaced = False
+        self.woken = trio.Event()
+
+
 class Streams:
     """The open streams of the dashboard.
 
@@ -76,15 +95,15 @@ class Streams:
     def __init__(self, sessions: BrowserSessions, holds: Callable[[str], bool] = lambda _: True) -> None:
         self._holds = holds
         self._sessions = sessions
-        self._closed = trio.Event()
-        self._count = 0
-        self._of_session: Counter[str] = Counter()
-        self._of_instance: Counter[str] = Counter()
+        self._is_closed = False
+        self._streams: list[_Stream] = []  # the oldest first; at most MOST_STREAMS
         self._parts: dict[Any, _Part] = {}
 
     def close(self) -> None:
         """End all streams, and refuse further ones, because the server shuts down."""
-        self._closed.set()
+        self._is_closed = True
+        for stream in self._streams:
+            stream.woken.set()
 
     def open(self, signed_in: SignedIn, key: Any, render: Render, *, instance: str | None = None) -> Response:
         """Return the response that streams a part of a page, for the current request.
@@ -98,36 +117,32 @@ class Streams:
             instance: the page's, if only the node that holds it knows what the part shows.
 
         Raises:
-            TooManyRequests: there are too many streams, of the session, of its key's instance or in total.
+            TooManyRequests: there are too many streams, of the key's instance or in total.
         """
         session, tenant = signed_in.session.id, signed_in.holder.principal.instance
-        # No instance has more than it leaves free, so that the next one finds some.
-        most_of_instance = min(MOST_OF_INSTANCE, MOST_STREAMS - RESERVED - self._count)
-        if (
-            self._count >= MOST_STREAMS
-            or self._of_session[session] >= MOST_OF_SESSION
-            or (tenant is not None and self._of_instance[tenant] >= most_of_instance)
-        ):
+        of_session = [one for one in self._streams if one.session == session and not one.is_replaced]
+        replaced = of_session[0] if len(of_session) >= MOST_OF_SESSION else None
+        of_instance = sum(
+            one.tenant == tenant for one in self._streams if not one.is_replaced and one is not replaced
+        )
+        # No instance has more than it leaves free, so that the next one finds some. In total, a replaced stream counts
+        # until it has ended, which takes long if nobody reads it.
+        most_of_instance = min(MOST_OF_INSTANCE, MOST_STREAMS - RESERVED - len(self._streams))
+        if len(self._streams) >= MOST_STREAMS or (tenant is not None and of_instance >= most_of_instance):
             raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
+        if replaced is not None:
+            replaced.is_replaced = True
+            replaced.woken.set()
         last_seen = request.headers.get("last-event-id", "")
         scope: Any = request.scope
         exchange: RequestResponse = scope[EXCHANGE]
         part = self._parts.setdefault(key, _Part())
-        self._count += 1
-        self._of_session[session] += 1
-        if tenant is not None:
-            self._of_instance[tenant] += 1
+        stream = _Stream(session, tenant)
+        self._streams.append(stream)
         part.users += 1
 
         def leave() -> None:
-            self._count -= 1
-            self._of_session[session] -= 1
-            if not self._of_session[session]:
-                del self._of_session[session]
-            if tenant is not None:
-                self._of_instance[tenant] -= 1
-                if not self._of_instance[tenant]:
-                    del self._of_instance[tenant]
+            self._streams.remove(stream)
             part.users -= 1
             if not part.users and self._parts.get(key) is part:
                 del self._parts[key]
@@ -135,9 +150,10 @@ class Streams:
         exchange.call_at_end(leave)
         # It lasts as long as the page is open, and does nothing most of the time.
         exchange.stop_counting()
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx would hold events back
+        # A proxy that compresses, or a buffering one such as nginx, would hold events back (RFC 9111, 5.2.2.6).
+        headers = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
         response = Response(
-            self._events(signed_in, part, render, last_seen, instance),
+            self._events(stream, signed_in, part, render, last_seen, instance),
             headers=headers,
             content_type="text/event-stream; charset=utf-8",
         )
@@ -145,11 +161,17 @@ class Streams:
         return response
 
     async def _events(
-        self, signed_in: SignedIn, part: _Part, render: Render, last_seen: str, instance: str | None
+        self,
+        stream: _Stream,
+        signed_in: SignedIn,
+        part: _Part,
+        render: Render,
+        last_seen: str,
+        instance: str | None,
     ) -> AsyncIterator[bytes]:
         yield f"retry: {RETRY}\n\n".encode()
         shown, quiet = last_seen, 0.0
-        while not self._closed.is_set() and self._sessions.is_valid(signed_in):
+        while not self._is_closed and not stream.is_replaced and self._sessions.is_valid(signed_in):
             if instance is not None and not self._holds(instance):
                 return
             await self._refresh(part, render)
@@ -160,13 +182,12 @@ class Streams:
             elif quiet >= HEARTBEAT:
                 quiet = 0.0
                 yield b": \n\n"
-            rest = min(max(INTERVAL, part.due - trio.current_time()), LONGEST_INTERVAL)
-            quiet += rest
-            with trio.move_on_after(rest):
-                await self._closed.wait()
-        if not self._closed.is_set():
-            # The page goes to the login then. At a shutdown it connects again, and shows that it cannot.
-            yield b"event: ended\ndata:\n\n"
+            quiet += INTERVAL
+            with trio.move_on_after(INTERVAL):
+                await stream.woken.wait()
+        # At a shutdown the page connects again, and shows that it cannot.
+        if not self._is_closed:
+            yield b"event: %s\ndata:\n\n" % (b"replaced" if stream.is_replaced else b"ended")
 
     async def _refresh(self, part: _Part, render: Render) -> None:
         # One stream renders for all that show the part; if it is cancelled, the next one does.

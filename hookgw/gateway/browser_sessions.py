@@ -55,6 +55,11 @@ class BrowserSessions:
         # In memory only: the process that printed a link is the one that it opens.
         self._links: dict[str, tuple[Callable[[], KeyHolder | None], float]] = {}
 
+    @property
+    def installation(self) -> str:
+        """The short id of the installation, which the names of its cookies have."""
+        return self._keyring.installation
+
     async def load(self) -> None:
         """Read the stored sessions, and remove the ended ones."""
         found = await self._store.load_sessions()
@@ -72,11 +77,13 @@ class BrowserSessions:
                 self._sessions[name] = session
 
     @completes
-    async def begin(self, holder: KeyHolder) -> str:
+    async def begin(self, holder: KeyHolder, *, instead_of: str = "") -> str:
         """Begin a session.
 
         Args:
             holder: the holder of the key that signed in.
+            instead_of: the token of the session whose cookie the new one replaces. That session ends: nobody can
+                use it any more, but its streams would take the browser's few connections.
 
         Returns:
             The token, which is not stored.
@@ -96,6 +103,9 @@ class BrowserSessions:
             key=lambda one: one.used_at,
         )
         ended += [one.id for one in same_key[: max(0, len(same_key) - MOST_SESSIONS + 1)]]
+        replaced = session_id(instead_of)
+        if replaced in self._sessions and replaced not in ended:
+            ended.append(replaced)
         # On disk before the browser gets its cookie, so that the session survives a restart.
         await self._store.put_session(begun)
         if ended:

@@ -188,10 +188,10 @@ class TestBasePath:
         ("path", "status"),
         [
             ("/hooks/healthz", 200),
-            ("/healthz", 401),
-            ("/hooks", 401),
-            ("/x/hooks/healthz", 401),
-            ("/hookshealthz", 401),
+            ("/healthz", 404),
+            ("/hooks", 404),
+            ("/x/hooks/healthz", 404),
+            ("/hookshealthz", 404),
         ],
     )
     async def test_every_path_is_below_it(self, path: str, status: int, client: httpx.AsyncClient) -> None:
@@ -207,8 +207,16 @@ class TestBasePath:
             b"/hooks/webhook/find/shop?label=x",
         )
 
-    async def test_a_path_outside_it_is_not_found(self, client: httpx.AsyncClient) -> None:
-        assert (await client.get("/event/kinds")).status_code == 404
+    @pytest.mark.parametrize("key", [None, "wrong", KEY])
+    async def test_a_path_outside_it_says_where_the_routes_are(
+        self, key: str | None, client: httpx.AsyncClient
+    ) -> None:
+        del client.headers["apikey"]
+        outside = await client.get("/event/kinds", headers={} if key is None else {"apikey": key})
+        assert outside.status_code == 404
+        assert outside.json()["response"]["message"] == [
+            "No such route: /event/kinds. All paths begin with /hooks/ (server.base_path)."
+        ]
 
 
 async def test_requests_are_counted_by_route(client: httpx.AsyncClient) -> None:

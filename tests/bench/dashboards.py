@@ -22,6 +22,7 @@ from tests.bench.over_http import port_of
 from tests.bench.parts import gateway, receiving, register, scratch
 from tests.bench.results import Result
 from tests.support.gateway_process import KEY, Server, serving
+from tests.support.session_cookie import session_cookie
 
 PAGES = 20
 INSTANCES = 10_000
@@ -126,7 +127,7 @@ def _log_in(url: str) -> str:
         [token] = re.findall(r'name="form_token" value="([0-9a-f]+)"', page)
         answer = http.post("/dashboard/login", data={"form_token": token, "key": KEY})
         assert answer.status_code == 303, answer.text
-        return f"hookgw_session={http.cookies['hookgw_session']}"
+        return session_cookie(http)
 
 
 @contextmanager

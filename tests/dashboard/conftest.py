@@ -16,6 +16,7 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.models.events import Event
 from hookgw.parsing import parse_registration
 from tests.api.conftest import KEY, gateway, server_settings, settings, storage
+from tests.support.session_cookie import session_cookie
 
 __all__ = ["KEY", "gateway", "server_settings", "settings", "storage"]
 
@@ -52,6 +53,11 @@ class Browser:
     async def log_in(self, key: str) -> httpx.Response:
         """Log in with a key."""
         return await self.submit("/login", "/login", {"key": key})
+
+    @property
+    def session(self) -> str:
+        """The session's cookie, as browsers send it; ``KeyError`` without one."""
+        return session_cookie(self.http)
 
 
 def form_token(page: str) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.dashboard.origin import is_own_request
+from hookgw.dashboard.origin import refusal_of
 
 
 @pytest.mark.parametrize(
@@ -22,4 +22,11 @@ from hookgw.dashboard.origin import is_own_request
     ],
 )
 def test_a_request_is_our_own(headers: dict[str, str], is_own: bool) -> None:
-    assert is_own_request(headers, "https://public.example/hooks") is is_own
+    assert (refusal_of(headers, "https://public.example/hooks") is None) is is_own
+
+
+def test_a_refusal_names_both_hosts_and_the_settings() -> None:
+    refusal = refusal_of({"host": "10.0.0.7:8080", "origin": "http://gw.lan:8000"}, None)
+    assert refusal is not None
+    for named in ("gw.lan:8000", "10.0.0.7:8080", "server.trusted_proxies", "server.public_url"):
+        assert named in refusal

@@ -33,7 +33,7 @@ async def test_a_page_without_a_session_leads_to_the_login_and_back(visitor: Bro
 
 async def test_the_cookie_is_for_this_site_and_no_script(visitor: Browser) -> None:
     cookies = (await visitor.log_in(KEY)).headers.get_list("set-cookie")
-    [session] = [one for one in cookies if one.startswith("hookgw_session=")]
+    [session] = [one for one in cookies if one.startswith("hookgw_session_")]
     assert session.partition(";")[2] == " Path=/dashboard; HttpOnly; SameSite=Strict"
 
 
@@ -128,20 +128,91 @@ async def test_the_token_of_another_session_is_refused(browser: Browser, url: st
     assert refused.status_code == 403
 
 
-async def test_a_login_form_needs_its_cookie(visitor: Browser) -> None:
+async def test_a_cookie_that_did_not_come_back_is_explained(visitor: Browser) -> None:
     token = form_token((await visitor.get("/login")).text)
     visitor.http.cookies.clear()
     refused = await visitor.http.post(LOGIN, data={"form_token": token, "key": KEY})
     assert refused.status_code == 403
+    assert "did not send back the cookie" in refused.text
+    assert "server.base_path" in refused.text
+
+
+async def test_a_login_ends_the_session_whose_cookie_it_replaces(browser: Browser, url: str) -> None:
+    former = browser.session
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
+        other = Browser(http)
+        await other.log_in(KEY)
+        await browser.log_in(KEY)
+        assert browser.session != former
+        assert (await browser.get("/")).status_code == 200
+        assert (await browser.get("/", headers={"cookie": former})).status_code == 303
+        # Another browser has the same key, and keeps its session.
+        assert (await other.get("/")).status_code == 200
+
+
+FRONT = ServerSettings(bind=("127.0.0.1:0",), trusted_proxies=("127.0.0.1",))
+
+
+class TestBehindAProxy:
+    """The proxy talks plain HTTP to hookgw, with a host and a scheme of its own."""
+
+    @pytest.fixture
+    def server_settings(self) -> ServerSettings:
+        return FRONT
+
+    async def test_the_host_that_the_proxy_reports_is_the_dashboards(self, visitor: Browser) -> None:
+        visitor.http.headers.update({"x-forwarded-host": "gw.lan:8000", "origin": "http://gw.lan:8000"})
+        assert (await visitor.log_in(KEY)).status_code == 303
+        visitor.http.headers["origin"] = "http://evil.example"
+        refused = await visitor.log_in(KEY)
+        assert refused.status_code == 403
+        assert "gw.lan:8000" in refused.text
+        assert "evil.example" in refused.text
+
+    @pytest.mark.parametrize(
+        ("said", "is_secure"),
+        [("https", True), ("HTTPS", True), ("https, http", True), ("http", False), ("", False)],
+    )
+    async def test_the_scheme_that_the_proxy_reports_decides_on_secure(
+        self, visitor: Browser, said: str, is_secure: bool
+    ) -> None:
+        page = await visitor.get("/login", headers={"x-forwarded-proto": said})
+        assert page.headers["set-cookie"].endswith("; Secure") is is_secure
+
+    async def test_the_address_for_programs_is_that_of_the_proxy(self, visitor: Browser) -> None:
+        await visitor.log_in(KEY)
+        page = await visitor.get("/", headers={"x-forwarded-host": "gw.lan:8000"})
+        assert "http://gw.lan:8000/event/emit" in page.text
+
+
+async def test_a_stranger_cannot_claim_a_host_or_a_scheme(visitor: Browser) -> None:
+    said = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https"}
+    page = await visitor.get("/login", headers=said)
+    assert not page.headers["set-cookie"].endswith("; Secure")
+    form = {"form_token": form_token(page.text), "key": KEY}
+    refused = await visitor.http.post(LOGIN, data=form, headers=said | {"origin": "http://evil.example"})
+    assert refused.status_code == 403
+
+
+class TestAnHttpsUrlForTheWorld:
+    @pytest.fixture
+    def server_settings(self) -> ServerSettings:
+        return ServerSettings(bind=("127.0.0.1:0",), public_url="https://hooks.example")
+
+    async def test_people_inside_log_in_over_plain_http(self, visitor: Browser) -> None:
+        entered = await visitor.log_in(KEY)
+        assert entered.status_code == 303
+        assert not any(one.endswith("Secure") for one in entered.headers.get_list("set-cookie"))
 
 
 async def test_logout_ends_the_session(browser: Browser, gateway: Gateway) -> None:
-    cookie = browser.http.cookies["hookgw_session"]
+    cookie = browser.session
     left = await browser.submit("/", "/logout")
     assert left.headers["location"] == f"{LOGIN}?done=logged_out"
     assert "You are logged out." in (await browser.http.get(left.headers["location"])).text
-    assert "hookgw_session" not in browser.http.cookies
-    again = await browser.get("/", headers={"cookie": f"hookgw_session={cookie}"})
+    with pytest.raises(KeyError):
+        assert browser.session
+    again = await browser.get("/", headers={"cookie": cookie})
     assert again.status_code == 303
 
 
@@ -186,9 +257,7 @@ async def test_a_link_logs_in_once(visitor: Browser, gateway: Gateway) -> None:
     assert "has been used or has expired" in again.text
 
 
-@pytest.mark.parametrize(
-    "server_settings", [ServerSettings(bind=("127.0.0.1:0",), trusted_proxies=("127.0.0.1",))]
-)
+@pytest.mark.parametrize("server_settings", [FRONT])
 async def test_a_link_works_only_on_the_machine_of_hookgw(visitor: Browser, gateway: Gateway) -> None:
     token = gateway.sessions.issue_link(lambda: gateway.keys.holder_of(KEY))
     elsewhere = await visitor.get(f"/enter/{token}", headers={"x-forwarded-for": "192.0.2.1"})

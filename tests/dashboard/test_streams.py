@@ -33,11 +33,13 @@ class Events:
         self._stream = stream
         self._connection = connection
         self._text = ""
+        self.headers: dict[bytes, bytes] = {}
 
     async def head(self) -> h11.Response:
         """Return the head of the response."""
         head = await self._event()
         assert isinstance(head, h11.Response)
+        self.headers = dict(head.headers)
         return head
 
     async def next(self) -> dict[str, str]:
@@ -71,10 +73,9 @@ class Events:
 async def watching(browser: Browser, live: str = LIVE, **headers: str) -> AsyncIterator[Events]:
     url = browser.http.base_url
     assert url.port is not None
-    cookie = f"hookgw_session={browser.http.cookies['hookgw_session']}"
     async with await trio.open_tcp_stream(url.host, url.port) as stream:
         connection = h11.Connection(h11.CLIENT)
-        given = [("host", "localhost"), ("cookie", cookie), *headers.items()]
+        given = [("host", "localhost"), ("cookie", browser.session), *headers.items()]
         request = h11.Request(method="GET", target=live, headers=given)
         await stream.send_all(connection.send(request) or b"")
         await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
@@ -135,11 +136,31 @@ async def test_streams_end_when_the_server_stops(browser: Browser, dashboard: Da
             await events.next()
 
 
-async def test_a_session_has_four_streams(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with watching(browser), watching(browser), watching(browser), watching(browser):
-        assert (await browser.http.get(LIVE)).status_code == 429
+async def test_a_further_stream_of_a_session_replaces_its_oldest(browser: Browser) -> None:
+    """Some proxies keep a stream open that its page has left."""
+    async with watching(browser) as oldest, watching(browser) as second, watching(browser), watching(browser):
+        await oldest.next()
+        await second.next()
+        async with watching(browser, "/dashboard/live/overview") as newest:
+            assert "Three steps" in (await newest.next())["data"]
+            assert (await oldest.next())["event"] == "replaced"
+            with pytest.raises(EOFError):
+                await oldest.next()
+            async with watching(browser):
+                assert (await second.next())["event"] == "replaced"
+
+
+async def test_proxies_neither_store_nor_compress_a_stream(browser: Browser) -> None:
+    async with watching(browser) as events:
+        assert events.headers[b"cache-control"] == b"no-store, no-transform"
+        assert events.headers[b"x-accel-buffering"] == b"no"
+
+
+async def test_a_login_ends_the_streams_of_the_session_that_it_replaces(browser: Browser) -> None:
     async with watching(browser) as events:
         await events.next()
+        assert (await browser.log_in(KEY)).status_code == 303
+        assert (await events.next())["event"] == "ended"
 
 
 async def test_the_number_of_streams_is_limited(

@@ -22,6 +22,7 @@ from hookgw.cli.logging_setup import configure_logging
 from hookgw.config.load import load_settings
 from hookgw.config.master_keys import new_master_key
 from hookgw.dashboard.blueprint import Dashboard
+from hookgw.dashboard.cookies import SESSION, Cookies
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.signing_keys import Signature, make_secret
@@ -349,7 +350,9 @@ async def look_at_pages(world: World) -> None:
     """Every page of the dashboard, for things that exist and things that do not, as the operator sees it."""
     holder = world.gateway.keys.holder_of(world.global_key)
     assert holder is not None
-    session = {"cookie": f"hookgw_session={await world.gateway.sessions.begin(holder)}"}
+    sessions = world.gateway.sessions
+    cookies = Cookies("/dashboard", sessions.installation, is_secure=False)
+    session = {"cookie": cookies.set(SESSION, await sessions.begin(holder))}
     deliveries = find_list((await world.call("GET", "/delivery/list/loja1?limit=100")).json())
     app = create_app(world.gateway, Dashboard(world.gateway).blueprint)
     for rule in sorted({rule.rule for rule in app.url_map.iter_rules()}):

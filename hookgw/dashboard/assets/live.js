@@ -3,10 +3,12 @@
 import { addCopyButtons } from "./copy.js";
 import { writeFormats } from "./formats.js";
 
-const RELOAD = 10000;
-const PATIENCE = 3000;
-const AGAIN = 2000;
-const TRIES = 4;
+// Milliseconds.
+const PATIENCE = 3000; // without a stream, before the page says so
+const FIRST = 2000; // between two tries: twice as long each time
+const LONGEST = 30000;
+const TURN = 10000; // after a newer page of the session has taken the stream of this one
+const HIDDEN = 10000; // before a page that nobody sees gives its stream back
 
 // Makes the children of one element those of another. Elements with an id keep their identity, so that a link that is
 // about to be clicked, a ticked box, an opened detail and the focus stay what and where they are.
@@ -54,37 +56,93 @@ function show(region, html) {
   morph(region, template.content);
 }
 
-// Not a reload: that would send a form again, if the page shows what one brought.
-function reopen() {
-  location.replace(location.pathname + location.search);
+function isChanged(field) {
+  if (field.type === "hidden") return false;
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  if (!field.options) return "defaultValue" in field && field.value !== field.defaultValue;
+  const chosen = [...field.options].findIndex((option) => option.defaultSelected);
+  return !field.multiple && field.selectedIndex !== Math.max(chosen, 0);
+}
+
+// Whether somebody has typed, ticked or chosen something that a new page would lose.
+function hasChanges() {
+  return [...document.forms].some((form) => [...form.elements].some(isChanged));
+}
+
+// Asks for the page itself, because a stream does not say why it was refused. Returns whether the page is another one
+// now: the login, or an error. What a proxy in front answers while hookgw restarts tells nothing.
+async function isGone() {
+  try {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
+    if (!answer.headers.has("x-hookgw-version")) return false;
+    if (answer.redirected && new URL(answer.url).pathname.endsWith("/login")) return true;
+    return [403, 404, 410].includes(answer.status);
+  } catch {
+    return false;
+  }
 }
 
 function follow(region) {
   const status = region.previousElementSibling;
-  let source = null, refusals = 0, isPressed = false, waiting = null, timer = null;
+  let source = null, isPressed = false, waiting = null, notice = null, retry = null, hiding = null, wait = FIRST;
+
+  function close() {
+    clearTimeout(retry);
+    source?.close();
+    source = null;
+  }
+
   function connect() {
-    source = new EventSource(region.dataset.live);
-    source.onopen = () => {
-      clearTimeout(timer);
-      timer = null;
-      refusals = 0;
+    close();
+    const mine = source = new EventSource(region.dataset.live);
+    mine.onopen = () => {
+      clearTimeout(notice);
+      notice = null;
       status.hidden = true;
+      wait = FIRST;
     };
-    source.onmessage = (event) => {
+    mine.onmessage = (event) => {
       // Between press and release nothing may move: the click would be lost, or hit something else.
       if (isPressed) waiting = event.data;
       else show(region, event.data);
     };
-    source.addEventListener("ended", () => { source.close(); reopen(); });
-    source.onerror = () => {
-      timer ??= setTimeout(() => { status.hidden = false; }, PATIENCE);
-      // The browser does not try again after a refusal: the instance moves to another node, for example. If there
-      // are more, as with too many streams, the page reloads.
-      if (source.readyState !== EventSource.CLOSED) return;
-      if (++refusals <= TRIES) setTimeout(connect, AGAIN);
-      else setTimeout(reopen, RELOAD - TRIES * AGAIN);
+    mine.addEventListener("replaced", () => {
+      close();
+      retry = setTimeout(connect, TURN);
+    });
+    mine.addEventListener("ended", tryAgain);
+    mine.onerror = () => {
+      notice ??= setTimeout(() => { status.hidden = false; }, PATIENCE);
+      // The browser tries again by itself, except after a refusal: too many streams, an instance that moves to another
+      // node, a proxy whose server is away.
+      if (mine.readyState === EventSource.CLOSED) tryAgain();
     };
   }
+
+  async function tryAgain() {
+    close();
+    if (await isGone()) {
+      leave();
+      return;
+    }
+    if (source || document.hidden) return; // the page was hidden and shown again meanwhile
+    retry = setTimeout(connect, wait);
+    wait = Math.min(2 * wait, LONGEST);
+  }
+
+  function leave() {
+    // Not a reload: that would send a form again, if the page shows what one brought.
+    if (!hasChanges()) {
+      location.replace(location.pathname + location.search);
+      return;
+    }
+    const link = document.createElement("a");
+    link.href = location.pathname + location.search;
+    link.textContent = "Open the page again.";
+    status.replaceChildren("Your session has ended, or this page is gone. Copy what you have typed. ", link);
+    status.hidden = false;
+  }
+
   connect();
   region.addEventListener("pointerdown", () => { isPressed = true; });
   for (const name of ["pointerup", "pointercancel"]) {
@@ -94,9 +152,14 @@ function follow(region) {
       waiting = null;
     }));
   }
-  // A page in the browser's cache must not hold one of the few streams of its session.
-  addEventListener("pagehide", () => source.close());
-  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  // A session has few streams, and a browser few connections: they are for pages that somebody sees.
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiding);
+    if (document.hidden) hiding = setTimeout(close, HIDDEN);
+    else if (!source) connect();
+  });
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (event) => { if (event.persisted) connect(); });
 }
 
 export function startLive() {

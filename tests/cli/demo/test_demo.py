@@ -92,7 +92,7 @@ async def test_a_link_logs_in_until_a_signal_ends_the_demo(tmp_path: Path, echoe
         assert link is not None
         response = await get(*link.groups())
         assert response.startswith(b"HTTP/1.1 303 ")
-        assert b"set-cookie: hookgw_session=" in response
+        assert b"set-cookie: hookgw_session_" in response
         signal.raise_signal(signal.SIGINT)
     assert echoes.text.count("events arrived") == 3
 
