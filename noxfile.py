@@ -33,7 +33,8 @@ CI = ["ci"]
 # Two sessions run at a time, because several wait more than they compute: first the longest and those beside
 # it, then the short ones, and last, alone, what uses all cores from its first moment. A tag takes sessions in
 # the order of this file. A session that is named is alone, and shows its output at once.
-if sys.argv[1:] in ([], ["-t", *CI]):
+TOGETHER = sys.argv[1:] in ([], ["-t", *CI])
+if TOGETHER:
     nox.options.parallel = 2
     nox.options.allow_parallel = True
 NOT_ASKED = [
@@ -54,6 +55,17 @@ OWN_LOGIC = (
     *("tests/store", "tests/simulation", "tests/cli", "tests/fleet", "tests/test_secrets.py"),
 )
 N8N_NODES = "n8n-nodes-evolution-api@1.0.4"
+# What the dashboard is tested with: Debian's packages and their programs.
+BROWSERS = {
+    "chromium": "chromium",
+    "firefox-esr": "firefox-esr",
+    "nginx-light": "nginx",
+    "caddy": "caddy",
+    "haproxy": "haproxy",
+    "apache2": "apache2",
+}
+SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
+FRONTS = "tests/browser/test_fronts.py"
 # Each of these has a session of its own.
 WITHOUT_SLOW = tuple(
     f"--ignore=tests/{folder}"
@@ -180,25 +192,32 @@ def crash(session: nox.Session) -> None:
 
 @nox.session(tags=CI)
 def browser(session: nox.Session) -> None:
-    """Use the dashboard in a real Chromium, and check every page with axe-core.
+    """Use the dashboard in Chromium and Firefox, behind each proxy of the manual, and check it with axe-core.
 
-    Without a Chromium, root installs Debian's; others are told, and CI fails.
-    ``nox -s browser -- --screenshots`` also takes the pictures of the manual anew.
+    Root installs what is missing from Debian's packages; others are told, and CI fails. CI runs two of the
+    pairs of browser and proxy. ``-- --screenshots`` also takes the pictures of the manual anew.
     """
-    if shutil.which("chromium") is None:
-        if os.getuid() == 0 and shutil.which("apt-get"):
-            session.run("apt-get", "update", "-qq", external=True, silent=True)
-            session.run(
-                "apt-get", "install", "-y", "-qq", "chromium", "fonts-noto-core", external=True, silent=True
-            )
-        elif not os.environ.get("CI"):
-            session.skip("Chromium is not installed, and only root may install it: apt-get install chromium.")
-        else:
-            session.error("Chromium is not installed.")
+    missing = [package for package, program in BROWSERS.items() if shutil.which(program, path=SBIN) is None]
+    if missing and os.getuid() == 0 and shutil.which("apt-get"):
+        # Without the runlevel, the servers among them would start.
+        env = {"RUNLEVEL": "1", "DEBIAN_FRONTEND": "noninteractive"}
+        session.run("apt-get", "update", "-qq", external=True, silent=True)
+        options = ("-y", "-qq", "--no-install-recommends")
+        packages = (*missing, "fonts-noto-core")
+        session.run("apt-get", "install", *options, *packages, external=True, silent=True, env=env)
+    elif missing and os.environ.get("CI"):
+        session.error(f"Not installed: {', '.join(missing)}.")
+    elif missing:
+        session.warn(f"Tests are skipped. Only root may install: apt-get install {' '.join(missing)}")
     install(session, "browser")
     rest = [one for one in session.posargs if one != "--screenshots"]
     env = {"HOOKGW_SCREENSHOTS": "docs/images"} if len(rest) < len(session.posargs) else {}
-    session.run("pytest", "tests/browser", *rest, env=env)
+    if rest:
+        session.run("pytest", "tests/browser", *rest, env=env)
+        return
+    session.run("pytest", "tests/browser", f"--ignore={FRONTS}", env=env)
+    # Each pair takes half a minute, and waits most of the time.
+    session.run("pytest", FRONTS, *(("--few-cases",) if TOGETHER else ()), "-n", "2")
 
 
 @nox.session(python=PROCESS_PYTHON, tags=CI)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -139,13 +139,9 @@ class Application(QuartTrio):
             # Also beyond the limit: otherwise the others would take a busy node for a dead one.
             await exchange.run(partial(self._questions.respond, exchange))
             return
-        if self._active.is_full and path not in _HEALTH_PATHS:
-            await exchange.run(partial(exchange.respond, 503, _RETRY_SOON, _BUSY))
-            return
-        if is_outside:
-            # Before any key is looked at: a proxy that strips the prefix is a fault of the setup, not of the caller.
-            message = f"No such route: {shown_path(path)}. All paths begin with {base}/ (server.base_path)."
-            await exchange.run(partial(exchange.respond, 404, {}, error_body(404, [message])))
+        refusal = self._refusal(path, is_outside=is_outside)
+        if refusal is not None:
+            await exchange.run(partial(exchange.respond, *refusal))
             return
         for fast_path in self._fast_paths:
             if fast_path.matches(scope):
@@ -160,6 +156,16 @@ class Application(QuartTrio):
             if self._forwarder is not None:
                 with trio.move_on_after(1, shield=True):
                     await self._forwarder.close_response(scope)
+
+    def _refusal(self, path: str, *, is_outside: bool) -> tuple[int, Mapping[str, str], bytes] | None:
+        """Return the response to a request that no route sees; ``None`` if a route may."""
+        if is_outside:
+            # Before any key is asked for: a proxy that strips the prefix is a fault of the setup.
+            message = f"No such route: {shown_path(path)}. All paths begin with {self._base_path}/"
+            return 404, {}, error_body(404, [f"{message} (server.base_path)."])
+        if self._active.is_full and path not in _HEALTH_PATHS:
+            return 503, _RETRY_SOON, _BUSY
+        return None
 
     def _believe_proxy(self, scope: Any) -> None:
         """Take the client's address, and the scheme and host that it used, from what a trusted proxy says."""

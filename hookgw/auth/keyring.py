@@ -63,7 +63,7 @@ class Keyring:
 
     Attributes:
         rates: as given.
-        installation: a short id of this installation, the same on all its nodes. It tells nothing of the salt.
+        installation: a short id of this installation, the same on all its nodes. It does not reveal the salt.
     """
 
     def __init__(self, salt: bytes, now: Callable[[], float], rates: RateLimits) -> None:

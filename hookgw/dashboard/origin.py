@@ -41,7 +41,7 @@ def refusal_of(headers: Headers, public_url: str | None) -> str | None:
         return None
     # Browsers send sec-fetch-site over HTTPS and to localhost only: over plain HTTP, this is the only check.
     return (
-        f"This form was sent by {(named or origin)[:255]!r}, but the request is for {host[:255]!r}. {_CHANGED} "
-        "If a proxy in front of hookgw changes the host, name the proxy in server.trusted_proxies and let it "
-        "send x-forwarded-host, or set server.public_url."
+        f"This form was sent by {(named or origin)[:255]!r}, but the request is for {host[:255]!r}. "
+        f"{_CHANGED} If a proxy in front of hookgw changes the host, name it in server.trusted_proxies "
+        "and let it send x-forwarded-host, or set server.public_url."
     )

@@ -15,10 +15,10 @@ from hookgw.models.errors import Forbidden, HookgwError
 _WRONG = "This key is not valid. Check that you copied all of it."
 _NO_KEY = "Enter a key."
 _NO_COOKIE = (
-    "Your browser did not send back the cookie of the login form, so hookgw cannot tell that the form is its own. "
-    "Allow cookies for this address, go back, reload the page and log in. If a proxy is in front of hookgw, it must "
-    "pass cookies on, send as x-forwarded-proto what the browser uses, and serve hookgw under the path that "
-    "server.base_path names."
+    "Your browser did not send back the cookie of the login form, so hookgw cannot tell that the form is its "
+    "own. Allow cookies for this address, go back, reload the page and log in. A proxy in front of hookgw "
+    "must pass cookies on, send as x-forwarded-proto what the browser uses, and serve hookgw under the path "
+    "that server.base_path names."
 )
 
 

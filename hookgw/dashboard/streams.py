@@ -4,8 +4,8 @@ A stream sends a part of a page, rendered by the server, whenever it has changed
 it in place of the old one. The id of an event is the digest of the part, so a browser that connects again
 gets only what it does not show already.
 
-A session has few streams, because a browser has few connections and some proxies keep a stream open that its page
-has left. A further one takes the place of the session's oldest, whose page connects again later, in turn.
+A session has few streams, because a browser has few connections and some proxies keep a stream open that
+its page has left. A further one takes the place of the session's oldest, whose page connects again later.
 
 Streams that show the same share one rendering. The more rendering costs, the longer it rests, so that open
 pages take little from deliveries.
@@ -125,8 +125,8 @@ class Streams:
         of_instance = sum(
             one.tenant == tenant for one in self._streams if not one.is_replaced and one is not replaced
         )
-        # No instance has more than it leaves free, so that the next one finds some. In total, a replaced stream counts
-        # until it has ended, which takes long if nobody reads it.
+        # No instance has more than it leaves free, so that the next one finds some. In total, a replaced
+        # stream counts until it has ended, which takes long if nobody reads it.
         most_of_instance = min(MOST_OF_INSTANCE, MOST_STREAMS - RESERVED - len(self._streams))
         if len(self._streams) >= MOST_STREAMS or (tenant is not None and of_instance >= most_of_instance):
             raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
@@ -150,7 +150,7 @@ class Streams:
         exchange.call_at_end(leave)
         # It lasts as long as the page is open, and does nothing most of the time.
         exchange.stop_counting()
-        # A proxy that compresses, or a buffering one such as nginx, would hold events back (RFC 9111, 5.2.2.6).
+        # A proxy that compresses (RFC 9111, 5.2.2.6) or buffers, as nginx does, would hold events back.
         headers = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
         response = Response(
             self._events(stream, signed_in, part, render, last_seen, instance),

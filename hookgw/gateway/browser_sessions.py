@@ -82,8 +82,8 @@ class BrowserSessions:
 
         Args:
             holder: the holder of the key that signed in.
-            instead_of: the token of the session whose cookie the new one replaces. That session ends: nobody can
-                use it any more, but its streams would take the browser's few connections.
+            instead_of: the token of the session whose cookie the new one replaces. That session ends: nobody
+                can use it any more, but its streams would take the browser's few connections.
 
         Returns:
             The token, which is not stored.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 
 from tests.support.gateway_process import KEY, ReceiverProcess, Server, receiving, serving
 
@@ -29,16 +29,32 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as playwright:
+        yield playwright
+
+
+@pytest.fixture(scope="session")
+def chromium(playwright: Playwright) -> Iterator[Browser]:
     """Debian's Chromium: Playwright's own build is none of the registries' packages."""
     path = shutil.which(os.environ.get("HOOKGW_CHROMIUM", "chromium"))
     if path is None:
         pytest.skip("Chromium is not installed: run nox -s browser")
-    with sync_playwright() as playwright:
-        # Root may not use the sandbox; the pages are our own.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    # Root may not use the sandbox; the pages are our own.
+    browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="session")
+def firefox(playwright: Playwright) -> Iterator[Browser]:
+    """Debian's Firefox, which Playwright drives over WebDriver BiDi."""
+    path = shutil.which("firefox-esr")
+    if path is None:
+        pytest.skip("Firefox is not installed: run nox -s browser")
+    browser = playwright.firefox.launch(executable_path=path, channel="moz-firefox")
+    yield browser
+    browser.close()
 
 
 @pytest.fixture

@@ -241,3 +241,76 @@ def test_a_keyboard_is_enough(new_page: NewPage) -> None:
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()
+
+
+def count_streams(page: Page) -> None:
+    """Let the next pages note each of their streams."""
+    page.add_init_script(
+        "window.streams = []; const Usual = EventSource;"
+        "window.EventSource = class extends Usual { constructor(url) { super(url); streams.push(this); } };"
+    )
+
+
+def open_streams(page: Page) -> int:
+    found = page.evaluate("streams.filter((one) => one.readyState !== EventSource.CLOSED).length")
+    assert isinstance(found, int)
+    return found
+
+
+def set_hidden(page: Page, *, hidden: bool) -> None:
+    page.evaluate(
+        "(hidden) => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
+        "document.dispatchEvent(new Event('visibilitychange')); }",
+        hidden,
+    )
+
+
+def test_a_hidden_tab_gives_its_stream_back_within_fifteen_seconds(page: Page) -> None:
+    count_streams(page)
+    page.clock.install()
+    page.goto("/dashboard/instances")
+    page.wait_for_function("streams.length === 1 && streams[0].readyState === EventSource.OPEN")
+    set_hidden(page, hidden=True)
+    assert open_streams(page) == 1
+    page.clock.fast_forward("00:15")
+    assert open_streams(page) == 0
+    set_hidden(page, hidden=False)
+    page.wait_for_function("streams.length === 2 && streams[1].readyState === EventSource.OPEN")
+    # A glance at another tab costs nothing.
+    set_hidden(page, hidden=True)
+    set_hidden(page, hidden=False)
+    page.clock.fast_forward("00:15")
+    assert open_streams(page) == 1
+
+
+def test_what_is_typed_outlives_the_session(page: Page, new_page: NewPage, server: Server) -> None:
+    name = new_name()
+    key = create(page, name)
+    tenant = new_page()
+    log_in(tenant, key)
+    tenant.goto(f"/dashboard/instances/{name}")
+    tenant.get_by_label("URL").fill("https://receiver.example/hook")
+    assert server.http.delete(f"/key/delete/{name}/default").status_code == 200
+    expect(tenant.get_by_text("Your session has ended")).to_be_visible()
+    expect(tenant.get_by_label("URL")).to_have_value("https://receiver.example/hook")
+    tenant.get_by_role("link", name="Open the page again.").click()
+    expect(tenant.get_by_role("heading", level=1)).to_have_text("Log in")
+
+
+def test_a_page_outlives_the_error_page_of_a_proxy(page: Page) -> None:
+    """While hookgw restarts, a proxy answers 502 with a page of its own."""
+    page.clock.install()
+    bad_gateway = "**/dashboard/live/**"
+    page.route(bad_gateway, lambda route: route.fulfill(status=502, body="<h1>Bad Gateway</h1>"))
+    page.goto("/dashboard/instances")
+    page.evaluate("window.notReloaded = true")
+    page.route("**/dashboard/instances", lambda route: route.fulfill(status=502, body="<h1>Bad Gateway</h1>"))
+    missing = page.get_by_text("hookgw does not answer.")
+    for _ in range(8):  # more tries than a page had before it reloaded
+        with page.expect_response("**/dashboard/instances"):
+            page.clock.fast_forward("00:31")
+    expect(missing).to_be_visible()
+    page.unroute(bad_gateway)
+    page.clock.fast_forward("00:31")
+    expect(missing).to_be_hidden()
+    assert page.evaluate("window.notReloaded") is True

@@ -108,18 +108,23 @@ class Process:
 
 @contextmanager
 def started(
-    arguments: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str] | None = None
+    arguments: Sequence[str | Path],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    program: str = sys.executable,
 ) -> Iterator[Process]:
-    """Run ``python …`` for the length of the block; at its end the process is killed if need be.
+    """Run a program for the length of the block; at its end the process is killed if need be.
 
     Args:
-        arguments: after the name of this very Python.
+        arguments: after the name of the program.
         cwd: where it runs.
         env: added to the environment; no ``HOOKGW_`` variable of the outside gets in.
+        program: this very Python, unless another one is named.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOOKGW_")}
     popen = subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
+        [program, *map(str, arguments)],
         cwd=cwd,
         env={**inherited, **(env or {})},
         stdin=subprocess.PIPE,
