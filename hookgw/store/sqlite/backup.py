@@ -27,8 +27,8 @@ import trio
 
 from hookgw.models.errors import Conflict, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
-from hookgw.store.sqlite.database import is_disk_error
 from hookgw.store.sqlite.new_file import new_file
+from hookgw.store.sqlite.open_file import is_disk_error
 from hookgw.store.sqlite.schema import APPLICATION_ID
 
 # How many pages one step copies: commits wait for it, about half a millisecond.
@@ -81,7 +81,9 @@ class OnlineBackup:
             new_file(file) as partial_file,
             closing(Target(partial_file, self._path, min_free)) as target,
         ):
-            target.check_space(self._path.stat().st_size // PAGE_BYTES)
+            with self._in_use:
+                # Not the size of the file: the path may name another one.
+                target.check_space(self._writer.execute("PRAGMA page_count").fetchone()[0])
             begun = 0.0
 
             def between(done: int, total: int) -> None:
@@ -218,7 +220,8 @@ class Target:
     def __init__(self, file: Path, source: Path, min_free: int) -> None:
         self._file = file
         folder = file.parent
-        self._min_free = min_free if folder.stat().st_dev == source.resolve().stat().st_dev else 0
+        is_same_disk = min_free and folder.stat().st_dev == source.resolve().stat().st_dev
+        self._min_free = min_free if is_same_disk else 0
         self._synced = 0
         # Without locks, because nobody else knows the file: on some network disks, SQLite's would conflict
         # with that of new_file.

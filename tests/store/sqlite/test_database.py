@@ -15,7 +15,8 @@ from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.sqlite import database
 from hookgw.store.sqlite.checkpoints import fold
-from hookgw.store.sqlite.database import is_disk_error, measure_disk_space, open_database
+from hookgw.store.sqlite.database import measure_disk_space, open_database
+from hookgw.store.sqlite.open_file import is_disk_error
 from hookgw.store.sqlite.transaction import Transaction
 from tests.store.sqlite.support import child, commits_of, limit_pages, opened, peek
 from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
@@ -76,10 +77,10 @@ def test_a_file_held_by_another_process_is_refused_and_the_holder_named(path: Pa
     holder.kill()
     holder.communicate()
     lock = path.parent / "hookgw.db.lock"
-    assert lock.read_text() == f"{holder.pid}\n"
+    assert lock.read_text().startswith(f"{holder.pid}\n")
     lock.write_text("a long line that a process left behind\n")
     with open_database(path):
-        assert lock.read_text() == f"{os.getpid()}\n"
+        assert lock.read_text().startswith(f"{os.getpid()}\nopen ")
 
 
 def test_the_lock_is_of_the_file_and_not_of_its_name(path: Path, tmp_path: Path) -> None:
@@ -190,12 +191,12 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
 
 def test_space_that_the_next_checkpoint_takes_is_not_free(path: Path) -> None:
     with open_database(path) as connections:
-        fold(connections.writer)
+        fold(connections.writer, connections.file)
         assert measure_disk_space(connections.background, path).unfolded == 0
         connections.writer.execute("INSERT INTO bodies VALUES (1, zeroblob(1000000))")
         before = measure_disk_space(connections.background, path)
         assert before.unfolded == before.used - path.stat().st_size >= 990_000
-        fold(connections.writer)
+        fold(connections.writer, connections.file)
         after = measure_disk_space(connections.background, path)
         assert after.unfolded == 0
         assert after.used == before.used == path.stat().st_size
