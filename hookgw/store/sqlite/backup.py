@@ -27,6 +27,7 @@ import trio
 
 from hookgw.models.errors import Conflict, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.store.sqlite.file_lock import log_of
 from hookgw.store.sqlite.new_file import new_file
 from hookgw.store.sqlite.open_file import is_disk_error
 from hookgw.store.sqlite.schema import APPLICATION_ID
@@ -160,7 +161,7 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
 
 
 def open_existing(path: Path) -> sqlite3.Connection:
-    """Open a data file for reading; it is not created.
+    """Open a data file for reading, also on a disk that is read-only; it is not created.
 
     Raises:
         StorageUnavailable: there is no such file.
@@ -168,10 +169,18 @@ def open_existing(path: Path) -> sqlite3.Connection:
     """
     if not path.exists():
         raise StorageUnavailable(f"There is no data file {path}.")
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=5
-    )
+    real = path.resolve()
+    log, index = log_of(real), real.with_name(f"{real.name}-shm")
+    options = "mode=rw"
+    # SQLite wants to write the index of the log. Nobody can write here, so nothing needs the index or locks.
+    if os.statvfs(real.parent).f_flag & os.ST_RDONLY and not index.exists():
+        has_log = log.exists() and log.stat().st_size
+        options = "mode=ro&vfs=unix-none" if has_log else "immutable=1"
+    connection = sqlite3.connect(f"{real.as_uri()}?{options}", uri=True, isolation_level=None, timeout=5)
     try:
+        if "unix-none" in options:
+            # The index is then in memory.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA query_only = ON")
     except sqlite3.Error:
         connection.close()

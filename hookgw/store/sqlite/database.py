@@ -21,6 +21,7 @@ from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.records import DiskSpace
 from hookgw.store.sqlite.file_lock import HeldLock, hold_lock, lock_whole, log_of
+from hookgw.store.sqlite.leftovers import remove_leftovers
 from hookgw.store.sqlite.open_file import (
     RESTORE,
     OpenFile,
@@ -98,6 +99,8 @@ def open_database(path: Path) -> Iterator[Connections]:
             # SQLite would create it with the modes of the umask.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             lock = stack.enter_context(hold_lock(path.resolve()))
+            # First: they may have what the rest needs of the disk.
+            remove_leftovers(path.resolve())
             # Its callback comes after the connections are closed.
             closing_note = stack.enter_context(ExitStack())
             _refuse_foreign_log(lock, path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from hookgw.cli.service_manager import READY, STOPPING, notify
+from hookgw.config.service_manager import READY, STOPPING, notify
 from tests.support.gateway_process import write_config
 from tests.support.processes import started
 
