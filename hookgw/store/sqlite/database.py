@@ -105,6 +105,7 @@ def open_database(path: Path) -> Iterator[Connections]:
             closing_note = stack.enter_context(ExitStack())
             _refuse_foreign_log(lock, path)
             is_checked = lock.was_closed(path.stat()) and not log_of(path.resolve()).exists()
+            lock.forget()
             writer = stack.enter_context(closing(_connect(path, cache_kib=32768)))
             if not is_checked:
                 _check(writer, path)

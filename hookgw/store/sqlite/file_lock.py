@@ -53,6 +53,10 @@ class HeldLock:
         """Note that the data file is whole as it is now, without a log."""
         self._write(f"{_CLOSED} {_state(data)}")
 
+    def forget(self) -> None:
+        """Forget how the data file was left: it is another one now, or was looked at."""
+        self._write("")
+
     def was_closed(self, data: os.stat_result) -> bool:
         """Return whether hookgw has closed the data file, and nobody has changed it since."""
         return self._former == [_CLOSED, *_state(data).split()]

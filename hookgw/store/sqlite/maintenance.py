@@ -239,7 +239,7 @@ def compact_file(path: Path) -> Compacted:
         with closing(open_existing(path)) as connection:
             read_schema(connection, path)
         _require_owner(path)
-        with hold_lock(path):
+        with hold_lock(path) as lock:
             remove_leftovers(path)
             before = _fold(path)
             _require_alone(path)
@@ -266,6 +266,7 @@ def compact_file(path: Path) -> Compacted:
             sync_folder(path.parent)
             spare.replace(path)
             sync_folder(path.parent)
+            lock.forget()
             return Compacted(before=before, after=path.stat().st_size)
 
 
@@ -300,7 +301,7 @@ def restore_file(
         make_folder(path.parent)
         _require_owner(path if path.exists() else path.parent)
         keep_private(path)
-        with hold_lock(path):
+        with hold_lock(path) as lock:
             if not force and any(map(os.path.lexists, (path, log_of(path)))):
                 raise Conflict(
                     f"There is a data file {path}. With --force, it is moved aside, and the backup takes its "
@@ -318,6 +319,7 @@ def restore_file(
             finally:
                 spare.unlink(missing_ok=True)
             sync_folder(path.parent)
+            lock.note_closed(path.stat())  # it was checked
             return aside
 
 

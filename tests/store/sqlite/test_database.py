@@ -231,13 +231,13 @@ async def test_a_check_that_takes_too_long_does_not_hold_up_the_start(
         def interrupt(self) -> None:
             self._interrupted.set()
 
-        def execute(self, statement: str, *given: object) -> sqlite3.Cursor:
+        def execute(self, statement: str) -> sqlite3.Cursor:
             if "quick_check" in statement:
                 assert self._interrupted.wait(30)
                 error = sqlite3.OperationalError("interrupted")
                 error.sqlite_errorcode = sqlite3.SQLITE_INTERRUPT
                 raise error
-            return self._connection.execute(statement, *given)
+            return self._connection.execute(statement)
 
     monkeypatch.setattr(database, "CHECK_SECONDS", 0.001)
     with closing(connected(path, cache_kib=64)) as connection, capture_logs() as logs:
