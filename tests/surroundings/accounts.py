@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import httpx
 
@@ -85,9 +86,9 @@ def wait_for(look: Callable[[], str | bool]) -> str:
 
 
 @contextmanager
-def keeping_account(folder: Path, events: int = 30) -> Iterator[Account]:
-    """Run a gateway with so many events that wait for a receiver."""
-    with serving(folder) as server:
+def keeping_account(folder: Path, events: int = 30, **blocks: Mapping[str, Any]) -> Iterator[Account]:
+    """Run a gateway, with its blocks of settings and so many events that wait for a receiver."""
+    with serving(folder, **blocks) as server:
         account = Account(folder, server)
         server.set("shop", DEAD_RECEIVER)
         account.emit_many(events)

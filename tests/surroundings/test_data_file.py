@@ -146,6 +146,21 @@ def test_a_file_that_is_put_back_is_not_touched_until_a_restart(folder: Path, nu
     account.check_nothing_lost()
 
 
+def test_a_folder_that_is_moved_and_put_back_has_everything_after_a_restart(folder: Path) -> None:
+    data = folder / "disk" / "hookgw.db"
+    with keeping_account(folder, storage={"path": str(data)}) as account:
+        data.parent.rename(folder / "elsewhere")
+        account.unready()
+        assert account.emit().status_code == 503
+        account.logged("do not stop hookgw before")  # there is no folder for a copy
+        (folder / "elsewhere").rename(data.parent)
+        before = state_of(data.parent)
+        assert account.emit().status_code == 503
+        assert account.server.process.stop() == 0
+        assert state_of(data.parent) == before
+    account.check_nothing_lost(data)
+
+
 def test_another_program_s_log_beside_the_file_is_not_deleted_at_the_end(folder: Path) -> None:
     """The old file is put back, and a shell of sqlite3 has it open: SQLite would delete its log by name."""
     with keeping_account(folder) as account:
@@ -201,15 +216,35 @@ def test_the_log_of_a_killed_hookgw_does_not_get_into_a_backup_that_is_moved_the
     account.data.rename(folder / "former.db")
     (folder / "backup.db").rename(account.data)
     before = state_of(folder)
-    for _ in range(2):
-        refused = account.command("serve")
+    for arguments in (["serve"], ["storage", "compact"], ["serve"]):
+        refused = account.command(*arguments)
         assert refused.returncode != 0
         assert "belongs to the former one" in refused.stderr
+        # To read is enough to damage it.
+        for command in (["storage", "check"], ["storage", "stats"], ["backup", "another.db"]):
+            refused = account.command(*command)
+            assert refused.returncode != 0
+            assert "belongs to the former one" in refused.stderr
         assert state_of(folder) == before
     (folder / "former.db").replace(account.data)
     with serving(folder) as server:
         assert server.http.get("/readyz").status_code == 200
     account.check_nothing_lost()
+
+
+def test_a_restore_over_a_replaced_file_damages_neither(folder: Path) -> None:
+    with keeping_account(folder) as account:
+        for name in ("backup.db", "other.db"):
+            assert account.command("backup", folder / name).returncode == 0
+        account.emit_many(20)
+        account.server.process.stop(signal.SIGKILL)
+    (folder / "other.db").replace(account.data)
+    in_other = account.data.read_bytes()
+    restored = account.command("restore", folder / "backup.db", "--force")
+    assert restored.returncode == 0, restored.stderr
+    assert (folder / "hookgw.db.before-restore").read_bytes() == in_other
+    assert not (folder / "hookgw.db.before-restore-wal").exists()
+    assert account.stored() == account.accepted[:30]
 
 
 def test_a_file_that_waits_behind_a_link_is_watched_too(folder: Path) -> None:

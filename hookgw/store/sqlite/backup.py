@@ -27,7 +27,7 @@ import trio
 
 from hookgw.models.errors import Conflict, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
-from hookgw.store.sqlite.file_lock import log_of
+from hookgw.store.sqlite.file_lock import log_of, refuse_foreign_log
 from hookgw.store.sqlite.new_file import new_file
 from hookgw.store.sqlite.open_file import is_disk_error
 from hookgw.store.sqlite.schema import APPLICATION_ID
@@ -165,10 +165,13 @@ def open_existing(path: Path) -> sqlite3.Connection:
 
     Raises:
         StorageUnavailable: there is no such file.
+        StartError: the log beside it is that of another file.
         sqlite3.Error: it cannot be opened.
     """
     if not path.exists():
         raise StorageUnavailable(f"There is no data file {path}.")
+    # The last program that closes the file folds the log into it, also one that only reads.
+    refuse_foreign_log(path)
     real = path.resolve()
     log, index = log_of(real), real.with_name(f"{real.name}-shm")
     options = "mode=rw"

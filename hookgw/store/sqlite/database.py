@@ -20,7 +20,7 @@ from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.records import DiskSpace
-from hookgw.store.sqlite.file_lock import HeldLock, hold_lock, lock_whole, log_of
+from hookgw.store.sqlite.file_lock import HeldLock, hold_lock, lock_whole, log_of, refuse_foreign_log
 from hookgw.store.sqlite.leftovers import remove_leftovers
 from hookgw.store.sqlite.open_file import (
     RESTORE,
@@ -103,7 +103,7 @@ def open_database(path: Path) -> Iterator[Connections]:
             remove_leftovers(path.resolve())
             # Its callback comes after the connections are closed.
             closing_note = stack.enter_context(ExitStack())
-            _refuse_foreign_log(lock, path)
+            refuse_foreign_log(path)
             is_checked = lock.was_closed(path.stat()) and not log_of(path.resolve()).exists()
             lock.forget()
             writer = stack.enter_context(closing(_connect(path, cache_kib=32768)))
@@ -130,18 +130,6 @@ def open_database(path: Path) -> Iterator[Connections]:
             file.examine()
             if file.lost is not None:
                 keep_until_exit(stack.pop_all())
-
-
-def _refuse_foreign_log(lock: HeldLock, path: Path) -> None:
-    """Refuse a write-ahead log that was written for another file: it would damage this one."""
-    log = log_of(path.resolve())
-    if log.exists() and lock.is_of_another_file(path.stat(), log.stat()):
-        raise StartError(
-            f"The data file {path} was replaced, and {log} belongs to the former one: together they would be "
-            "damaged.",
-            f"To go on with {path} as it is, move {log} away. To get back what was stored before, put the "
-            "former file in its place again.",
-        )
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:

@@ -61,12 +61,6 @@ class HeldLock:
         """Return whether hookgw has closed the data file, and nobody has changed it since."""
         return self._former == [_CLOSED, *_state(data).split()]
 
-    def is_of_another_file(self, data: os.stat_result, log: os.stat_result) -> bool:
-        """Return whether the log was written for another data file, in whose place there is this one now."""
-        if len(self._former) != 3 or self._former[0] != _OPEN:
-            return False
-        return self._former[1] != str(data.st_ino) and self._former[2] == str(log.st_ino)
-
     def _write(self, note: str) -> None:
         os.ftruncate(self.descriptor, 0)
         # For messages. The lock itself is the kernel's, whatever the file says.
@@ -99,6 +93,32 @@ def hold_lock(database: Path) -> Iterator[HeldLock]:
             if not lock_whole(_opened(brief, log_of(database), os.O_RDONLY)):
                 raise _in_use(database, f"which still holds {log_of(database)}")
         yield HeldLock(descriptor, _read(descriptor)[1])
+
+
+def has_foreign_log(path: Path) -> bool:
+    """Return whether the log beside a data file was written for another file, in whose place this one is now.
+
+    Together they would be damaged: SQLite folds a log into whatever file it finds beside it.
+    """
+    real = path.resolve()
+    with suppress(FileNotFoundError), ExitStack() as brief:
+        lock = _opened(brief, real.with_name(f"{real.name}.lock"), os.O_RDONLY)
+        note = _read(lock)[1].split()
+        if len(note) == 3 and note[0] == _OPEN:
+            return note[1] != str(real.stat().st_ino) and note[2] == str(log_of(real).stat().st_ino)
+    return False
+
+
+def refuse_foreign_log(path: Path) -> None:
+    """Raise ``StartError`` if the log beside a data file is that of another file."""
+    if has_foreign_log(path):
+        log = log_of(path.resolve())
+        raise StartError(
+            f"The data file {path} was replaced, and {log} belongs to the former one: together they would be "
+            "damaged.",
+            f"To go on with {path} as it is, move {log} away. To get back what was stored before, put the "
+            "former file in its place again.",
+        )
 
 
 def lock_byte(descriptor: int) -> bool:

@@ -20,7 +20,7 @@ from hookgw.models.errors import Conflict, StartError, StorageUnavailable
 from hookgw.store.sqlite.backup import PAGE_BYTES, Target, check_space, open_existing
 from hookgw.store.sqlite.database import keep_private, start_errors
 from hookgw.store.sqlite.event_ids import remembered_bytes
-from hookgw.store.sqlite.file_lock import hold_lock, log_of
+from hookgw.store.sqlite.file_lock import has_foreign_log, hold_lock, log_of
 from hookgw.store.sqlite.leftovers import kept_copies, leftovers, remove_leftovers, spare_of
 from hookgw.store.sqlite.schema import APPLICATION_ID, OLDEST_VERSION, VERSION
 
@@ -398,6 +398,9 @@ def _move_aside(path: Path) -> Path | None:
     # Into one file, which moves at once. A damaged one, which may be the reason for the restore, keeps its
     # log: SQLite may delete the log of a file that it cannot read, so it gets its second name before.
     kept = log_of(aside)
+    if has_foreign_log(path):
+        # Beside no file: it would damage this one.
+        log.replace(path.with_name(f"{path.name}.former-wal"))
     with suppress(FileNotFoundError):
         kept.hardlink_to(log)
     is_whole = False

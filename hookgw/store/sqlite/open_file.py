@@ -43,8 +43,7 @@ class OpenFile:
 
     Args:
         path: the file. Its connections have been used, so that the files beside it exist.
-        descriptors: of those files that the caller has open itself, by path, as they were opened by name a
-            moment ago and are what is meant.
+        lock: the descriptor of the lock file.
 
     Attributes:
         path: as given.
