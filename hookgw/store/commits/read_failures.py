@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import structlog
 import trio
 
 from hookgw.models.errors import StorageUnavailable
+
+logger = structlog.get_logger("hookgw.store")
 
 REMEMBERED = 60.0
 """Seconds. A lane tries to read again every second, so a failure that lasts is not forgotten."""
@@ -27,6 +30,8 @@ class ReadFailures:
             yield
         except StorageUnavailable as error:
             if is_unreadable(error):
+                if self._error is None:
+                    logger.error("what is stored cannot be read, no events are accepted", reason=str(error))  # noqa: TRY400 -- the reason says enough
                 self._error = StorageUnavailable(
                     *error.messages, "What is stored cannot be read: no events are accepted meanwhile."
                 )
@@ -37,4 +42,5 @@ class ReadFailures:
         """Return why no more is to be accepted; ``None`` if all could be read."""
         if self._error is not None and trio.current_time() >= self._until:
             self._error = None
+            logger.info("no read has failed for a while, events are accepted again")
         return self._error

@@ -99,7 +99,7 @@ class Checkpoints:
         """Whether the file is ours alone: another program may use one that was moved, with another log."""
         with suppress(StorageUnavailable):
             self._file.check_usable()
-            self._file.check_commit()
+            self._file.check_commit(is_done=True)
             return True
         return False
 

@@ -66,16 +66,20 @@ class OpenFile:
         # The data file and its log.
         self._at_commit = tuple(self._known.items())[:2]
 
-    def check_commit(self) -> None:
-        """Check that the path still names the file that a commit went to. It takes a few microseconds.
+    def check_commit(self, *, is_done: bool) -> None:
+        """Check that the path still names the file that a commit goes to. It takes a few microseconds.
+
+        Args:
+            is_done: after the commit, the log is looked at, too.
 
         Raises:
             StorageLost: it does not.
             StorageUnavailable: the path cannot be examined.
         """
         try:
-            for file, known in self._at_commit:
-                if _of(os.stat(file)) != known:  # noqa: PTH116 -- for each commit
+            for file, (device, inode) in self._at_commit if is_done else self._at_commit[:1]:
+                status = os.stat(file)  # noqa: PTH116 -- for each commit
+                if status.st_ino != inode or status.st_dev != device:
                     raise self._moved(file)
         except OSError as error:
             if error.errno in _GONE:
