@@ -67,10 +67,8 @@ BROWSERS = {
 SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
 FRONTS = "tests/browser/test_fronts.py"
 # Each of these has a session of its own.
-WITHOUT_SLOW = tuple(
-    f"--ignore=tests/{folder}"
-    for folder in ("e2e", "crash", "networks", "browser", "soak", "bench", "binary", "clients")
-)
+SLOW = ("e2e", "crash", "surroundings", "networks", "browser", "soak", "bench", "binary", "clients")
+WITHOUT_SLOW = tuple(f"--ignore=tests/{folder}" for folder in SLOW)
 
 
 def show_every_python() -> None:
@@ -342,6 +340,16 @@ def soak(session: nox.Session) -> None:
     env, rest = take_options(session, minutes="HOOKGW_SOAK_MINUTES")
     # Without the variable the test is skipped, and the session would say "successful" of nothing.
     session.run("pytest", "tests/soak", "-s", *rest, env={"HOOKGW_SOAK_MINUTES": "1", **env})
+
+
+@nox.session(default=False)
+def faults(session: nox.Session) -> None:
+    """Let happen around a running hookgw what operators see, and account for every accepted event: minutes.
+
+    Files are moved, replaced, damaged and locked under it, and the process runs short of what it needs.
+    """
+    install(session, "test")
+    session.run("pytest", "tests/surroundings", *(session.posargs or ON_ALL_CORES))
 
 
 @nox.session(default=False)

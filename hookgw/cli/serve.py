@@ -22,9 +22,9 @@ from hookgw.cli.process import (
     tune_garbage_collector,
 )
 from hookgw.cli.server import open_server
-from hookgw.cli.service_manager import READY, STOPPING, notify
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.rules import broken_rules
+from hookgw.config.service_manager import READY, STOPPING, notify
 from hookgw.config.settings import ServerSettings, Settings
 
 logger = structlog.get_logger("hookgw")

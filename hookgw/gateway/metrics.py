@@ -114,6 +114,7 @@ class Metrics:
         self._commit_seconds = Histogram(COMMIT_SECONDS)
         self._commit_rows = Histogram(COMMIT_ROWS)
         self.disk_failure: StorageUnavailable | None = None
+        self._log_bytes: int | None = None
         self._plugin_failures: Counter[tuple[str, str]] = Counter()
         self._lane_failures = 0
         self._loop_lag = Histogram(LAG_SECONDS)
@@ -180,6 +181,9 @@ class Metrics:
 
     def disk_recovered(self) -> None:
         self.disk_failure = None
+
+    def log_measured(self, size: int) -> None:
+        self._log_bytes = size
 
     def plugin_failed(self, failure: PluginFailed) -> None:
         """Count a hook that raised, or exceeded its deadline."""
@@ -343,6 +347,12 @@ class Metrics:
             )
             held.add_metric([node], shards())
             yield held
+        if self._log_bytes is not None:
+            yield GaugeMetricFamily(
+                "hookgw_write_ahead_log_bytes",
+                "Bytes of the write-ahead log of the data file.",
+                value=self._log_bytes,
+            )
         if (space := self._disk_space()) is not None:
             yield GaugeMetricFamily(
                 "hookgw_disk_free_bytes", "Free bytes of the file system of the data file.", value=space.free

@@ -176,6 +176,10 @@ class StorageUnavailable(Unavailable):
     """The disk refused a write (full, read-only, failing); the message names the file."""
 
 
+class StorageLost(StorageUnavailable):
+    """The data file is damaged, or its path names another one: nothing is stored until a restart."""
+
+
 class StartError(HookgwError):
     """The process cannot start: a data file or a port is in use, or a plugin is broken."""
 

@@ -390,6 +390,9 @@ class StoreObserver(Protocol):
     def disk_recovered(self) -> None:
         """A write reached the disk again."""
 
+    def log_measured(self, size: int) -> None:
+        """The write-ahead log of a data file has so many bytes; called once a second."""
+
 
 class SilentObserver:
     """The observer that does nothing."""
@@ -401,6 +404,9 @@ class SilentObserver:
         """Do nothing."""
 
     def disk_recovered(self) -> None:
+        """Do nothing."""
+
+    def log_measured(self, size: int) -> None:
         """Do nothing."""
 
 

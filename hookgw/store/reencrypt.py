@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from hookgw.config.master_keys import MasterKeys
+from hookgw.config.service_manager import extended_start
 from hookgw.models.errors import StartError
 from hookgw.store.encryption import DecryptionFailed, RecordCipher, encrypted_with, key_id
 from hookgw.store.shelves import place_of
@@ -74,7 +75,10 @@ def reencrypt(
                     "storage.master_key: clear.",
                 )
             old = RecordCipher(keys.old[0], keys.old)
-            rewrite(_checked(storage, lambda place, value: old.decrypt(place, msgspec.json.decode(value))))
+            with extended_start():
+                rewrite(
+                    _checked(storage, lambda place, value: old.decrypt(place, msgspec.json.decode(value)))
+                )
             logger.info(f"{kind} decrypted", **place)
         return None
     cipher = RecordCipher(keys.present, keys.old)
@@ -84,7 +88,8 @@ def reencrypt(
         return msgspec.json.encode(cipher.encrypt(place, clear))
 
     if found != {cipher.id}:
-        rewrite(_checked(storage, convert))
+        with extended_start():
+            rewrite(_checked(storage, convert))
         logger.info(f"{kind} encrypted", **place, key=cipher.id)
     if None in found:  # at the first start with a key; else somebody replaced the storage with another one
         logger.warning("records were in the clear, encrypted now", **place)

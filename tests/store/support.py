@@ -72,6 +72,7 @@ class Watch(SilentObserver):
     def __init__(self) -> None:
         self.commits = 0
         self.heard: list[str] = []
+        self.log_bytes = 0
 
     def committed(self, seconds: float, rows: int) -> None:
         assert seconds > 0
@@ -82,6 +83,9 @@ class Watch(SilentObserver):
 
     def disk_recovered(self) -> None:
         self.heard.append("recovered")
+
+    def log_measured(self, size: int) -> None:
+        self.log_bytes = size
 
 
 class Listener:

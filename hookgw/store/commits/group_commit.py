@@ -13,10 +13,11 @@ from functools import partial
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
+import structlog
 import trio
 
 from hookgw.models.deliveries import Delivery, Settlement
-from hookgw.models.errors import StorageUnavailable
+from hookgw.models.errors import StorageLost, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads, Worker
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group, Job, Tx, appended_by
@@ -24,6 +25,7 @@ from hookgw.store.protocol import StoreListener
 from hookgw.store.records import PendingChange, StoreObserver, StoreStatistics
 
 T = TypeVar("T")
+logger = structlog.get_logger("hookgw.store")
 
 # The wait, in seconds, before the disk is tried again: doubled from the first up to the last.
 FIRST_RETRY = 0.1
@@ -88,6 +90,7 @@ class GroupCommit(Generic[Tx]):
         on_committed: called in the Trio thread after each commit.
         pending: how many deliveries are pending at the start.
         settle_limit: with more queued settlements than this, :meth:`wait_settle_capacity` waits.
+        unusable: returns why nothing more is to be accepted although the disk may work; ``None`` usually.
         threads: run the writer.
 
     Attributes:
@@ -103,6 +106,7 @@ class GroupCommit(Generic[Tx]):
         on_committed: Callable[[], None] = lambda: None,
         pending: int = 0,
         settle_limit: int = 10_000,
+        unusable: Callable[[], StorageUnavailable | None] = lambda: None,
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self.failing: StorageUnavailable | None = None
@@ -112,6 +116,8 @@ class GroupCommit(Generic[Tx]):
         self._in_use = in_use or trio.CapacityLimiter(1)
         self._on_committed = on_committed
         self._settle_limit = settle_limit
+        self._unusable = unusable
+        self._failing_since = 0.0
         self._threads = threads
         self._groups: deque[Group[Tx]] = deque()
         self._taken: list[Group[Tx]] = []
@@ -181,7 +187,7 @@ class GroupCommit(Generic[Tx]):
         and their deliveries are repeated after the next start.
         """
         closed, self._closed = self._closed, _CLOSED
-        if closed is None:
+        if closed is None and not isinstance(self.failing, StorageLost):
             with trio.move_on_after(CLOSE_GRACE, shield=True), suppress(StorageUnavailable):
                 await self._flush()
         self._scope.cancel()
@@ -192,9 +198,16 @@ class GroupCommit(Generic[Tx]):
         Raises:
             StorageUnavailable: the disk refuses, or the store is closed.
         """
-        refusal = self._closed or self.failing
+        refusal = self._closed or self.failing or self._unusable()
         if refusal is not None:
             raise _copy(refusal)
+
+    def try_soon(self) -> None:
+        """Try a commit, although nobody has requested one, to learn whether the storage takes it."""
+        if self.failing is None and self._closed is None:
+            self._last_group()
+            self._work.set()
+            self._urgent.set()
 
     def append_nowait(self, job: AppendJob[Tx]) -> None:
         """Queue an append.
@@ -295,7 +308,7 @@ class GroupCommit(Generic[Tx]):
             last_commit_rows=self._last.changes.rows,
             waiting=waiting,
             pending=self._pending,
-            failing=self.failing,
+            failing=self.failing or self._unusable(),
         )
 
     async def _flush(self) -> None:
@@ -340,6 +353,8 @@ class GroupCommit(Generic[Tx]):
         if self.failing is not None:
             self.failing = None
             self._urgent.set()
+            seconds = round(trio.current_time() - self._failing_since, 1)
+            logger.info("the storage takes writes again", seconds=seconds)
             self._observer.disk_recovered()
         if self._groups:
             self._work.set()
@@ -388,6 +403,9 @@ class GroupCommit(Generic[Tx]):
         self._taken = []
         self._groups = deque(group for group in groups if group.settlements or group.flushes)
         if began:
+            self._failing_since = trio.current_time()
+            # Once: the writes are tried again until they succeed.
+            logger.warning("the storage refuses writes, and events with them", reason=str(error))
             self._observer.disk_failed(error)
 
 
@@ -401,4 +419,4 @@ _CLOSED = StorageUnavailable("The store is closed: hookgw is stopping.")
 
 def _copy(error: StorageUnavailable) -> StorageUnavailable:
     """Copy an error for one more task to raise: a raised exception collects the traceback of its task."""
-    return StorageUnavailable(*error.messages, retry_after=error.retry_after)
+    return type(error)(*error.messages, retry_after=error.retry_after)

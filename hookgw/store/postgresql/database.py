@@ -20,6 +20,7 @@ from psycopg.pq import TransactionStatus
 
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.store.commits.read_failures import ReadFailures
 
 T = TypeVar("T")
 
@@ -50,6 +51,8 @@ TOKEN_LENGTH = 16
 # others (connection, resources, operator, system, corruption, read-only) are the server's.
 _OURS = ("0A", "21", "22", "23", "2F", "34", "3F", "42")
 _DENIED = "42501"
+# Data and index corrupted, an error of the disk, a file that is missing.
+_UNREADABLE = ("XX001", "XX002", "58030", "58P01")
 # A transaction that lost against another one, and is to run again.
 CONFLICTS = ("40001", "40P01")
 
@@ -275,10 +278,17 @@ class Reader:
 
     Args:
         sessions: for this reader alone. The caller closes them.
+        failures: hears of what cannot be read.
         threads: run the calls.
     """
 
-    def __init__(self, *sessions: Session, threads: Threads = SYSTEM_THREADS) -> None:
+    def __init__(
+        self,
+        *sessions: Session,
+        failures: ReadFailures | None = None,
+        threads: Threads = SYSTEM_THREADS,
+    ) -> None:
+        self._failures = failures or ReadFailures()
         self._free = list(sessions)
         self._limiter = trio.CapacityLimiter(len(sessions))
         self._threads = threads
@@ -293,7 +303,8 @@ class Reader:
             StorageUnavailable: the server refuses.
             Exception: from the function.
         """
-        return await self._threads.run(partial(self._call, function), limiter=self._limiter)
+        with self._failures.noted(is_unreadable):
+            return await self._threads.run(partial(self._call, function), limiter=self._limiter)
 
     def _call(self, function: Callable[[Connection], T]) -> T:
         session = self._free.pop()  # there is one: the limiter lets in as many calls as sessions
@@ -319,6 +330,12 @@ def is_server_error(error: BaseException) -> bool:
     if state is None:  # libpq's own: the connection failed. Others come from the driver, for our mistakes.
         return isinstance(error, psycopg.OperationalError)
     return state == _DENIED or state[:2] not in _OURS
+
+
+def is_unreadable(error: StorageUnavailable) -> bool:
+    """Return whether the server cannot read what it has stored."""
+    cause = error.__cause__
+    return isinstance(cause, psycopg.Error) and cause.sqlstate in _UNREADABLE
 
 
 def reason_of(error: psycopg.Error) -> str:

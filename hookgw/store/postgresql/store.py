@@ -18,6 +18,7 @@ from hookgw.models.errors import Conflict, StorageUnavailable
 from hookgw.models.tasks import run_essential
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership, SharedBacklog
@@ -197,15 +198,17 @@ async def open_store(
     try:
         opened = await threads.run(partial(_open, server, connections, keys))
         feed = opened.feed
+        failures = ReadFailures()
         writer = Writer(connections.writer, feed, keep_history=keep_history)
         commits: GroupCommit[Transaction] = GroupCommit(
             writer,
             observer or SilentObserver(),
             on_committed=lambda: feed_task.committed(),
             pending=opened.pending,
+            unusable=failures.current,
             threads=threads,
         )
-        reader = partial(Reader, threads=threads)
+        reader = partial(Reader, failures=failures, threads=threads)
         lanes, lists = reader(connections.lanes), reader(*connections.lists)
         background = reader(connections.background)
         feed_task = _FeedTask(commits, feed, background)

@@ -27,8 +27,9 @@ import trio
 
 from hookgw.models.errors import Conflict, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
-from hookgw.store.sqlite.database import is_disk_error
+from hookgw.store.sqlite.file_lock import log_of, refuse_foreign_log
 from hookgw.store.sqlite.new_file import new_file
+from hookgw.store.sqlite.open_file import is_disk_error
 from hookgw.store.sqlite.schema import APPLICATION_ID
 
 # How many pages one step copies: commits wait for it, about half a millisecond.
@@ -81,7 +82,9 @@ class OnlineBackup:
             new_file(file) as partial_file,
             closing(Target(partial_file, self._path, min_free)) as target,
         ):
-            target.check_space(self._path.stat().st_size // PAGE_BYTES)
+            with self._in_use:
+                # Not the size of the file: the path may name another one.
+                target.check_space(self._writer.execute("PRAGMA page_count").fetchone()[0])
             begun = 0.0
 
             def between(done: int, total: int) -> None:
@@ -158,18 +161,29 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
 
 
 def open_existing(path: Path) -> sqlite3.Connection:
-    """Open a data file for reading; it is not created.
+    """Open a data file for reading, also on a disk that is read-only; it is not created.
 
     Raises:
         StorageUnavailable: there is no such file.
+        StartError: the log beside it is that of another file.
         sqlite3.Error: it cannot be opened.
     """
     if not path.exists():
         raise StorageUnavailable(f"There is no data file {path}.")
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=5
-    )
+    # The last program that closes the file folds the log into it, also one that only reads.
+    refuse_foreign_log(path)
+    real = path.resolve()
+    log, index = log_of(real), real.with_name(f"{real.name}-shm")
+    options = "mode=rw"
+    # SQLite wants to write the index of the log. Nobody can write here, so nothing needs the index or locks.
+    if os.statvfs(real.parent).f_flag & os.ST_RDONLY and not index.exists():
+        has_log = log.exists() and log.stat().st_size
+        options = "mode=ro&vfs=unix-none" if has_log else "immutable=1"
+    connection = sqlite3.connect(f"{real.as_uri()}?{options}", uri=True, isolation_level=None, timeout=5)
     try:
+        if "unix-none" in options:
+            # The index is then in memory.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA query_only = ON")
     except sqlite3.Error:
         connection.close()
@@ -218,7 +232,8 @@ class Target:
     def __init__(self, file: Path, source: Path, min_free: int) -> None:
         self._file = file
         folder = file.parent
-        self._min_free = min_free if folder.stat().st_dev == source.resolve().stat().st_dev else 0
+        is_same_disk = min_free and folder.stat().st_dev == source.resolve().stat().st_dev
+        self._min_free = min_free if is_same_disk else 0
         self._synced = 0
         # Without locks, because nobody else knows the file: on some network disks, SQLite's would conflict
         # with that of new_file.

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from contextlib import suppress
 from functools import partial
 
 import trio
 
+from hookgw.models.errors import StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
-from hookgw.store.sqlite.database import WAL_PAGES, is_disk_error, sync_log
+from hookgw.store.sqlite.database import WAL_PAGES, Connections, sync_log
+from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
 
 # The least time between two checkpoints, in seconds. What is written in that time bounds the work of a
 # checkpoint, and so how long a commit waits for the same disk.
@@ -29,8 +32,7 @@ class Checkpoints:
     """Folds the log after commits, for as long as :meth:`run` runs.
 
     Args:
-        connection: for checkpoints only. The caller closes it.
-        writer: the writing connection.
+        connections: one of them is for checkpoints only. The caller closes them.
         writing: held while the writing connection is used for a commit or by this.
         in_use: held by the thread that uses the writing connection.
         threads: fold the log.
@@ -38,15 +40,15 @@ class Checkpoints:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
-        writer: sqlite3.Connection,
+        connections: Connections,
         writing: trio.CapacityLimiter,
         in_use: threading.Lock,
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self._in_use = in_use
-        self._connection = connection
-        self._writer = writer
+        self._connection = connections.checkpoints
+        self._writer = connections.writer
+        self._file = connections.file
         self._writing = writing
         self._threads = threads
         self._thread = trio.CapacityLimiter(1)
@@ -63,7 +65,7 @@ class Checkpoints:
         :data:`EMPTY_TRIES` such times it gives up.
         """
         for _ in range(EMPTY_TRIES):
-            await self._threads.run(partial(fold, self._connection), limiter=self._thread)
+            await self._threads.run(partial(self._fold, self._connection), limiter=self._thread)
             if await self._threads.run(self._truncate, limiter=self._writing):
                 return True
             await trio.sleep(INTERVAL)
@@ -77,21 +79,32 @@ class Checkpoints:
         while True:
             await self._written.wait()
             self._written = trio.Event()
-            pages = await self._threads.run(partial(fold, self._connection), limiter=self._thread)
+            pages = await self._threads.run(partial(self._fold, self._connection), limiter=self._thread)
             if pages >= WAL_PAGES:
                 await self._threads.run(self._fold_rest, limiter=self._writing)
             await trio.sleep(INTERVAL)
 
     def _truncate(self) -> bool:
         with self._in_use:
-            return truncate(self._writer)
+            return self._may_fold() and truncate(self._writer, self._file)
 
     def _fold_rest(self) -> None:
         with self._in_use:
-            fold(self._writer)
+            self._fold(self._writer)
+
+    def _fold(self, connection: sqlite3.Connection) -> int:
+        return fold(connection, self._file) if self._may_fold() else 0
+
+    def _may_fold(self) -> bool:
+        """Whether the file is ours alone: another program may use one that was moved, with another log."""
+        with suppress(StorageUnavailable):
+            self._file.check_usable()
+            self._file.check_commit(is_done=True)
+            return True
+        return False
 
 
-def truncate(connection: sqlite3.Connection) -> bool:
+def truncate(connection: sqlite3.Connection, file: OpenFile) -> bool:
     """Fold the log and make it empty, on disk, too; return whether no read was in the way."""
     usual = connection.execute("PRAGMA busy_timeout").fetchone()[0]
     connection.execute(f"PRAGMA busy_timeout = {int(EMPTY_TIMEOUT * 1000)}").fetchall()
@@ -101,6 +114,7 @@ def truncate(connection: sqlite3.Connection) -> bool:
     except OSError:
         return False
     except sqlite3.Error as error:
+        file.note(error)
         if not is_disk_error(error):
             raise
         return False
@@ -109,12 +123,13 @@ def truncate(connection: sqlite3.Connection) -> bool:
     return not is_busy
 
 
-def fold(connection: sqlite3.Connection) -> int:
+def fold(connection: sqlite3.Connection, file: OpenFile) -> int:
     """Fold what can be folded without waiting; return how many pages the log has."""
     try:
         # PASSIVE: the other modes wait for readers, and make the writer wait.
         _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     except sqlite3.Error as error:
+        file.note(error)
         if not is_disk_error(error):
             raise
         return 0

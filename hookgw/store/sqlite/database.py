@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -18,7 +18,17 @@ from hookgw.config.file_permissions import first_trouble, shared_by_all
 from hookgw.config.folders import make_folder
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.records import DiskSpace
+from hookgw.store.sqlite.file_lock import HeldLock, hold_lock, lock_whole, log_of, refuse_foreign_log
+from hookgw.store.sqlite.leftovers import remove_leftovers
+from hookgw.store.sqlite.open_file import (
+    RESTORE,
+    OpenFile,
+    is_damage,
+    is_locked,
+    keep_until_exit,
+)
 from hookgw.store.sqlite.schema import migrate
 
 T = TypeVar("T")
@@ -36,8 +46,8 @@ LIST_CONNECTIONS = 2
 # The number of pages (16 MiB) from which the write-ahead log is to start over: reads search the whole log.
 WAL_PAGES = 4000
 
-# To report a bug of ours as a full disk would hide it behind a message about space.
-_BUG = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_SCHEMA}
+# For how many seconds a start looks for damage in a file that hookgw did not close itself.
+CHECK_SECONDS = 2.0
 
 
 class Connections(NamedTuple):
@@ -49,6 +59,7 @@ class Connections(NamedTuple):
         lists: what clients ask for. They are several, so that no client waits for the disk of another.
         background: for all other reads, some of which walk through a whole index.
         checkpoints: folds the write-ahead log into the file; no other connection does.
+        file: what they are connected to.
     """
 
     writer: sqlite3.Connection
@@ -56,6 +67,7 @@ class Connections(NamedTuple):
     lists: tuple[sqlite3.Connection, ...]
     background: sqlite3.Connection
     checkpoints: sqlite3.Connection
+    file: OpenFile
 
 
 @contextmanager
@@ -63,7 +75,11 @@ def open_database(path: Path) -> Iterator[Connections]:
     """Lock, create and migrate a data file, and hold connections to it for the length of a block.
 
     A missing directory is created with mode 0700, a missing file with 0600. At the end the write-ahead log
-    is folded into the file, the connections are closed, and the lock is released.
+    is folded into the file, the connections are closed, and the lock is released. If the path names another
+    file by then, nothing is folded, and all of it stays open until the process ends.
+
+    A file that hookgw did not close itself is checked for :data:`CHECK_SECONDS`: after a kill, it is as it
+    should be, but a copy of a file in use is not. If the time is not enough for all of it, the start goes on.
 
     Raises:
         StartError: the file is in use, damaged, not hookgw's, too old or too new, others can write to it, or
@@ -82,45 +98,72 @@ def open_database(path: Path) -> Iterator[Connections]:
             keep_private(path.resolve())
             # SQLite would create it with the modes of the umask.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            stack.enter_context(hold_lock(path.resolve()))
+            lock = stack.enter_context(hold_lock(path.resolve()))
+            # First: they may have what the rest needs of the disk.
+            remove_leftovers(path.resolve())
+            # Its callback comes after the connections are closed.
+            closing_note = stack.enter_context(ExitStack())
+            refuse_foreign_log(path)
+            is_checked = lock.was_closed(path.stat()) and not log_of(path.resolve()).exists()
+            lock.forget()
             writer = stack.enter_context(closing(_connect(path, cache_kib=32768)))
+            if not is_checked:
+                _check(writer, path)
             migrate(writer, path)
             lanes, background, *lists = (
                 stack.enter_context(closing(_connect(path, cache_kib=size, query_only=True)))
                 for size in (8192, 4096, *[4096] * LIST_CONNECTIONS)
             )
             checkpoints = stack.enter_context(closing(_connect(path, cache_kib=64)))
-        yield Connections(writer, lanes, tuple(lists), background, checkpoints)
+            for connection in (lanes, background, *lists, checkpoints):
+                # The first read opens the log, by name. Later, there could be another one.
+                connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            file = OpenFile(path, lock.descriptor)
+            log = os.open(log_of(file.real), os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, log)
+            lock_whole(log)
+            lock.note_open(path.stat(), os.fstat(log))
+            closing_note.callback(_note_closed, lock, path)
+        try:
+            yield Connections(writer, lanes, tuple(lists), background, checkpoints, file)
+        finally:
+            file.examine()
+            if file.lost is not None:
+                keep_until_exit(stack.pop_all())
 
 
-@contextmanager
-def hold_lock(database: Path) -> Iterator[None]:
-    """Hold the lock of a data file for the length of a block: one process at a time.
-
-    The lock is ``flock`` on a file beside the data file, ``<name>.lock``, which stays there. The kernel
-    releases it with the process, so a process that died is no obstacle.
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """Look for damage in a data file for :data:`CHECK_SECONDS`.
 
     Raises:
-        StartError: another process holds it; the message names the file and the process.
-        OSError: the lock file cannot be created.
+        StartError: there is some.
     """
-    path = database.with_name(database.name + ".lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    timer = threading.Timer(CHECK_SECONDS, connection.interrupt)
+    timer.start()
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise StartError(
-                f"The data file {database} is in use by another hookgw, process {holder} (it holds {path}).",
-                "Stop that process, or set storage.path to another file.",
-            ) from None
-        # For the message above. The lock itself is the kernel's, whatever the file says.
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        yield
+        found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        logger.info(
+            "the data file was not closed by hookgw, and no damage was found in the time for a check; "
+            "hookgw storage check looks at all of it",
+            file=str(path),
+            seconds=CHECK_SECONDS,
+        )
+        return
     finally:
-        os.close(descriptor)
+        timer.cancel()
+        timer.join()  # or it would interrupt what comes next
+    if found != "ok":
+        raise StartError(f"The data file {path} is damaged: {found}.", RESTORE)
+
+
+def _note_closed(lock: HeldLock, path: Path) -> None:
+    """Note how the file was left, unless another program has it open still."""
+    with suppress(OSError):
+        if not log_of(path.resolve()).exists():
+            lock.note_closed(path.stat())
 
 
 class Reader:
@@ -129,16 +172,22 @@ class Reader:
     Callers take turns, so that long work in short calls holds nobody up for long.
 
     Args:
-        path: the file, for messages.
+        file: what they read.
         connections: for this reader alone. The caller closes them.
+        failures: hears of what cannot be read.
         threads: run the calls.
     """
 
     def __init__(
-        self, path: Path, *connections: sqlite3.Connection, threads: Threads = SYSTEM_THREADS
+        self,
+        file: OpenFile,
+        *connections: sqlite3.Connection,
+        failures: ReadFailures | None = None,
+        threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self._free = list(connections)
-        self._path = path
+        self._file = file
+        self._failures = failures or ReadFailures()
         self._limiter = trio.CapacityLimiter(len(connections))
         self._threads = threads
 
@@ -149,12 +198,13 @@ class Reader:
             StorageUnavailable: the disk refuses.
             Exception: from the function.
         """
-        return await self._threads.run(partial(self._call, function), limiter=self._limiter)
+        with self._failures.noted(is_unreadable):
+            return await self._threads.run(partial(self._call, function), limiter=self._limiter)
 
     def _call(self, function: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._free.pop()  # there is one: the limiter lets in as many calls as connections
         try:
-            with storage_errors(self._path):
+            with self._file.errors():
                 return function(connection)
         finally:
             self._free.append(connection)
@@ -198,29 +248,10 @@ def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:
     return DiskSpace(free=free, reusable=pages * size, used=used, unfolded=unfolded)
 
 
-@contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Raise errors of the disk as :class:`~hookgw.models.errors.StorageUnavailable`.
-
-    Other errors of SQLite are bugs or bad values, and pass unchanged.
-    """
-    try:
-        yield
-    except sqlite3.Error as error:
-        if not is_disk_error(error):
-            raise
-        raise StorageUnavailable(
-            f"The data file {path} cannot be used now: {error} ({error.sqlite_errorname})."
-        ) from error
-
-
-def is_disk_error(error: BaseException) -> bool:
-    """Return whether an error is one of the disk (full, read-only, locked, damaged), not a bug."""
-    # The subclasses of DatabaseError say what the caller did wrong: IntegrityError, ProgrammingError, …
-    if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
-        return False
-    code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF not in _BUG
+def is_unreadable(error: StorageUnavailable) -> bool:
+    """Return whether an error is that of a disk that does not give back what was written to it."""
+    code = getattr(error.__cause__, "sqlite_errorcode", 0)
+    return code & 0xFF == sqlite3.SQLITE_IOERR
 
 
 @contextmanager
@@ -242,16 +273,22 @@ def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
             else "Make its directory writable for hookgw, or set storage.path to another file.",
         ) from error
     except sqlite3.Error as error:
-        advice = (
+        if is_damage(error):
+            raise StartError(
+                f"The {what} {path} cannot be used: {error} ({error.sqlite_errorname}).",
+                "It is damaged or not a data file. "
+                + ("Use another." if is_backup else f"{RESTORE} Or move it away to start anew."),
+            ) from error
+        if is_locked(error):
+            raise StartError(
+                f"Another program holds the {what} {path}: {error} ({error.sqlite_errorname}).",
+                "Close that program, such as a shell of sqlite3 with an open transaction, and try again.",
+            ) from error
+        raise StartError(
+            f"The {what} {path} cannot be used: {error} ({error.sqlite_errorname}).",
             "Make the file readable for hookgw, and check that the disk has space."
             if is_backup
-            else "Make the file and its directory writable for hookgw, and check that the disk has space."
-        )
-        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            other = "Use another" if is_backup else "Replace it with a backup, or move it away to start anew"
-            advice = f"It is damaged or not a data file. {other}."
-        raise StartError(
-            f"The {what} {path} cannot be used: {error} ({error.sqlite_errorname}).", advice
+            else "Make the file and its directory writable for hookgw, and check that the disk has space.",
         ) from error
 
 

@@ -18,8 +18,10 @@ import msgspec
 from hookgw.config.folders import make_folder, sync_folder
 from hookgw.models.errors import Conflict, StartError, StorageUnavailable
 from hookgw.store.sqlite.backup import PAGE_BYTES, Target, check_space, open_existing
-from hookgw.store.sqlite.database import hold_lock, keep_private, start_errors
+from hookgw.store.sqlite.database import keep_private, start_errors
 from hookgw.store.sqlite.event_ids import remembered_bytes
+from hookgw.store.sqlite.file_lock import has_foreign_log, hold_lock, log_of
+from hookgw.store.sqlite.leftovers import kept_copies, leftovers, remove_leftovers, spare_of
 from hookgw.store.sqlite.schema import APPLICATION_ID, OLDEST_VERSION, VERSION
 
 # Names that rows refer to, by table.
@@ -208,22 +210,28 @@ def measure_file(path: Path) -> list[Usage]:
         }
         used = (pages - free) * PAGE_BYTES
         history = max(0, used - sum(size for _, size in parts.values()))
-        log = _log_of(path.resolve())
+        log = log_of(path.resolve())
         return [
             *(Usage(name=name, rows=count, bytes=size) for name, (count, size) in parts.items()),
             Usage(name="history", rows=finished, bytes=history),
             Usage(name="free pages", rows=None, bytes=free * PAGE_BYTES),
             Usage(name="file", rows=None, bytes=pages * PAGE_BYTES),
             Usage(name="write-ahead log", rows=None, bytes=log.stat().st_size if log.exists() else 0),
+            Usage(name="copies kept", rows=None, bytes=_bytes_of(kept_copies(path.resolve()))),
+            Usage(name="left by killed work", rows=None, bytes=_bytes_of(leftovers(path.resolve()))),
         ]
+
+
+def _bytes_of(files: list[Path]) -> int:
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def compact_file(path: Path) -> Compacted:
     """Rewrite a data file without its free pages. A process that is killed meanwhile leaves it as it was.
 
     Raises:
-        StartError: a gateway uses the file; it cannot be read or written, or is not hookgw's; or the disk has
-            no room for a second copy of its content.
+        StartError: a gateway or another program uses the file; it cannot be read or written, or is not
+            hookgw's; or the disk has no room for a second copy of its content.
         StorageUnavailable: there is no such file.
     """
     path = path.resolve()
@@ -231,15 +239,16 @@ def compact_file(path: Path) -> Compacted:
         with closing(open_existing(path)) as connection:
             read_schema(connection, path)
         _require_owner(path)
-        with hold_lock(path):
+        with hold_lock(path) as lock:
+            remove_leftovers(path)
             before = _fold(path)
+            _require_alone(path)
             with closing(sqlite3.connect(path, isolation_level=None)) as connection:
                 pages, free = connection.execute(
                     "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
                 ).fetchone()
                 check_space(path.parent, (pages - free) * PAGE_BYTES)
-                spare = path.with_name(f".{path.name}.compact")
-                spare.unlink(missing_ok=True)  # of a process that was killed
+                spare = spare_of(path, "compact")
                 os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
                 try:
                     connection.execute("VACUUM INTO ?", (str(spare),))
@@ -248,10 +257,16 @@ def compact_file(path: Path) -> Compacted:
                     raise
             with spare.open("rb") as file:
                 os.fsync(file.fileno())
+            try:
+                _require_alone(path)  # a program that opened it meanwhile
+            except BaseException:
+                spare.unlink()
+                raise
             # The log is empty and gone, also after a power cut, so nothing of it can end up in the new file.
             sync_folder(path.parent)
             spare.replace(path)
             sync_folder(path.parent)
+            lock.forget()
             return Compacted(before=before, after=path.stat().st_size)
 
 
@@ -273,8 +288,8 @@ def restore_file(
 
     Raises:
         Conflict: there is a data file, and ``force`` is false.
-        StartError: a gateway uses the data file; or the backup cannot be read, is damaged, not hookgw's, or
-            has a schema that this hookgw does not know. Nothing was changed.
+        StartError: a gateway or another program uses the data file; or the backup cannot be read, is damaged,
+            not hookgw's, or has a schema that this hookgw does not know. Nothing was changed.
         StorageUnavailable: there is no such backup.
     """
     path = path.resolve()
@@ -286,14 +301,14 @@ def restore_file(
         make_folder(path.parent)
         _require_owner(path if path.exists() else path.parent)
         keep_private(path)
-        with hold_lock(path):
-            if not force and any(map(os.path.lexists, (path, _log_of(path)))):
+        with hold_lock(path) as lock:
+            if not force and any(map(os.path.lexists, (path, log_of(path)))):
                 raise Conflict(
                     f"There is a data file {path}. With --force, it is moved aside, and the backup takes its "
                     "place."
                 )
-            spare = path.with_name(f".{path.name}.restore")
-            spare.unlink(missing_ok=True)  # of a process that was killed
+            remove_leftovers(path)
+            spare = spare_of(path, "restore")
             os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             try:
                 _copy_checked(backup, spare, on_progress)
@@ -304,6 +319,7 @@ def restore_file(
             finally:
                 spare.unlink(missing_ok=True)
             sync_folder(path.parent)
+            lock.note_closed(path.stat())  # it was checked
             return aside
 
 
@@ -343,13 +359,10 @@ def _open_backup(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise StorageUnavailable(f"There is no file {path}.")
     # The data file of a gateway that was killed has its newest commits in the log. A backup has no log.
-    log = _log_of(path)
-    mode = "mode=rw" if log.exists() and log.stat().st_size else "immutable=1"
-    return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=5)
-
-
-def _log_of(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
+    log = log_of(path)
+    if log.exists() and log.stat().st_size:
+        return open_existing(path)
+    return sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, isolation_level=None)
 
 
 def _fold(path: Path) -> int:
@@ -361,25 +374,45 @@ def _fold(path: Path) -> int:
     return path.stat().st_size
 
 
+def _require_alone(path: Path) -> None:
+    """Refuse to replace a file that another program has open: it would write its log into the new one.
+
+    The last program that closes a file removes the log and its index, so one that is left is in use.
+    """
+    left = [file for file in (log_of(path), path.with_name(f"{path.name}-shm")) if file.exists()]
+    if left:
+        raise StartError(
+            f"Another program has the data file {path} open: {left[0]} is in use.",
+            "Close it, such as a shell of sqlite3 or a tool for backups, and try again.",
+        )
+
+
 def _move_aside(path: Path) -> Path | None:
     """Give a data file and its log another name; return it, or ``None`` if there is no file."""
-    log = _log_of(path)
+    log = log_of(path)
     if not path.exists() and not log.exists():
         return None
     aside, number = path.with_name(f"{path.name}.before-restore"), 1
-    while os.path.lexists(aside) or os.path.lexists(_log_of(aside)):
+    while os.path.lexists(aside) or os.path.lexists(log_of(aside)):
         aside, number = path.with_name(f"{path.name}.before-restore.{number}"), number + 1
     # Into one file, which moves at once. A damaged one, which may be the reason for the restore, keeps its
     # log: SQLite may delete the log of a file that it cannot read, so it gets its second name before.
-    kept = _log_of(aside)
+    kept = log_of(aside)
+    if has_foreign_log(path):
+        # Beside no file: it would damage this one.
+        log.replace(path.with_name(f"{path.name}.former-wal"))
     with suppress(FileNotFoundError):
         kept.hardlink_to(log)
+    is_whole = False
     with suppress(sqlite3.Error, StorageUnavailable, StartError):
         # With its log: a file in the middle of a checkpoint cannot be read without.
         with closing(open_existing(path)) as connection:
             read_schema(connection, path)
         _fold(path)
+        is_whole = True
         kept.unlink(missing_ok=True)
+    if is_whole:
+        _require_alone(path)
     # The log first: a process that is killed in between must not leave it beside the backup, whose pages it
     # would overwrite.
     log.unlink(missing_ok=True)

@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hookgw.config.folders import sync_folder
-
-_PREFIX, _SUFFIX = ".hookgw-", ".partial"
+from hookgw.store.sqlite.leftovers import PREFIX, SUFFIX, remove_abandoned
 
 
 @contextmanager
@@ -35,7 +34,7 @@ def new_file(path: Path) -> Iterator[Path]:
     # Known early, before much is copied. The link below is what makes sure.
     if os.path.lexists(path):
         raise FileExistsError(17, "File exists", str(path))
-    _remove_abandoned(path.parent)
+    remove_abandoned(path.parent)
     partial, descriptor = _create(path.parent)
     try:
         yield partial
@@ -51,7 +50,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 def _create(folder: Path) -> tuple[Path, int]:
     while True:
-        partial = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+        partial = folder / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
         descriptor = os.open(
             partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
         )
@@ -63,15 +62,3 @@ def _create(folder: Path) -> tuple[Path, int]:
             pass
         # Another process took it for an abandoned one, in the moment before it was locked.
         os.close(descriptor)
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """Remove what killed processes left. Those that live hold a lock on their file."""
-    for partial in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
-        with suppress(OSError):  # it is gone, another user's, locked, or a link
-            descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                partial.unlink()
-            finally:
-                os.close(descriptor)

@@ -25,13 +25,16 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import structlog
 
+from hookgw.config.folders import sync_folder
+from hookgw.config.service_manager import extended_start
 from hookgw.models.errors import StartError
 from hookgw.models.registrations import is_global
+from hookgw.store.sqlite.leftovers import UNFINISHED, unfinished_copies
 
 logger = structlog.get_logger("hookgw.store")
 
@@ -165,16 +168,18 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
     elif OLDEST_VERSION <= version < VERSION:
-        copy = _copy_beside(connection, path.resolve(), version)
-        try:
-            with _transaction(connection):
-                _upgrade(connection, version)
-        except BaseException:
-            # The file is as it was. Without this, restarts on a full disk would pile up copies.
-            copy.unlink()
-            raise
-        # The log has most of the file now. Folded later, it would hold up the first commits.
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with extended_start():
+            unfinished = _copy_beside(connection, path.resolve(), version)
+            try:
+                with _transaction(connection):
+                    _upgrade(connection, version)
+            except BaseException:
+                # The file is as it was. Without this, restarts on a full disk would pile up copies.
+                unfinished.unlink()
+                raise
+            copy = _keep(unfinished)
+            # The log has most of the file now. Folded later, it would hold up the first commits.
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         logger.info(
             "data file migrated, the copy of the former file can be deleted once this version works",
             file=str(path),
@@ -188,6 +193,8 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             f"Start a hookgw of schema {OLDEST_VERSION} with the file once, or set storage.path to another "
             "file.",
         )
+    if version == VERSION:
+        _keep_all(path)
 
 
 def _upgrade(connection: sqlite3.Connection, version: int) -> None:
@@ -267,10 +274,11 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _copy_beside(connection: sqlite3.Connection, path: Path, version: int) -> Path:
-    """Copy the data file to ``<name>.schema-<version>``, or with a number if that exists; return its path."""
-    partial = path.with_name(f"{path.name}.schema-{version}.partial")
-    with suppress(FileNotFoundError):
-        partial.unlink()  # of a process that was killed while it copied
+    """Copy the data file to ``<name>.schema-<version>.partial``; return its path."""
+    # Of processes that were killed. A full copy each time would fill the disk.
+    for former in unfinished_copies(path):
+        former.unlink()
+    partial = path.with_name(f"{path.name}.schema-{version}{UNFINISHED}")
     os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         with closing(sqlite3.connect(partial, isolation_level=None)) as target:
@@ -278,19 +286,31 @@ def _copy_beside(connection: sqlite3.Connection, path: Path, version: int) -> Pa
             connection.backup(target)
         with partial.open("rb") as file:
             os.fsync(file.fileno())
-        copy, number = path.with_name(f"{path.name}.schema-{version}"), 1
-        while True:
-            try:
-                # A hard link, not a rename: it never overwrites an earlier copy.
-                copy.hardlink_to(partial)
-                break
-            except FileExistsError:
-                copy, number = path.with_name(f"{path.name}.schema-{version}.{number}"), number + 1
-    finally:
+    except BaseException:
         partial.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)  # the name of the copy must be on disk before the file changes
-    finally:
-        os.close(folder)
+        raise
+    sync_folder(path.parent)  # the name of the copy must be on disk before the file changes
+    return partial
+
+
+def _keep_all(path: Path) -> None:
+    """Keep the copy for a process that was killed right after its migration was on disk."""
+    for file in unfinished_copies(path.resolve()):
+        if file.name.endswith(UNFINISHED):
+            _keep(file)
+
+
+def _keep(unfinished: Path) -> Path:
+    """Give the copy of a finished migration its name, with a number if there is one already; return it."""
+    name = unfinished.name.removesuffix(UNFINISHED)
+    copy, number = unfinished.with_name(name), 1
+    while True:
+        try:
+            # A hard link, not a rename: it never overwrites an earlier copy.
+            copy.hardlink_to(unfinished)
+            break
+        except FileExistsError:
+            copy, number = unfinished.with_name(f"{name}.{number}"), number + 1
+    unfinished.unlink()
+    sync_folder(copy.parent)
     return copy

@@ -16,6 +16,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.tasks import run_essential
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import SharedStore
@@ -25,6 +26,7 @@ from hookgw.store.sqlite.audit import SqliteAudit
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import Connections, Reader, measure_disk_space, open_database, start_errors
+from hookgw.store.sqlite.file_watch import FileWatch
 from hookgw.store.sqlite.history import SqliteHistory
 from hookgw.store.sqlite.outbox import SqliteOutbox, count_pending
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
@@ -102,6 +104,7 @@ async def open_store(
             master key, writable by others, or it cannot be created or written. Errors of the block come out
             in an exception group, as from any nursery.
     """
+    observer = observer or SilentObserver()
     # In a thread: a migration or an encryption may take many seconds.
     opened = await threads.run(partial(_open, path, keys))
     connections = opened.connections
@@ -110,18 +113,22 @@ async def open_store(
         # is for the steps of backups: theirs must not wait for the event loop before they let others in.
         writing = trio.CapacityLimiter(1)
         in_use = threading.Lock()
-        checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing, in_use, threads)
+        file, failures = connections.file, ReadFailures()
+        checkpoints = Checkpoints(connections, writing, in_use, threads)
         commits = GroupCommit(
-            Writer(connections.writer, path, keep_history=keep_history, in_use=in_use),
-            observer or SilentObserver(),
+            Writer(connections.writer, file, keep_history=keep_history, in_use=in_use),
+            observer,
             in_use=writing,
             on_committed=checkpoints.committed,
             pending=opened.pending,
+            unusable=lambda: file.lost or failures.current(),
             threads=threads,
         )
-        reader = partial(Reader, path, threads=threads)
+        reader = partial(Reader, file, failures=failures, threads=threads)
         lanes, lists = reader(connections.lanes), reader(*connections.lists)
         background = reader(connections.background)
+        backup = OnlineBackup(connections.writer, in_use, path, threads)
+        watch = FileWatch(file, commits, backup, observer, threads)
         records = SqliteRecords(commits, background, opened.cipher, opened.numbers)
         store = SqliteStore(
             commits,
@@ -130,7 +137,7 @@ async def open_store(
             SqliteHistory(commits, lists, background, clock),
             records,
             SqliteAudit(commits, lists, background),
-            OnlineBackup(connections.writer, in_use, path, threads),
+            backup,
             checkpoints,
             background,
             path,
@@ -139,6 +146,7 @@ async def open_store(
             is_closing = False
             nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
             nursery.start_soon(run_essential, "The task of checkpoints", None, checkpoints.run)
+            nursery.start_soon(run_essential, "The watch of the data file", None, watch.run)
             try:
                 yield store
             finally:

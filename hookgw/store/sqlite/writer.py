@@ -7,14 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from hookgw.models.errors import Invalid
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group
 from hookgw.store.sqlite.append import append
-from hookgw.store.sqlite.database import is_disk_error, storage_errors
 from hookgw.store.sqlite.name_ids import NameIds
+from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
 from hookgw.store.sqlite.settle import settle
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -36,7 +35,7 @@ class Writer:
 
     Args:
         connection: the writing connection, in autocommit mode. The caller closes it.
-        path: the file, for messages.
+        file: what it is connected to.
         keep_history: whether deliveries are kept after they are settled.
         in_use: held while the connection is used. A backup uses it, too, in a thread of its own.
     """
@@ -44,7 +43,7 @@ class Writer:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        path: Path,
+        file: OpenFile,
         *,
         keep_history: bool = True,
         in_use: threading.Lock | None = None,
@@ -52,7 +51,7 @@ class Writer:
         self._connection = connection
         self._in_use = in_use or threading.Lock()
         self._keep_history = keep_history
-        self._path = path
+        self._file = file
         self._names = NameIds(connection)
 
     def commit(self, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
@@ -67,9 +66,11 @@ class Writer:
 
         Raises:
             StorageUnavailable: the disk refused, and nothing was stored.
+            StorageLost: the path names another file, or a page is damaged.
         """
         started = time.perf_counter()
-        with self._in_use, storage_errors(self._path):
+        with self._in_use, self._file.errors():
+            self._file.check_usable()
             try:
                 changes = self._transact(groups, probe, self._append_together)
             except _BAD_VALUES:
@@ -99,7 +100,11 @@ class Writer:
                 transaction.count_rows(len(group.settlements))
                 for job in group.functions:
                     self._run_alone(transaction, job)
+            # Before the commit, so that what is refused is not stored, and after it, so that what is answered
+            # with 202 was in the file that the next start finds.
+            self._file.check_commit(is_done=False)
             connection.execute("COMMIT")
+            self._file.check_commit(is_done=True)
         except BaseException:
             # Names that were added are rolled back, and their numbers may be given to others. Always: after
             # some errors, as of a full disk, SQLite has rolled back already, and no transaction is open.

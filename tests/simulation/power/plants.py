@@ -17,6 +17,7 @@ from hookgw.models.jobs import Job
 from hookgw.store.commits.jobs import AppendJob
 from hookgw.store.records import ParkStep
 from hookgw.store.sqlite import backup, checkpoints, database, maintenance, new_file, reencrypt, schema
+from hookgw.store.sqlite.open_file import OpenFile
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
 
 _TO_PARK = """SELECT seq FROM deliveries WHERE state = 'pending'
@@ -48,9 +49,9 @@ def _checkpoint_unsynced() -> None:
     """Fold the log without a sync."""
     fold = checkpoints.fold
 
-    def unsynced(connection: sqlite3.Connection) -> int:
+    def unsynced(connection: sqlite3.Connection, file: OpenFile) -> int:
         connection.execute("PRAGMA synchronous = OFF")
-        return fold(connection)
+        return fold(connection, file)
 
     checkpoints.fold = unsynced
 

@@ -33,7 +33,7 @@ class Folds:
         self.by: list[object] = []
         monkeypatch.setattr(checkpoints_module, "fold", self)
 
-    def __call__(self, connection: object) -> int:
+    def __call__(self, connection: object, _file: object) -> int:
         self.by.append(connection)
         return self.pages.pop(0) if self.pages else 0
 
@@ -54,9 +54,7 @@ async def test_commits_of_one_interval_share_a_checkpoint(
     connections: Connections, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
 ) -> None:
     folds = Folds(monkeypatch)
-    checkpoints = Checkpoints(
-        connections.checkpoints, connections.writer, trio.CapacityLimiter(1), threading.Lock()
-    )
+    checkpoints = Checkpoints(connections, trio.CapacityLimiter(1), threading.Lock())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(checkpoints.run)
         await settled()
@@ -82,7 +80,7 @@ async def test_the_writer_folds_the_rest_of_a_long_log_between_two_commits(
 ) -> None:
     folds = Folds(monkeypatch, WAL_PAGES)
     writing = trio.CapacityLimiter(1)
-    checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing, threading.Lock())
+    checkpoints = Checkpoints(connections, writing, threading.Lock())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(checkpoints.run)
         async with writing:  # a commit is under way
@@ -98,9 +96,7 @@ async def test_a_log_that_is_short_is_no_business_of_the_writer(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folds = Folds(monkeypatch, WAL_PAGES - 1)
-    checkpoints = Checkpoints(
-        connections.checkpoints, connections.writer, trio.CapacityLimiter(1), threading.Lock()
-    )
+    checkpoints = Checkpoints(connections, trio.CapacityLimiter(1), threading.Lock())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(checkpoints.run)
         checkpoints.committed()
@@ -114,32 +110,32 @@ async def test_folding_goes_on_beside_an_open_transaction(connections: Connectio
     writer.execute("INSERT INTO probe VALUES (1, 1)")
     writer.execute("BEGIN IMMEDIATE")
     writer.execute("UPDATE probe SET writes = 2")
-    pages = fold(connections.checkpoints)
+    pages = fold(connections.checkpoints, connections.file)
     assert pages > 0
     writer.execute("COMMIT")
-    assert fold(connections.checkpoints) > pages
+    assert fold(connections.checkpoints, connections.file) > pages
 
 
 async def test_a_log_that_is_folded_begins_anew(connections: Connections) -> None:
     for connection in (connections.checkpoints, connections.writer):
         connections.writer.execute("REPLACE INTO bodies VALUES (1, zeroblob(100000))")
-        before = fold(connection)
+        before = fold(connection, connections.file)
         connections.writer.execute("REPLACE INTO probe VALUES (1, 2)")
-        assert fold(connections.checkpoints) < before
+        assert fold(connections.checkpoints, connections.file) < before
 
 
-def test_a_disk_that_refuses_folds_nothing(tmp_path: Path) -> None:
+def test_a_disk_that_refuses_folds_nothing(connections: Connections, tmp_path: Path) -> None:
     file = tmp_path / "noise.db"
     file.write_bytes(b"this is no database" * 1000)
     with closing(sqlite3.connect(file)) as connection:
-        assert fold(connection) == 0
+        assert fold(connection, connections.file) == 0
 
 
 def test_a_bug_is_raised(connections: Connections) -> None:
     connection = sqlite3.connect(":memory:")
     connection.close()
     with pytest.raises(sqlite3.ProgrammingError):
-        fold(connection)
+        fold(connection, connections.file)
 
 
 async def test_the_log_stays_bounded_under_constant_writes(

@@ -6,16 +6,22 @@ import os
 import sqlite3
 import stat
 import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.store import Append, DeliveryQuery, Store
+from hookgw.store.commits.read_failures import REMEMBERED
 from hookgw.store.sqlite import database
 from hookgw.store.sqlite.checkpoints import fold
-from hookgw.store.sqlite.database import is_disk_error, measure_disk_space, open_database
+from hookgw.store.sqlite.database import measure_disk_space, open_database
+from hookgw.store.sqlite.open_file import is_disk_error
 from hookgw.store.sqlite.transaction import Transaction
 from tests.store.sqlite.support import child, commits_of, limit_pages, opened, peek
 from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
@@ -76,10 +82,10 @@ def test_a_file_held_by_another_process_is_refused_and_the_holder_named(path: Pa
     holder.kill()
     holder.communicate()
     lock = path.parent / "hookgw.db.lock"
-    assert lock.read_text() == f"{holder.pid}\n"
+    assert lock.read_text().startswith(f"{holder.pid}\n")
     lock.write_text("a long line that a process left behind\n")
     with open_database(path):
-        assert lock.read_text() == f"{os.getpid()}\n"
+        assert lock.read_text().startswith(f"{os.getpid()}\nopen ")
 
 
 def test_the_lock_is_of_the_file_and_not_of_its_name(path: Path, tmp_path: Path) -> None:
@@ -159,7 +165,122 @@ def test_a_python_with_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.
         open_database(path).__enter__()
 
 
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that a start has checked."""
+    found: list[Path] = []
+    check = database._check
+
+    def noting(connection: sqlite3.Connection, path: Path) -> None:
+        found.append(path)
+        check(connection, path)
+
+    monkeypatch.setattr(database, "_check", noting)
+    return found
+
+
+async def test_a_file_that_hookgw_has_closed_is_not_checked_at_start(path: Path, checked: list[Path]) -> None:
+    async with opened(path) as store:
+        await store.append(to("e1"))
+    checked.clear()
+    async with opened(path):
+        pass
+    assert checked == []
+
+
+def written_by_another_program(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA user_version = 5")
+
+
+def copied(path: Path) -> None:
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("happens", [written_by_another_program, copied])
+async def test_a_file_that_hookgw_has_not_closed_is_checked_at_start(
+    path: Path, checked: list[Path], happens: Callable[[Path], None]
+) -> None:
+    async with opened(path) as store:
+        await store.append(to("e1"))
+    checked.clear()
+    happens(path)
+    async with opened(path):
+        assert checked == [path]
+
+
+async def test_a_check_that_takes_too_long_does_not_hold_up_the_start(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(path) as store:
+        await store.append(to(*(f"e{number}" for number in range(2000))))
+    copied(path)
+    connected = database._connect
+
+    class Slow:
+        """A connection on a disk that is slow: its check ends when it is interrupted."""
+
+        def __init__(self, connection: sqlite3.Connection) -> None:
+            self._connection, self._interrupted = connection, threading.Event()
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._connection, name)
+
+        def interrupt(self) -> None:
+            self._interrupted.set()
+
+        def execute(self, statement: str) -> sqlite3.Cursor:
+            if "quick_check" in statement:
+                assert self._interrupted.wait(30)
+                error = sqlite3.OperationalError("interrupted")
+                error.sqlite_errorcode = sqlite3.SQLITE_INTERRUPT
+                raise error
+            return self._connection.execute(statement)
+
+    monkeypatch.setattr(database, "CHECK_SECONDS", 0.001)
+    with closing(connected(path, cache_kib=64)) as connection, capture_logs() as logs:
+        database._check(Slow(connection), path)  # type: ignore[arg-type]
+    assert "no damage was found in the time" in logs[0]["event"]
+
+
+def test_a_file_that_another_program_holds_is_not_called_unwritable(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_database(path):
+        pass
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda *args, **options: connect(*args, **options | {"timeout": 0})
+    )
+    with closing(connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StartError, match="Another program holds the data file"):
+            open_database(path).__enter__()
+
+
 # At run time
+
+
+async def test_a_read_that_the_disk_refuses_stops_events_for_a_while(
+    path: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    def fails(_: object) -> None:
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_IOERR_READ, "SQLITE_IOERR_READ"
+        raise error
+
+    async with opened(path) as store:
+        await store.append(to("e1"))
+        with pytest.raises(StorageUnavailable):
+            await store._background.run(fails)  # type: ignore[attr-defined]
+        for refused in (store.check, lambda: store.append(to("e2"))):
+            with pytest.raises(StorageUnavailable, match=r"SQLITE_IOERR_READ.*no events are accepted"):
+                await refused()
+        mock_clock.jump(REMEMBERED)
+        assert await store.append(to("e2")) == [True]
 
 
 async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.testing.MockClock) -> None:
@@ -190,12 +311,12 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
 
 def test_space_that_the_next_checkpoint_takes_is_not_free(path: Path) -> None:
     with open_database(path) as connections:
-        fold(connections.writer)
+        fold(connections.writer, connections.file)
         assert measure_disk_space(connections.background, path).unfolded == 0
         connections.writer.execute("INSERT INTO bodies VALUES (1, zeroblob(1000000))")
         before = measure_disk_space(connections.background, path)
         assert before.unfolded == before.used - path.stat().st_size >= 990_000
-        fold(connections.writer)
+        fold(connections.writer, connections.file)
         after = measure_disk_space(connections.background, path)
         assert after.unfolded == 0
         assert after.used == before.used == path.stat().st_size

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import StorageUnavailable
@@ -344,6 +345,29 @@ async def test_closing_gives_a_refusing_disk_a_bounded_time(mock_clock: trio.tes
         nursery.start_soon(commits.close)
         await trio.testing.wait_all_tasks_blocked()
         mock_clock.jump(CLOSE_GRACE)
+
+
+async def test_a_refusing_disk_is_one_line_in_the_log_and_its_recovery_another(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    gate = Gate()
+    with capture_logs() as logs:
+        async with committing(gate) as commits:
+            gate.refusal = StorageUnavailable("The disk is full.")
+            gate.free.set()
+            commits.settle_nowait(delivered(1))
+            for tries in (1, 2, 3):
+                await sleeping(gate, commits, tries)
+                mock_clock.jump(LAST_RETRY)
+            await sleeping(gate, commits, 4)
+            gate.refusal = None
+            mock_clock.jump(LAST_RETRY)
+            await commits.flush()
+    assert [(entry["log_level"], entry["event"]) for entry in logs] == [
+        ("warning", "the storage refuses writes, and events with them"),
+        ("info", "the storage takes writes again"),
+    ]
+    assert logs[0]["reason"] == "The disk is full."
 
 
 async def test_a_closed_group_commit_takes_no_more() -> None:

@@ -9,7 +9,7 @@ import sqlite3
 import stat
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -374,7 +374,55 @@ async def test_a_kill_in_the_middle_leaves_the_file_as_it_was(tmp_path: Path, mo
     async with opened(path) as store:
         counts = await counts_by_registration(store)
         assert counts == {key: len(deliveries) for key, deliveries in truth.pending.items() if deliveries}
-    assert dump(path.with_name(f"{path.name}.schema-2.1")) == before
+    assert dump(path.with_name(f"{path.name}.schema-2")) == before
+    assert not path.with_name(f"{path.name}.schema-2.1").exists()
+
+
+@pytest.mark.process
+async def test_starts_that_are_killed_again_and_again_leave_one_copy(tmp_path: Path) -> None:
+    path = unpack("plain", tmp_path)
+    for _ in range(3):
+        child(MIGRATE, path, 5).communicate(timeout=60)
+    assert [name for name in names_in(tmp_path) if "schema" in name] == [f"{path.name}.schema-2.partial"]
+    async with opened(path):
+        pass
+    assert [name for name in names_in(tmp_path) if "schema" in name] == [f"{path.name}.schema-2"]
+
+
+async def test_a_kill_right_after_the_migration_keeps_the_copy(tmp_path: Path) -> None:
+    path = unpack("plain", tmp_path)
+    before = dump(path)
+    async with opened(path):
+        pass
+    copy = path.with_name(f"{path.name}.schema-2")
+    copy.rename(f"{copy}.partial")  # as it was before that moment
+    async with opened(path):
+        pass
+    assert dump(copy) == before
+    assert not copy.with_name(f"{copy.name}.partial").exists()
+
+
+async def test_a_migration_asks_the_service_manager_for_time_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    migrate_lanes = schema.migrate_lanes
+
+    @contextmanager
+    def extended() -> Iterator[None]:
+        steps.append("asked")
+        yield
+        steps.append("done")
+
+    def migrating(connection: sqlite3.Connection) -> None:
+        steps.append("migrating")
+        migrate_lanes(connection)
+
+    monkeypatch.setattr(schema, "extended_start", extended)
+    monkeypatch.setattr(schema, "migrate_lanes", migrating)
+    async with opened(unpack("plain", tmp_path)):
+        pass
+    assert steps == ["asked", "migrating", "done"]
 
 
 async def test_lanes_of_several_registrations_and_urls_with_odd_endings(tmp_path: Path) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import structlog
 
-from hookgw.cli.service_manager import READY, STOPPING, notify
+from hookgw.config import service_manager
+from hookgw.config.service_manager import EXTEND_BY, READY, STOPPING, extended_start, notify
 from tests.support.gateway_process import write_config
 from tests.support.processes import started
 
@@ -44,6 +46,20 @@ def test_a_socket_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatc
     with structlog.testing.capture_logs() as logs:
         notify(READY)
     assert [entry["event"] for entry in logs] == ["the service manager cannot be notified"]
+
+
+def test_a_long_start_asks_for_more_time_before_it_begins_and_again(
+    manager: tuple[socket.socket, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver, address = manager
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
+    monkeypatch.setattr(service_manager, "EXTEND_EVERY", 0.001)
+    expected = f"EXTEND_TIMEOUT_USEC={EXTEND_BY * 1_000_000}".encode()
+    with extended_start():
+        for _ in range(3):
+            assert receiver.recv(100) == expected
+    threads = [thread.name for thread in threading.enumerate()]
+    assert "service manager" not in threads
 
 
 @pytest.mark.process

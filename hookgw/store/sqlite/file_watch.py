@@ -1,0 +1,136 @@
+"""Looks once a second whether the data file is still the one that is open, and how long its log has grown.
+
+What was stored is in files that may have no name any more. So once they were moved or replaced, it is copied
+to ``<name>.rescued``, a file that ``hookgw restore`` takes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+import trio
+
+from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.records import StoreObserver
+from hookgw.store.sqlite.backup import OnlineBackup
+from hookgw.store.sqlite.open_file import OpenFile
+from hookgw.store.sqlite.transaction import Transaction
+
+T = TypeVar("T")
+logger = structlog.get_logger("hookgw.store")
+
+CHECK_EVERY = 1.0
+"""Seconds between two looks. Commits look, too."""
+
+LONG_LOG = 256 * 2**20
+"""The bytes from which the write-ahead log is too long, and below half of which it is not."""
+
+RESCUE_AGAIN = 60.0
+"""Seconds until a copy that the disk has refused is tried again."""
+
+
+class FileWatch:
+    """Watches the data file for as long as :meth:`run` runs.
+
+    Args:
+        file: what is open.
+        commits: refuse from the first look on that finds another file.
+        backup: copies what is open.
+        observer: hears how long the log is.
+        threads: look, as a network file system may hang.
+    """
+
+    def __init__(
+        self,
+        file: OpenFile,
+        commits: GroupCommit[Transaction],
+        backup: OnlineBackup,
+        observer: StoreObserver,
+        threads: Threads = SYSTEM_THREADS,
+    ) -> None:
+        self._file = file
+        self._commits = commits
+        self._backup = backup
+        self._observer = observer
+        self._threads = threads
+        self._limiter = trio.CapacityLimiter(1)
+        self._is_long = False
+        self._is_rescued = False
+        self._rescue_at = 0.0
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            await self.look()
+            await trio.sleep(CHECK_EVERY)
+
+    async def look(self) -> None:
+        """Look once."""
+        size = await self._run(self._file.examine)
+        self._observer.log_measured(size)
+        self._note_length(size)
+        if self._file.lost is None:
+            return
+        # Whoever found it, the commits hear of it, and the log with them.
+        self._commits.try_soon()
+        if self._file.was_moved:
+            await self._rescue()
+
+    def _note_length(self, size: int) -> None:
+        if not self._is_long and size > LONG_LOG:
+            self._is_long = True
+            logger.warning(
+                "the write-ahead log grows: another program reads the data file in a transaction that does "
+                "not end, such as a shell of sqlite3 or a tool for backups. End it",
+                bytes=size,
+                file=str(self._file.path),
+            )
+        elif self._is_long and size < LONG_LOG // 2:
+            self._is_long = False
+            logger.info("the write-ahead log starts over again", bytes=size)
+
+    async def _rescue(self) -> None:
+        try:
+            await self._run(partial(self._file.put_log_aside, keep=not self._is_rescued))
+        except OSError as error:
+            logger.warning("the log of the former data file cannot be put aside", reason=str(error))
+        if self._is_rescued or trio.current_time() < self._rescue_at:
+            return
+        logger.error(
+            "the data file is another one, nothing is stored until a restart", reason=str(self._file.lost)
+        )
+        copy = await self._run(partial(_free_name, self._file.real))
+        try:
+            await self._backup.back_up(copy, lambda _done, _all: None)
+        except (StorageUnavailable, Conflict) as error:
+            self._rescue_at = trio.current_time() + RESCUE_AGAIN
+            logger.error(  # noqa: TRY400 -- the message says enough
+                "what was stored is only in this process, and cannot be copied; make it possible, and do not "
+                "stop hookgw before",
+                reason=str(error),
+            )
+            return
+        self._is_rescued = True
+        logger.error(
+            "what was stored was copied; to go on with it, stop hookgw and run hookgw restore FILE --force",
+            file=str(copy),
+        )
+        # The copy has all of it.
+        await self._run(partial(self._file.former_log.unlink, missing_ok=True))
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await self._threads.run(call, limiter=self._limiter)
+
+
+def _free_name(path: Path) -> Path:
+    copy, number = path.with_name(f"{path.name}.rescued"), 1
+    while os.path.lexists(copy):
+        copy, number = path.with_name(f"{path.name}.rescued.{number}"), number + 1
+    return copy

@@ -1,0 +1,221 @@
+"""Which file is open, whether it is still the one that its path names, and whether it can be trusted.
+
+A path is not a file. Somebody can delete, move or replace the data file, or what lies beside it, while hookgw
+has it open: SQLite goes on with the open file, which nobody finds any more. So each commit looks at the path
+before it is answered, and :class:`~hookgw.store.sqlite.file_watch.FileWatch` does once a second. Once the
+path named another file, or a page was found damaged, nothing is written until a restart, even if the old file
+is put back: other programs may have used it meanwhile, with another write-ahead log.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from hookgw.models.errors import StorageLost, StorageUnavailable
+from hookgw.store.sqlite.file_lock import log_of
+
+# To report a bug of ours as a full disk would hide it behind a message about space.
+_BUG = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_SCHEMA}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+# The last is that of a network file system, if another machine deleted the file.
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE}
+
+RESTORE = "Stop hookgw, and put a backup in its place: hookgw restore FILE --force."
+
+
+class _Identity(NamedTuple):
+    """What distinguishes a file from any other one, whatever its name is."""
+
+    device: int
+    inode: int
+
+
+class OpenFile:
+    """The data file that is open, with its write-ahead log, the log's index and the lock.
+
+    Args:
+        path: the file. Its connections have been used, so that the files beside it exist.
+        lock: the descriptor of the lock file.
+
+    Attributes:
+        path: as given.
+        real: the path without links; the other files are beside it.
+        lost: why nothing may be written until a restart; ``None`` if nothing is wrong.
+        was_moved: whether that is because the path names another file.
+
+    Raises:
+        OSError: a file cannot be examined.
+    """
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self.real = path.resolve()
+        self.lost: StorageLost | None = None
+        self.was_moved = False
+        self._beside = [log_of(self.real), self.real.with_name(f"{self.real.name}-shm")]
+        self._known = {str(file): _identity(file) for file in (path, *self._beside)}
+        self._known[str(self.real.with_name(f"{self.real.name}.lock"))] = _of(os.fstat(lock))
+        # The data file and its log.
+        self._at_commit = tuple(self._known.items())[:2]
+
+    def check_commit(self, *, is_done: bool) -> None:
+        """Check that the path still names the file that a commit goes to. It takes a few microseconds.
+
+        Args:
+            is_done: after the commit, the log is looked at, too.
+
+        Raises:
+            StorageLost: it does not.
+            StorageUnavailable: the path cannot be examined.
+        """
+        try:
+            for file, (device, inode) in self._at_commit if is_done else self._at_commit[:1]:
+                status = os.stat(file)  # noqa: PTH116 -- for each commit
+                if status.st_ino != inode or status.st_dev != device:
+                    raise self._moved(file)
+        except OSError as error:
+            if error.errno in _GONE:
+                raise self._moved(file) from error
+            raise StorageUnavailable(
+                f"The data file {self.path} cannot be examined: {error.strerror}."
+            ) from error
+
+    def check_usable(self) -> None:
+        """Raise ``StorageLost`` if nothing may be written."""
+        if self.lost is not None:
+            raise StorageLost(*self.lost.messages, retry_after=self.lost.retry_after)
+
+    def examine(self) -> int:
+        """Compare all files with those that are open, and set ``lost`` if one differs.
+
+        Returns:
+            The bytes of the write-ahead log; 0 if they are not known.
+        """
+        log_bytes = 0
+        for file, known in self._known.items():
+            try:
+                status = os.stat(file)  # noqa: PTH116
+            except OSError as error:
+                if error.errno in _GONE:
+                    self._moved(file)
+                continue
+            if _of(status) != known:
+                self._moved(file)
+            elif file == str(self._beside[0]):
+                log_bytes = status.st_size
+        return log_bytes
+
+    def put_log_aside(self, *, keep: bool) -> None:
+        """Take our log away from beside another data file, which would be damaged by it.
+
+        Args:
+            keep: whether it gets the name ``<name>.former-wal``, because no copy has its content yet.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        with suppress(FileNotFoundError):
+            if _identity(self.path) == self._known[str(self.path)]:
+                return
+            log, index = self._beside
+            with suppress(FileNotFoundError):
+                if _identity(index) == self._known[str(index)]:
+                    index.unlink()
+            if _identity(log) == self._known[str(log)]:
+                log.rename(self.former_log) if keep else log.unlink()
+
+    @property
+    def former_log(self) -> Path:
+        """Where :meth:`put_log_aside` keeps the log."""
+        return self.real.with_name(f"{self.real.name}.former-wal")
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raise errors of the disk as :class:`~hookgw.models.errors.StorageUnavailable`.
+
+        Damage is a ``StorageLost``, and remembered. Other errors of SQLite are bugs or bad values, and pass
+        unchanged.
+        """
+        try:
+            yield
+        except sqlite3.Error as error:
+            self.note(error)
+            if not is_disk_error(error):
+                raise
+            self.check_usable()
+            if is_locked(error):
+                raise StorageUnavailable(
+                    f"Another program holds the write lock of the data file {self.path} "
+                    f"({error.sqlite_errorname}). It must end its transaction."
+                ) from error
+            raise StorageUnavailable(
+                f"The data file {self.path} cannot be used now: {error} ({error.sqlite_errorname})."
+            ) from error
+
+    def note(self, error: sqlite3.Error) -> None:
+        """Remember an error that says that the file is damaged."""
+        if self.lost is None and is_damage(error):
+            self.lost = StorageLost(
+                f"The data file {self.path} is damaged: {error} ({error.sqlite_errorname}). "
+                "Nothing is stored.",
+                RESTORE,
+            )
+
+    def _moved(self, file: str) -> StorageLost:
+        if self.lost is None:
+            self.was_moved = True
+            self.lost = StorageLost(
+                f"{file} was deleted, moved or replaced while hookgw used it. Nothing is stored until a "
+                "restart.",
+                "The log says where a copy of what was stored is.",
+            )
+        return StorageLost(*self.lost.messages)
+
+
+def is_disk_error(error: BaseException) -> bool:
+    """Return whether an error is one of the disk (full, read-only, locked, damaged), not a bug."""
+    # The subclasses of DatabaseError say what the caller did wrong: IntegrityError, ProgrammingError, …
+    if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
+        return False
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF not in _BUG
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether an error says that the content of a file is not what SQLite wrote."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+
+
+def is_locked(error: BaseException) -> bool:
+    """Return whether an error says that another program holds a lock."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED
+
+
+def keep_until_exit(resources: ExitStack) -> None:
+    """Leave connections open for as long as the process lives.
+
+    The last connection that is closed folds the log into the file, and deletes the log by its name, which may
+    be that of another one by now. There is no way to tell SQLite so before Python 3.12.
+    """
+    # Nothing frees what the frame of a daemon thread has, not even the end of the interpreter.
+    threading.Thread(target=_hold, args=(resources,), name="lost data file", daemon=True).start()
+
+
+def _hold(_resources: ExitStack) -> None:
+    threading.Event().wait()
+
+
+def _identity(file: Path) -> _Identity:
+    return _of(file.stat())
+
+
+def _of(status: os.stat_result) -> _Identity:
+    return _Identity(status.st_dev, status.st_ino)

@@ -1,0 +1,111 @@
+"""The data file is watched: how long its log is, and whether its path still names it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from hookgw.models.errors import StorageLost
+from hookgw.store.sqlite.file_watch import CHECK_EVERY, LONG_LOG, RESCUE_AGAIN
+from hookgw.store.sqlite.open_file import OpenFile
+from tests.store.sqlite.support import opened, peek
+from tests.store.support import Watch, to
+
+
+async def looked_again(clock: MockClock, seconds: float = CHECK_EVERY) -> None:
+    """Move the clock until the watch has looked."""
+    clock.jump(seconds)
+    for _ in range(5):
+        await trio.to_thread.run_sync(lambda: None)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def rescued(copy: Path, clock: MockClock) -> list[tuple[object, ...]]:
+    """Move the clock until the copy is whole, and return the events in it."""
+    while not await trio.Path(copy).exists():
+        await looked_again(clock)  # the copy rests between its steps
+    return peek(copy, "SELECT id FROM events ORDER BY seq")
+
+
+def replace(path: Path, content: bytes) -> None:
+    other = path.with_name("other")
+    other.write_bytes(content)
+    other.replace(path)
+
+
+def content(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+async def test_a_log_that_grows_without_end_is_warned_of_once_and_its_end_logged(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    sizes = [0, LONG_LOG + 1, LONG_LOG + 2, LONG_LOG - 1, 1000, 1000]
+    monkeypatch.setattr(OpenFile, "examine", lambda _: sizes.pop(0) if sizes else 0)
+    with capture_logs() as logs:
+        async with opened(path):
+            for _ in range(6):
+                await looked_again(mock_clock)
+    said = [entry for entry in logs if "write-ahead log" in entry["event"]]
+    assert [(entry["log_level"], entry["bytes"]) for entry in said] == [
+        ("warning", LONG_LOG + 1),
+        ("info", 1000),
+    ]
+    assert "another program reads the data file" in said[0]["event"]
+
+
+async def test_the_size_of_the_log_is_measured(path: Path, mock_clock: MockClock) -> None:
+    watch = Watch()
+    async with opened(path, watch) as store:
+        await store.append(to("e1"))
+        await looked_again(mock_clock)
+        assert watch.log_bytes == path.with_name("hookgw.db-wal").stat().st_size > 0
+
+
+async def test_what_cannot_be_copied_yet_is_copied_once_it_can_be(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
+) -> None:
+    """Until then its log is kept, too: it belongs to a file that may be somewhere else."""
+    usage = shutil.disk_usage
+    with capture_logs() as logs:
+        async with opened(path) as store:
+            await store.append(to("e1", "e2"))
+            monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(path.parent)._replace(free=0))
+            log = path.with_name("hookgw.db-wal")
+            log_content = content(log)
+            replace(path, b"another file")
+            with pytest.raises(StorageLost):
+                await store.append(to("e3"))
+            await looked_again(mock_clock)
+            assert not log.exists()
+            assert content(path.with_name("hookgw.db.former-wal")) == log_content
+            assert any("do not stop hookgw before" in entry["event"] for entry in logs)
+            monkeypatch.undo()
+            await looked_again(mock_clock, RESCUE_AGAIN)
+            assert await rescued(path.with_name("hookgw.db.rescued"), mock_clock) == [("e1",), ("e2",)]
+            await looked_again(mock_clock)
+            assert not path.with_name("hookgw.db.former-wal").exists()
+    assert content(path) == b"another file"
+
+
+async def test_a_copy_never_takes_the_name_of_an_earlier_one(path: Path, mock_clock: MockClock) -> None:
+    async with opened(path) as store:
+        await store.append(to("e1"))
+        for name in ("hookgw.db.rescued", "hookgw.db.rescued.1"):
+            path.with_name(name).touch()
+        replace(path, b"another file")
+        assert await rescued(path.with_name("hookgw.db.rescued.2"), mock_clock) == [("e1",)]
+
+
+async def test_an_inode_is_compared_and_not_the_time(path: Path) -> None:
+    """Tools for backups change the time, and that changes nothing."""
+    async with opened(path) as store:
+        os.utime(path, (1, 1))
+        assert await store.append(to("e1")) == [True]
