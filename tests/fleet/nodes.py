@@ -211,7 +211,7 @@ class Producer:
         emitted: how many events got their 202.
         refusals: how many tries got something else, or nothing.
         longest: the longest time, in seconds, from the first refusal of an event to its 202.
-        timeout: of a try, in seconds.
+        timeout: of a try, in seconds. Longer than nodes are frozen: what such a node answers counts.
         slowest: the longest time, in seconds, that a node took for a 503.
         at_least: so many events at least.
     """
@@ -219,7 +219,7 @@ class Producer:
     fleet: Fleet
     instance: str
     rate: float
-    timeout: float = 2.0
+    timeout: float = 12.0
     emitted: int = 0
     refusals: int = 0
     longest: float = 0.0
