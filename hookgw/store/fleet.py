@@ -166,9 +166,10 @@ class SharedStore(Protocol):
     members: Membership
     backlogs: SharedBacklog
 
-    def share(self, is_wanted: Callable[[str], bool]) -> None:
+    def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None]) -> None:
         """Tell other nodes of what this one appends, and report what they append. Write as a member only.
 
         Args:
             is_wanted: whether this node hears of deliveries to a lane, by its key. Called in another thread.
+            removed: called in another thread when a commit shows that others have removed this node.
         """

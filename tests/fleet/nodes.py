@@ -31,7 +31,6 @@ DELIVERY = {
 }
 GRACE = 5.0
 """``server.shutdown_grace`` of the nodes, in seconds."""
-OK, FAIL = answer(200), answer(500)
 
 
 class Node:
@@ -263,11 +262,15 @@ class Witness:
     Args:
         receiver: the receiver.
         failing: how often it answers 500.
+
+    Attributes:
+        takes: seconds before each answer.
     """
 
     def __init__(self, receiver: Receiver, failing: float, chance: random.Random) -> None:
         self.receiver = receiver
         self.url = receiver.url
+        self.takes = 0.0
         self._failing = failing
         self._chance = chance
         self._delivered: list[bool] = []
@@ -276,7 +279,7 @@ class Witness:
     def _answer(self, _: Received) -> Answer:
         fails = self._chance.random() < self._failing
         self._delivered.append(not fails)
-        return FAIL if fails else OK
+        return answer(500 if fails else 200, wait=self.takes)
 
     def arrivals(self) -> list[Arrival]:
         """What came, in order."""

@@ -88,7 +88,8 @@ class Ownership:
         self._lease = lease
         self._held: set[int] = set()
         self._giving: set[int] = set()
-        self._given = trio.Event()
+        # A node that leaves may wait for this, and one that was removed, both at a time.
+        self._given = trio.lowlevel.ParkingLot()
         self._judges_from = -math.inf
         self._is_suspended = self._is_lost = self._is_leaving = False
         self._is_taking = False
@@ -147,8 +148,7 @@ class Ownership:
         await self._members.announce_leaving()
         self.nudge()
         while self._held or self._giving or self._is_taking:
-            self._given = trio.Event()
-            await self._given.wait()
+            await self._given.park()
 
     async def leave(self) -> None:
         """Leave the fleet, once :meth:`run` has ended and everything is on disk: nothing is written later.
@@ -164,7 +164,7 @@ class Ownership:
         await self._beat()
 
     async def _beat(self) -> None:
-        sent = trio.current_time()
+        sent = self._lease.now()
         view = await self._members.heartbeat()
         if view is None:
             self._lease.end()
@@ -243,10 +243,9 @@ class Ownership:
         await work.release(self._held | self._giving)
         self._held.clear()
         self.is_whole = False
-        self._given.set()  # a node that leaves waits for this
+        self._given.unpark_all()  # a node that leaves waits for this
         while self._giving:
-            self._given = trio.Event()
-            await self._given.wait()
+            await self._given.park()
         while not self._is_leaving:
             try:
                 await self.join()
@@ -305,7 +304,7 @@ class Ownership:
                     self.nudge()
             finally:
                 self._is_taking = False
-                self._given.set()  # a node that leaves waits for this
+                self._given.unpark_all()  # a node that leaves waits for this
 
     async def _give(self, work: Work, generation: int, shards: set[int]) -> None:
         try:
@@ -318,5 +317,5 @@ class Ownership:
             logger.warning("no shards are given", node=self.node, reason=str(error))
         finally:
             self._giving -= shards
-            self._given.set()
+            self._given.unpark_all()
             self.nudge()

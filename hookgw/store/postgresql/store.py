@@ -97,16 +97,17 @@ class PostgresqlStore(ComposedStore[Transaction]):
     def shared(self) -> PostgresqlStore:
         return self
 
-    def share(self, is_wanted: Callable[[str], bool]) -> None:
+    def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None] = lambda: None) -> None:
         """Tell other nodes of what this one appends, and report what they append.
 
         Args:
             is_wanted: whether this node hears of deliveries to a lane, by its key. Called in the writer
                 thread.
+            removed: called in the writer thread when a commit shows that others have removed this node.
         """
         self._feed.is_wanted = is_wanted
         self._feed.channel = f"hookgw_{self.server.schema}"
-        self.writer.guard = Guard(self._nodes)
+        self.writer.guard = Guard(self._nodes, removed)
         self._shared.set()
 
     async def check(self) -> None:

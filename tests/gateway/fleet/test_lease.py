@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import time
+
+import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.gateway.fleet.lease import HEARTBEAT, MARGIN, Lease
+from hookgw.gateway.fleet.lease import HEARTBEAT, MARGIN, Lease, seconds_asleep
 from hookgw.models.fleet import DEAD_AFTER
 
 
@@ -52,3 +55,31 @@ async def test_a_frozen_process_finds_it_ended(mock_clock: MockClock) -> None:
     lease.renewed(trio.current_time())
     mock_clock.jump(8)  # no task has run meanwhile
     assert not lease.is_valid()
+
+
+async def test_a_machine_that_has_slept_finds_it_ended(mock_clock: MockClock) -> None:
+    """Its usual clock stood still."""
+    slept = 0.0
+    lease = Lease(lambda: slept)
+    lease.renewed(lease.now())
+    assert lease.until == trio.current_time() + DEAD_AFTER - MARGIN
+    slept = 8.0
+    assert not lease.is_valid()
+    assert lease.until < trio.current_time()
+    lease.renewed(lease.now())
+    assert lease.is_valid()
+
+
+def test_the_time_asleep_is_what_one_clock_counts_and_the_other_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    boot_time = getattr(time, "CLOCK_BOOTTIME", 7)
+    clocks = {boot_time: 1000.5, time.CLOCK_MONOTONIC: 400.0}
+    monkeypatch.setattr("hookgw.gateway.fleet.lease._BOOT_TIME", boot_time)
+    monkeypatch.setattr(time, "clock_gettime", clocks.__getitem__)
+    assert seconds_asleep() == 600.5
+
+
+def test_without_such_a_clock_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hookgw.gateway.fleet.lease._BOOT_TIME", None)
+    assert seconds_asleep() == 0.0
