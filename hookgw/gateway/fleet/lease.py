@@ -39,6 +39,31 @@ def seconds_asleep() -> float:
     return round(boot_time - time.clock_gettime(time.CLOCK_MONOTONIC), 3)
 
 
+class DatabaseClock:
+    """Notices when the database's clock jumps: it was set, or another server took over.
+
+    Other nodes' heartbeats have an age by this clock, so all of them look old when it jumps forward.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[float, float, float] | None = None
+
+    def read(self, time: float, sent: float, received: float) -> float:
+        """Return by how many seconds it has jumped since the last reading; 0 if it may have gone on.
+
+        Args:
+            time: what the database said.
+            sent, received: between which moments, by the clock of leases.
+        """
+        last, self._last = self._last, (time, sent, received)
+        if last is None:
+            return 0.0
+        passed, least, most = time - last[0], sent - last[2], received - last[1]
+        if least - MARGIN <= passed <= most + MARGIN:
+            return 0.0
+        return passed - (most if passed > most else least)
+
+
 class Lease:
     """The time until which this node holds what it holds.
 

@@ -27,7 +27,7 @@ from typing import Protocol
 import structlog
 import trio
 
-from hookgw.gateway.fleet.lease import HEARTBEAT, Lease
+from hookgw.gateway.fleet.lease import HEARTBEAT, DatabaseClock, Lease
 from hookgw.models.errors import Conflict, StorageUnavailable, Unavailable
 from hookgw.models.fleet import DEAD_AFTER, FleetView
 from hookgw.models.shards import share_targets
@@ -86,6 +86,7 @@ class Ownership:
         self.node = node
         self._url = url
         self._lease = lease
+        self._database_clock = DatabaseClock()
         self._held: set[int] = set()
         self._giving: set[int] = set()
         # A node that leaves may wait for this, and one that was removed, both at a time.
@@ -171,7 +172,10 @@ class Ownership:
             self._is_lost, self._rejoined = True, trio.Event()
         else:
             self.view = view
-            if not self._lease.is_valid() and self._lease.until > -math.inf:
+            jump = self._database_clock.read(view.time, sent, self._lease.now())
+            if jump:
+                logger.warning("the clock of the database has jumped", node=self.node, seconds=round(jump, 1))
+            if jump or (not self._lease.is_valid() and self._lease.until > -math.inf):
                 self._judges_from = trio.current_time() + DEAD_AFTER
             self._lease.renewed(sent)
         self._viewed.set()
@@ -288,7 +292,7 @@ class Ownership:
             return
         has_dead = any(node.heartbeat_age >= DEAD_AFTER for node in view.nodes)
         if has_dead and trio.current_time() < self._judges_from:
-            # This node was away itself. If the database was, the others are back in a moment.
+            # This node was away itself, or the database's clock has jumped. The others are back in a moment.
             return
         # What is this node's in the database, but could not be begun or given, is tried again.
         is_idle = bool(mine - self._held - self._giving)

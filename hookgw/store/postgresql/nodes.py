@@ -57,12 +57,19 @@ SHARD_FENCE = """SELECT shard, epoch FROM shards WHERE generation = %s AND shard
 
 _DEAD = f"heartbeat_at < clock_timestamp() - interval '{DEAD_AFTER} s'"
 
+# The database's clock went back, or this is a standby whose clock is behind. Heartbeats of nodes that live
+# are right again at once; with those of dead nodes, the others would wait until that time has come.
+_MEND_FUTURE = """UPDATE nodes SET heartbeat_at = clock_timestamp() WHERE generation IN (
+    SELECT generation FROM nodes WHERE heartbeat_at > clock_timestamp() FOR UPDATE SKIP LOCKED
+)"""
+
 _VIEW = """SELECT
     (SELECT coalesce(jsonb_agg(jsonb_build_array(
         name, generation, url, extract(epoch FROM clock_timestamp() - heartbeat_at), is_leaving
      ) ORDER BY name), '[]') FROM nodes),
     (SELECT array_agg(generation ORDER BY shard) FROM shards),
-    (SELECT last_value FROM record_versions)"""
+    (SELECT last_value FROM record_versions),
+    extract(epoch FROM clock_timestamp())"""
 
 
 class Nodes:
@@ -176,6 +183,7 @@ class Nodes:
             generation_: int = row[0]
             return generation_
 
+        connection.execute(_MEND_FUTURE)  # for itself: a join that is refused is undone
         return _locked(join, connection)
 
     def _heartbeat(self, connection: Connection) -> FleetView | None:
@@ -186,11 +194,14 @@ class Nodes:
             return None
         row = connection.execute(_VIEW).fetchone()
         assert row is not None  # noqa: S101 -- no FROM, so one row
-        nodes, owners, version = row
+        nodes, owners, version, time = row
+        if any(age < 0 for _, _, _, age, _ in nodes):
+            connection.execute(_MEND_FUTURE)
         return FleetView(
             tuple(FleetNode(name, gen, url, float(age), leaving) for name, gen, url, age, leaving in nodes),
             tuple(owners),
             version,
+            float(time),
         )
 
     def _claim(self, connection: Connection) -> dict[int, int]:
