@@ -28,11 +28,11 @@ from hookgw.store.postgresql.database import (
     Reader,
     Server,
     Session,
-    check_server,
     make_connections,
     start_errors,
     watch,
 )
+from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.erase import remove_dead_rows
 from hookgw.store.postgresql.feed import Feed
 from hookgw.store.postgresql.guard import Guard
@@ -42,7 +42,7 @@ from hookgw.store.postgresql.outbox import PostgresqlOutbox, count_pending
 from hookgw.store.postgresql.pending_changes import PostgresqlPendingChanges
 from hookgw.store.postgresql.reencrypt import reencrypt
 from hookgw.store.postgresql.restored import renumber_restored
-from hookgw.store.postgresql.schema import migrate
+from hookgw.store.postgresql.schema import migrate, raise_sequences
 from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.postgresql.writer import Writer, touch
@@ -324,6 +324,8 @@ def _open(server: Server, connections: Connections, keys: MasterKeys) -> _Opened
     def prepare(connection: psycopg.Connection) -> _Opened:
         check_server(connection, server.place)
         migrate(connection, server.schema, server.place)
+        if behind := raise_sequences(connection):
+            logger.warning("sequences were behind their tables and were raised", sequences=behind)
         renumber_restored(connection, server.schema, server.place)
         cipher = reencrypt(connection, server.schema, keys, server.place)
         feed = Feed()

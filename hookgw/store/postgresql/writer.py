@@ -19,7 +19,7 @@ from hookgw.store.postgresql.append import added, append, find_stored, prepare, 
 from hookgw.store.postgresql.database import CONFLICTS, TOKEN_LENGTH, Session, is_server_error
 from hookgw.store.postgresql.feed import Feed, News
 from hookgw.store.postgresql.guard import Guard
-from hookgw.store.postgresql.schema import XID
+from hookgw.store.postgresql.schema import XID, raise_sequences
 from hookgw.store.postgresql.settle import find_pending, settle, write
 from hookgw.store.postgresql.transaction import Transaction
 
@@ -154,7 +154,9 @@ class Writer:
                 raise
         return news
 
-    def _write(self, groups: Sequence[Group[Transaction]], probe: bool) -> _Written:
+    def _write(  # noqa: C901 -- one answer for each kind of failure
+        self, groups: Sequence[Group[Transaction]], probe: bool
+    ) -> _Written:
         is_careful = False
         tries = 0
         while True:
@@ -176,6 +178,12 @@ class Writer:
                 was_lost = was_connected and not (self._session.is_connected or self._session.gave_up)
                 if tries >= TRIES or not (was_lost or error.sqlstate in CONFLICTS):
                     raise
+            except psycopg.errors.UniqueViolation:
+                # No caller's fault: ids that are there already are no error. A sequence gives numbers for a
+                # second time, because it was not copied with its table.
+                if tries >= TRIES:
+                    raise
+                self._session.call(raise_sequences)
             except _BAD_VALUES:
                 # All appends share one statement, so the error does not say which call brought the bad
                 # value. Write the groups again with a savepoint for each call: only that call must fail.
