@@ -21,6 +21,7 @@ from psycopg.pq import TransactionStatus
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.postgresql.environment import prepare
+from hookgw.store.postgresql.identity import Identity
 from hookgw.store.postgresql.schema import missing_tables
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class Server:
 
     Attributes:
         place: names the server and the database, without user and password, for messages.
+        identity: the server as its connections found it.
         token: random. The names of this process's connections end with it (``application_name``), so that
             others can tell which connections are those of a node that died.
 
@@ -80,6 +82,7 @@ class Server:
                 "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
             ) from None
         self.schema = schema
+        self.identity = Identity()
         usual: dict[str, Any] = {
             # After a failover, only the server that accepts writes is of use.
             "target_session_attrs": "read-write",
@@ -115,11 +118,12 @@ class Server:
             )
         self.place = f"{where}/{database}"
 
-    def connect(self, patience: float = READ_PATIENCE) -> Connection:
+    def connect(self, patience: float = READ_PATIENCE, *, to_adopt: bool = False) -> Connection:
         """Open a connection in autocommit mode, with the tables in its search path.
 
         Args:
             patience: the server gives up a statement after so many seconds; 0 for never.
+            to_adopt: whether it may lead to another server than before.
 
         Raises:
             psycopg.Error: the server refuses.
@@ -137,6 +141,8 @@ class Server:
                 # statements of commits, which are planned once, use indexes in any case.
                 plans="auto" if is_writer else "force_custom_plan",
             )
+            if not to_adopt:
+                self.identity.check(connection)
         except psycopg.Error:
             connection.close()
             raise
@@ -191,6 +197,9 @@ class Session:
             psycopg.Error: the server refuses, or the call took longer than the patience.
             Exception: from the function.
         """
+        if self._connection is not None and self.server.identity.is_switched:
+            # It may still lead to the former server, which others have left.
+            self.close()
         if self._connection is None:
             self._connection = self.server.connect(self._patience)
         connection = self._connection

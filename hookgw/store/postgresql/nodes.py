@@ -91,12 +91,23 @@ class Nodes:
         self, server: Server, cipher: RecordCipher | None = None, threads: Threads = SYSTEM_THREADS
     ) -> None:
         self.generation = 0
-        self.known_version = 0
+        self._known_version = 0
+        self._server = server
+        self._switches = server.identity.switches
         self._epochs: dict[int, int] = {}
         self._cipher = cipher
         self.session = Session(server, PATIENCE)
         self._reader = Reader(self.session, threads=threads)
         self._token = server.token
+
+    @property
+    def known_version(self) -> int:
+        # Versions of another server say nothing: whatever was addressed by them is addressed anew.
+        return self._known_version if self._switches == self._server.identity.switches else -1
+
+    @known_version.setter
+    def known_version(self, version: int) -> None:
+        self._known_version = version
 
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[None]:
@@ -150,7 +161,11 @@ class Nodes:
         await self._change(partial(_remove, generations=[self.generation]))
 
     async def changes(self) -> RecordChanges:
-        return await self._run(partial(read_changes, since=self.known_version, cipher=self._cipher))
+        switches = self._server.identity.switches
+        since = self._known_version if self._switches == switches else None
+        changes = await self._run(partial(read_changes, since=since, cipher=self._cipher))
+        self._switches = switches
+        return changes
 
     async def _change(self, change: Callable[[Connection], T]) -> T:
         return await self._run(partial(_locked, change))
@@ -226,6 +241,11 @@ class Nodes:
             )
         mine = connection.execute("SELECT shard, epoch FROM shards WHERE generation = %s", (self.generation,))
         return dict(mine.fetchall())
+
+
+def forget_member(connection: Connection, generation: int) -> None:
+    """Remove a member from a database that it has not joined, but that may be a copy of one that it had."""
+    _locked(partial(_remove, generations=[generation]), connection)
 
 
 def _ask_lock(statement: LiteralString, connection: Connection) -> bool:

@@ -101,6 +101,7 @@ class Writer:
         self._mark = 0
         self._session = session
         self._feed = feed
+        self._switches = session.server.identity.switches
         self._keep_history = keep_history
 
     def commit(self, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
@@ -118,6 +119,9 @@ class Writer:
                 middle of the commit, and the server did not say what became of it.
         """
         started = time.perf_counter()
+        if self._switches != self._session.server.identity.switches:
+            self._switches = self._session.server.identity.switches
+            self._feed.forget()
         has_work = probe or any(group.appends or group.settlements or group.functions for group in groups)
         with self._session.server.errors():
             if not has_work:
@@ -126,6 +130,7 @@ class Writer:
                 return Committed(seconds, Changes(requeued=news.requeued), news.appended, is_empty=True)
             written = self._write(groups, probe)
         seconds = time.perf_counter() - started
+        self._session.server.identity.committed(written.xid)
         # The feed tells what is pending again, in the order of the transactions.
         self._feed.committed(written.xid, written.appended, written.changes.requeued)
         news = News([], {})

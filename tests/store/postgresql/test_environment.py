@@ -98,7 +98,7 @@ async def test_events_and_outcomes_are_kept_whole_under_all_presets_at_once(
         server = Server(url_of(postgres, role), schema)
         async with open_store(server, clock=Clock()) as store:
             await store.append(to("a", data=data, instance="NULL"))
-            [pending] = await store.read_lane("reg_1:0", after=FIRST, limit=10)
+            [pending], *_ = await store.read_lane("reg_1:0", after=FIRST, limit=10)
             assert pending.event.data_json == data.encode()
             number = store.settle_nowait(delivered(pending.seq))
             await store.wait_settled(number)
