@@ -86,8 +86,10 @@ class RecordRefresh:
         if changes.global_keys is not msgspec.UNSET:
             self._global_keys.apply(changes.global_keys, keyring)
         self._sessions.apply(changes.sessions)
-        known = changes.version if changes.is_whole else max(self._members.known_version, changes.version)
-        self._members.known_version = known
+        if changes.is_whole:
+            self._members.known_version = changes.version
+        else:
+            self._members.known_version = max(self._members.known_version, changes.version)
 
     def _with_missing(self, changes: RecordChanges) -> RecordChanges:
         """Add what is in memory and not among all records: it is gone."""

@@ -58,11 +58,12 @@ class Identity:
         Raises:
             Switched: it leads elsewhere, or an earlier one did, and that is not adopted yet.
         """
+        last_xid = self._last_xid  # first: another thread may commit before the comparison
         found = find(connection)
         if self._system is None:
             self._system = found.system
         # A server that crashed gives numbers of lost transactions again, but none of one that was committed.
-        if found.system != self._system or found.next_xid <= self._last_xid:
+        if found.system != self._system or found.next_xid <= last_xid:
             self.is_switched = True
         if self.is_switched:
             raise Switched(
