@@ -49,6 +49,7 @@ def present_job(job: Job) -> responses.Job:
         started=rfc3339(job.started),
         finished=present_time(job.finished),
         error=job.error,
+        warning=UNSET if job.warning is None else job.warning,
     )
 
 

@@ -26,6 +26,7 @@ from hookgw.config.open_files import divide_open_files
 from hookgw.config.rules import broken_rules
 from hookgw.config.service_manager import READY, STOPPING, notify
 from hookgw.config.settings import ServerSettings, Settings
+from hookgw.store.engines import set_remains_aside
 
 logger = structlog.get_logger("hookgw")
 
@@ -38,7 +39,12 @@ logger = structlog.get_logger("hookgw")
     type=click.IntRange(0, 65535),
     help="Port to listen on, instead of the configured one; 0: a free one.",
 )
-def serve(config: Path | None, host: str | None, port: int | None) -> None:
+@click.option(
+    "--new",
+    is_flag=True,
+    help="Begin with an empty gateway where tables in PostgreSQL are missing; the others are set aside.",
+)
+def serve(config: Path | None, host: str | None, port: int | None, new: bool) -> None:
     """Run the gateway until Ctrl-C or SIGTERM.
 
     Prints `hookgw VERSION listening on URL` when it is ready. On Ctrl-C or
@@ -65,6 +71,8 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     log = logger.info if limit < RECOMMENDED_OPEN_FILES else logger.debug
     log("open files", limit=limit, **shares._asdict())
     tune_garbage_collector()
+    if new and (aside := set_remains_aside(settings.storage)) is not None:
+        logger.warning("tables of a former gateway were set aside", schema=aside)
     run_to_end(run, settings, base, lambda: read()[0])
 
 

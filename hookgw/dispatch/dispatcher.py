@@ -42,7 +42,8 @@ class Dispatcher:
 
     def __init__(self, settings: DeliverySettings, shards: HeldShards | None = None) -> None:
         self._shards = shards or every_lane()
-        self._lane_ended = trio.Event()
+        # Each release waits for lanes of its own, and several may wait at a time.
+        self._lane_endings = trio.lowlevel.ParkingLot()
         self._lanes: dict[str, Lane] = {}
         self._parked = ParkedLanes()
         self._idle = IdleLanes(min(PARK_AFTER, settings.lane_idle))
@@ -294,8 +295,7 @@ class Dispatcher:
         for key in ending:
             self._lanes[key].stop()
         while not ending.isdisjoint(self._lanes):
-            self._lane_ended = trio.Event()
-            await self._lane_ended.wait()
+            await self._lane_endings.park()
         # What a parked lane remembers of its order is wrong once another node has worked on it.
         parked = self._parked.forget([key for key in self._parked.lanes() if shard_of_lane(key) in gone])
         for key in parked:
@@ -400,7 +400,7 @@ class Dispatcher:
                         self._recovering.discard(lane.key)
         finally:
             del self._lanes[lane.key]
-            self._lane_ended.set()
+            self._lane_endings.unpark_all()
             if memory is None:
                 self._forget(lane.key)
             else:  # the dispatcher runs, because :meth:`stop` would have stopped the lane

@@ -68,6 +68,10 @@ class BrowserSessions:
             await self._store.remove_sessions(ended)
         self._sessions = {one.id: one for one in found.values() if one.id not in ended}
 
+    def ids(self) -> list[str]:
+        """Return the ids of all sessions."""
+        return list(self._sessions)
+
     def apply(self, sessions: Mapping[str, BrowserSession | None]) -> None:
         """Take sessions as another node has stored them; ``None`` for a session that is gone."""
         for name, session in sessions.items():

@@ -35,6 +35,13 @@ from hookgw.store import Store
 logger = structlog.get_logger("hookgw.erasing")
 
 
+LEFT_BYTES = (
+    "The data is erased from all tables, but its bytes are still in the storage, because something else was "
+    "in the way. They go when the storage cleans up by itself; hookgw's log says what was in the way."
+)
+"""What the caller of an erasure is told if the engine could not clean up behind it."""
+
+
 class Erasures:
     """Erases what concerns a person, on behalf of the gateway."""
 
@@ -125,10 +132,8 @@ class Erasures:
         running.job = msgspec.structs.replace(running.job, erase=None)
         await retry_until_readable(partial(self._store.put_job, running.job), _log_refusal)
         if not await retry_until_readable(self._store.scrub, _log_refusal):
-            logger.warning(
-                "erased bytes are in the storage until it cleans up by itself, because others are in the way",
-                instance=running.job.instance,
-            )
+            running.job = msgspec.structs.replace(running.job, warning=LEFT_BYTES)
+            logger.warning("erased bytes are still in the storage", instance=running.job.instance)
 
     async def _walk(self, running: RunningJob, *, pending: bool) -> None:
         """Erase all that is found, until no attempt was in the way."""

@@ -18,11 +18,11 @@ from hookgw.models.clock import Clock
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.store import Store
+from hookgw.store.fleet import GLOBAL_KEYS
 
 logger = structlog.get_logger("hookgw.keys")
 
 _SALT = "auth.salt"
-_GLOBAL_KEYS = "auth.global_keys"
 
 
 class GlobalKeys:
@@ -42,7 +42,7 @@ class GlobalKeys:
     async def put(self, keys: tuple[Key, ...]) -> None:
         """Store these keys; they replace the stored ones."""
         audit = keys_changed(self._audit, self.stored, keys)
-        await self._store.put_value(_GLOBAL_KEYS, msgspec.to_builtins(keys), audit=audit)
+        await self._store.put_value(GLOBAL_KEYS, msgspec.to_builtins(keys), audit=audit)
         self.stored = keys
 
     def apply(self, value: Any, keyring: Keyring) -> None:
@@ -91,7 +91,7 @@ async def open_keyring(
         if len(settings.global_key) < WEAK:
             logger.warning("weak key", setting="auth.global_key", characters=f"fewer than {WEAK}")
         configured = Key(name=CONFIGURED_KEY, hash=keyring.hash(settings.global_key))
-    stored = _read_keys(await store.get_value(_GLOBAL_KEYS))
+    stored = _read_keys(await store.get_value(GLOBAL_KEYS))
     found = GlobalKeys(store, stored, configured, audit)
     for key in (*found.stored, *([configured] if configured else ())):
         keyring.add_global(key)
@@ -103,5 +103,5 @@ def _read_keys(value: Any) -> tuple[Key, ...]:
         return () if value is None else msgspec.convert(value, tuple[Key, ...])
     except msgspec.ValidationError as error:
         raise StorageUnavailable(
-            f"The data file is damaged: {_GLOBAL_KEYS!r} does not contain keys ({error})."
+            f"The data file is damaged: {GLOBAL_KEYS!r} does not contain keys ({error})."
         ) from error

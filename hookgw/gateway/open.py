@@ -229,7 +229,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         lane_shards = LaneShards(registry)
         shards = HeldShards(lane_shards.shard_of_lane)
         if shared is not None:
-            shared.share(partial(_is_wanted, lane_shards, shards))
+            shared.share(partial(_is_wanted, lane_shards, shards), lease.end)
 
         # The outgoing side: lanes and what they send with.
         files = divide_open_files(settings.server.max_connections)

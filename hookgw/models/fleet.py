@@ -49,11 +49,13 @@ class FleetView(msgspec.Struct, frozen=True):
         nodes: those with a heartbeat, sorted by name. A node that has just died is among them.
         owners: for each shard the generation of the node that holds it; ``None`` if nobody does.
         version: of the records.
+        time: seconds since the epoch, by the database's clock.
     """
 
     nodes: tuple[FleetNode, ...] = ()
     owners: tuple[int | None, ...] = (None,) * SHARDS
     version: int = 0
+    time: float = 0.0
 
     def held_by(self, generation: int) -> frozenset[int]:
         """Return the shards that a node holds."""

@@ -83,6 +83,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         events: how many events are erased so far.
         started, finished: seconds since the epoch; ``finished`` is ``None`` while it runs.
         error: why it failed; while it runs, why it is delayed. A sentence.
+        warning: what the caller must know although it did what it was to do. A sentence.
         cursor: where the next step goes on; opaque, ``None`` before the first step.
         registrations: the ids of the registrations whose pending deliveries become dead letters. Their lanes
             do not start before the job continues at the next start.
@@ -104,6 +105,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     started: float
     finished: float | None = None
     error: str | None = None
+    warning: str | None = None
     cursor: str | None = None
     registrations: tuple[str, ...] = ()
     reason: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
 from hookgw.config.master_keys import MasterKeys
@@ -61,6 +61,30 @@ def open_storage(
         keys=keys,
         threads=threads,
     )
+
+
+def set_remains_aside(settings: StorageSettings) -> str | None:
+    """Make room for a new gateway where tables of a former one are missing.
+
+    Returns:
+        Where the remains are now; ``None`` if there were none.
+
+    Raises:
+        StartError: the engine has nothing of the kind, its driver is missing, or the server refuses.
+    """
+    if settings.engine == "sqlite":
+        raise StartError(
+            "--new is for storage.engine: postgresql.",
+            f"To begin with an empty data file, move {settings.path} away, with the files beside it.",
+        )
+    try:
+        from hookgw.store.postgresql.database import Server, start_errors
+        from hookgw.store.postgresql.schema import set_aside
+    except ImportError as error:
+        raise missing_driver() from error
+    server = Server(settings.url or "", settings.schema)
+    with start_errors(server), closing(server.connect()) as connection:
+        return set_aside(connection, server.schema)
 
 
 def missing_driver() -> StartError:

@@ -20,6 +20,8 @@ from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
 from hookgw.store.records import PendingChange
 
+GLOBAL_KEYS = "auth.global_keys"
+"""The key of the value that has the hashes of global keys."""
 DISABLED_WEBHOOK = "disabled_webhooks."
 """What the keys of such values begin with; the label of the webhook follows."""
 
@@ -45,6 +47,7 @@ class RecordChanges(msgspec.Struct, frozen=True):
         global_keys: what is stored of them, if that has changed.
         disabled_webhooks: why a webhook of the configuration was disabled, by its label; ``None`` if it is no
             longer.
+        is_whole: whether these are all records: what else is in memory is gone.
     """
 
     version: int
@@ -53,6 +56,7 @@ class RecordChanges(msgspec.Struct, frozen=True):
     sessions: dict[str, BrowserSession | None] = {}
     global_keys: Any = msgspec.UNSET
     disabled_webhooks: dict[str, str | None] = {}
+    is_whole: bool = False
 
 
 class Membership(Protocol):
@@ -113,7 +117,7 @@ class Membership(Protocol):
         """Leave the fleet, and give everything back."""
 
     async def changes(self) -> RecordChanges:
-        """Return what has changed since :attr:`known_version`."""
+        """Return what has changed since :attr:`known_version`; all records if that version means nothing."""
 
 
 class BacklogNews(NamedTuple):
@@ -166,9 +170,10 @@ class SharedStore(Protocol):
     members: Membership
     backlogs: SharedBacklog
 
-    def share(self, is_wanted: Callable[[str], bool]) -> None:
+    def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None]) -> None:
         """Tell other nodes of what this one appends, and report what they append. Write as a member only.
 
         Args:
             is_wanted: whether this node hears of deliveries to a lane, by its key. Called in another thread.
+            removed: called in another thread when a commit shows that others have removed this node.
         """

@@ -120,6 +120,30 @@ async def test_a_release_waits_for_attempts_in_flight_and_begins_no_more(autojum
     assert sorted(world.sender.order) == ["e1", "e3", "e4"]
 
 
+async def test_of_two_releases_each_ends_with_its_own_lanes(autojump_clock: MockClock) -> None:
+    """A node that stops gives shards in two groups: those with attempts in flight, and the others."""
+    world = World()
+    ended: dict[int, float] = {}
+
+    async def release(shard: int) -> None:
+        with trio.fail_after(60):
+            await dispatcher.release({shard})
+        ended[shard] = trio.current_time() - began
+
+    async with world.dispatcher(shards=shards()) as dispatcher, trio.open_nursery() as nursery:
+        await dispatcher.acquire({OURS, THEIRS}, lambda: now(world))
+        began = trio.current_time()
+        world.sender.takes = 5.0
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        dispatcher.dispatch(world.outbox.add(1, lane=OTHER_LANE))
+        await trio.sleep(1)
+        nursery.start_soon(release, OURS)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(release, THEIRS)
+    assert ended == {OURS: 5.0, THEIRS: 6.0}
+
+
 async def test_a_shard_that_comes_back_is_read_from_the_start(autojump_clock: MockClock) -> None:
     world = World()
     async with world.dispatcher(shards=shards()) as dispatcher:

@@ -31,7 +31,6 @@ DELIVERY = {
 }
 GRACE = 5.0
 """``server.shutdown_grace`` of the nodes, in seconds."""
-OK, FAIL = answer(200), answer(500)
 
 
 class Node:
@@ -211,7 +210,7 @@ class Producer:
         emitted: how many events got their 202.
         refusals: how many tries got something else, or nothing.
         longest: the longest time, in seconds, from the first refusal of an event to its 202.
-        timeout: of a try, in seconds.
+        timeout: of a try, in seconds. Longer than nodes are frozen: what such a node answers counts.
         slowest: the longest time, in seconds, that a node took for a 503.
         at_least: so many events at least.
     """
@@ -219,7 +218,7 @@ class Producer:
     fleet: Fleet
     instance: str
     rate: float
-    timeout: float = 2.0
+    timeout: float = 12.0
     emitted: int = 0
     refusals: int = 0
     longest: float = 0.0
@@ -263,11 +262,15 @@ class Witness:
     Args:
         receiver: the receiver.
         failing: how often it answers 500.
+
+    Attributes:
+        takes: seconds before each answer.
     """
 
     def __init__(self, receiver: Receiver, failing: float, chance: random.Random) -> None:
         self.receiver = receiver
         self.url = receiver.url
+        self.takes = 0.0
         self._failing = failing
         self._chance = chance
         self._delivered: list[bool] = []
@@ -276,7 +279,7 @@ class Witness:
     def _answer(self, _: Received) -> Answer:
         fails = self._chance.random() < self._failing
         self._delivered.append(not fails)
-        return FAIL if fails else OK
+        return answer(500 if fails else 200, wait=self.takes)
 
     def arrivals(self) -> list[Arrival]:
         """What came, in order."""

@@ -1,7 +1,7 @@
 """All nodes are restarted one after the other under load; clients that are refused try another node.
 
 Nobody tells the clients which node will stop. Environment: ``HOOKGW_FLEET_FAULTS`` (without it nothing runs),
-``HOOKGW_FLEET_RESTART_RATE`` (events a second, 500).
+``HOOKGW_FLEET_RESTART_RATE`` (events a second, 500), ``HOOKGW_FLEET_RESTARTS`` (of single nodes, 15).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,7 +25,7 @@ from tests.bench.peers.marks import make_mark
 from tests.bench.results import percentile
 from tests.crash.account import Arrival
 from tests.fleet.account import Fault, judge
-from tests.fleet.nodes import Fleet, open_fleet
+from tests.fleet.nodes import Fleet, Producer, open_fleet, open_witnesses
 from tests.support.gateway_process import KEY
 from tests.support.postgres import PostgresServer
 
@@ -33,7 +34,12 @@ INSTANCES = 20
 PATIENCE = 20.0
 """Seconds that a try may take. To be slow, on a busy machine, is not to refuse."""
 RETRY = 0.01
-DEADLINE = 240.0
+RESTARTS = int(os.environ.get("HOOKGW_FLEET_RESTARTS", "15"))
+ANSWER_AFTER = 0.4
+"""Seconds that the receivers of the many restarts take: each node has attempts in flight when it stops."""
+LANES = 6
+STOPPED_WITHIN = 2.0
+DEADLINE = 240.0 + 15.0 * RESTARTS
 
 pytestmark = [
     pytest.mark.crash,
@@ -162,6 +168,50 @@ async def test_no_emit_is_refused_for_a_second(
     with capsys.disabled():
         print(_story(clients, faults, seconds))
     assert max(client.longest for client in clients) < 1.0
+
+
+async def test_no_stop_takes_longer_than_the_attempts_in_flight(
+    postgres: PostgresServer, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node hands its shards over in two groups, and again while it still takes some: any may be slow."""
+    chance = random.Random(3)
+    took: list[float] = []
+    async with (
+        open_witnesses(LANES, lambda _: 0.0, chance) as witnesses,
+        open_fleet(postgres, schema, tmp_path, chance) as fleet,
+    ):
+        producers = []
+        for number, witness in enumerate(witnesses):
+            witness.takes = ANSWER_AFTER
+            await fleet.call("POST", f"/webhook/set/lane{number}", {"url": witness.url})
+            producers.append(Producer(fleet, f"lane{number}", rate=0.8 / ANSWER_AFTER))
+        async with trio.open_nursery() as load:
+            for producer in producers:
+                load.start_soon(producer.run)
+            await trio.sleep(1)
+            for node in islice(cycle(fleet.nodes), RESTARTS):
+                began = time.monotonic()
+                assert await node.stop() == 0
+                took.append(time.monotonic() - began)
+                await node.start()
+                await fleet.until_shared()
+                await trio.sleep(chance.random())
+            for producer in producers:
+                producer.enough.set()
+        for witness, producer in zip(witnesses, producers, strict=True):
+            with trio.fail_after(120):
+                await witness.wait_for_event(producer.emitted - 1)
+    emitted = sum(producer.emitted for producer in producers)
+    with capsys.disabled():
+        p50, p99 = (percentile(took, share) for share in (0.5, 0.99))
+        print(
+            f"\n{len(took)} restarts, {emitted} events; a stop took {p50:.2f} s, 99 % {p99:.2f} s,", end=" "
+        )
+        print(f"the longest {max(took):.2f} s")
+    for witness, producer in zip(witnesses, producers, strict=True):
+        lane = judge(witness.arrivals(), [], producer.emitted)
+        assert lane.problems() == []
+    assert max(took) < STOPPED_WITHIN
 
 
 def _ports(fleet: Fleet, number: int) -> list[int]:

@@ -10,6 +10,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 import httpx
@@ -51,16 +52,19 @@ class Load:
         self._witnesses = witnesses
         self._faults: list[Fault] = []
 
-    async def during(self, kind: str, fault: Callable[[], Awaitable[object]]) -> None:
-        """Cause a fault under load, and go on until all that was accepted is delivered."""
+    async def during(self, kind: str, *causes: Callable[[], Awaitable[object]]) -> None:
+        """Cause faults under load, one after the other; go on until all that was accepted is delivered."""
         async with trio.open_nursery() as nursery:
             for producer in self.producers:
                 nursery.start_soon(producer.run)
             await trio.sleep(0.5)
-            began = trio.current_time()
-            await fault()
-            self._faults.append(Fault(kind, "", began, trio.current_time()))
-            await trio.sleep(0.5)
+            for cause in causes:
+                if self._faults:
+                    await self.fleet.until_shared()
+                began = trio.current_time()
+                await cause()
+                self._faults.append(Fault(kind, "", began, trio.current_time()))
+                await trio.sleep(0.5)
             for producer in self.producers:
                 producer.enough.set()
         for witness, producer in zip(self._witnesses, self.producers, strict=True):
@@ -153,7 +157,7 @@ async def test_the_database_is_slow(postgres: PostgresServer, schema: str, tmp_p
 
 
 @slow
-@pytest.mark.parametrize("kind", ["kill", "freeze", "cut off", "hide", "refuse"])
+@pytest.mark.parametrize("kind", ["kill", "cut off", "hide", "refuse"])
 async def test_something_happens_to_a_node(
     postgres: PostgresServer, schema: str, tmp_path: Path, kind: str
 ) -> None:
@@ -161,12 +165,20 @@ async def test_something_happens_to_a_node(
         node = fleet.nodes[1]
         happens: dict[str, Callable[[], Awaitable[object]]] = {
             "kill": partial(faults.kill, node, 4.0),
-            "freeze": partial(faults.freeze, node, 8.0),
             "cut off": partial(faults.cut_off, node, 8.0),
             "hide": partial(faults.hide, node, 6.0),
             "refuse": partial(faults.cut_off, node, 6.0, is_refused=True),
         }
         await load.during(kind, happens[kind])
+
+
+@slow
+async def test_nodes_are_frozen_for_any_time(postgres: PostgresServer, schema: str, tmp_path: Path) -> None:
+    """Just not long enough to be replaced, and replaced at any point of what they were doing."""
+    async with loaded(postgres, schema, tmp_path) as (fleet, load):
+        lengths = [tenths / 10 for tenths in range(20, 81, 5)]
+        nodes = cycle(fleet.nodes)
+        await load.during("freeze", *(partial(faults.freeze, next(nodes), length) for length in lengths))
 
 
 @slow

@@ -58,11 +58,13 @@ class Erased(Struct, frozen=True, kw_only=True):
         events: the number of events that were removed, so far if there is a `job`.
         deliveries: the number of their deliveries.
         job: the job that goes on with the erasure, if it takes long.
+        warnings: what is left of the data outside of the tables, and what removes it.
     """
 
     events: Count
     deliveries: Count
     job: str | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
 
 
 class Event(Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ class Job(Struct, frozen=True, kw_only=True):
         started: when it began.
         finished: when it ended; ``null`` while it runs.
         error: why it failed; while it runs, why it is delayed.
+        warning: what it has left behind, for example bytes of what was erased.
     """
 
     id: str
@@ -35,3 +36,4 @@ class Job(Struct, frozen=True, kw_only=True):
     started: Time
     finished: Time | None
     error: str | None
+    warning: str | UnsetType = UNSET

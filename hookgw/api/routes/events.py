@@ -98,6 +98,7 @@ class EventRoutes:
             events=job.events,
             deliveries=job.done,
             job=job.id if job.is_running else UNSET,
+            warnings=UNSET if job.warning is None else [job.warning],
         )
         return json_response(erased, 202 if job.is_running else 200)
 

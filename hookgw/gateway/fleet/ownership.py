@@ -27,7 +27,7 @@ from typing import Protocol
 import structlog
 import trio
 
-from hookgw.gateway.fleet.lease import HEARTBEAT, Lease
+from hookgw.gateway.fleet.lease import HEARTBEAT, DatabaseClock, Lease
 from hookgw.models.errors import Conflict, StorageUnavailable, Unavailable
 from hookgw.models.fleet import DEAD_AFTER, FleetView
 from hookgw.models.shards import share_targets
@@ -86,9 +86,11 @@ class Ownership:
         self.node = node
         self._url = url
         self._lease = lease
+        self._database_clock = DatabaseClock()
         self._held: set[int] = set()
         self._giving: set[int] = set()
-        self._given = trio.Event()
+        # A node that leaves may wait for this, and one that was removed, both at a time.
+        self._given = trio.lowlevel.ParkingLot()
         self._judges_from = -math.inf
         self._is_suspended = self._is_lost = self._is_leaving = False
         self._is_taking = False
@@ -147,8 +149,7 @@ class Ownership:
         await self._members.announce_leaving()
         self.nudge()
         while self._held or self._giving or self._is_taking:
-            self._given = trio.Event()
-            await self._given.wait()
+            await self._given.park()
 
     async def leave(self) -> None:
         """Leave the fleet, once :meth:`run` has ended and everything is on disk: nothing is written later.
@@ -164,14 +165,17 @@ class Ownership:
         await self._beat()
 
     async def _beat(self) -> None:
-        sent = trio.current_time()
+        sent = self._lease.now()
         view = await self._members.heartbeat()
         if view is None:
             self._lease.end()
             self._is_lost, self._rejoined = True, trio.Event()
         else:
             self.view = view
-            if not self._lease.is_valid() and self._lease.until > -math.inf:
+            jump = self._database_clock.read(view.time, sent, self._lease.now())
+            if jump:
+                logger.warning("the clock of the database has jumped", node=self.node, seconds=round(jump, 1))
+            if jump or (not self._lease.is_valid() and self._lease.until > -math.inf):
                 self._judges_from = trio.current_time() + DEAD_AFTER
             self._lease.renewed(sent)
         self._viewed.set()
@@ -243,10 +247,9 @@ class Ownership:
         await work.release(self._held | self._giving)
         self._held.clear()
         self.is_whole = False
-        self._given.set()  # a node that leaves waits for this
+        self._given.unpark_all()  # a node that leaves waits for this
         while self._giving:
-            self._given = trio.Event()
-            await self._given.wait()
+            await self._given.park()
         while not self._is_leaving:
             try:
                 await self.join()
@@ -289,7 +292,7 @@ class Ownership:
             return
         has_dead = any(node.heartbeat_age >= DEAD_AFTER for node in view.nodes)
         if has_dead and trio.current_time() < self._judges_from:
-            # This node was away itself. If the database was, the others are back in a moment.
+            # This node was away itself, or the database's clock has jumped. The others are back in a moment.
             return
         # What is this node's in the database, but could not be begun or given, is tried again.
         is_idle = bool(mine - self._held - self._giving)
@@ -305,7 +308,7 @@ class Ownership:
                     self.nudge()
             finally:
                 self._is_taking = False
-                self._given.set()  # a node that leaves waits for this
+                self._given.unpark_all()  # a node that leaves waits for this
 
     async def _give(self, work: Work, generation: int, shards: set[int]) -> None:
         try:
@@ -318,5 +321,5 @@ class Ownership:
             logger.warning("no shards are given", node=self.node, reason=str(error))
         finally:
             self._giving -= shards
-            self._given.set()
+            self._given.unpark_all()
             self.nudge()

@@ -15,7 +15,9 @@ from hookgw.auth.keyring import Keyring
 from hookgw.gateway.browser_sessions import BrowserSessions
 from hookgw.gateway.keyring_loading import GlobalKeys
 from hookgw.gateway.registry import Registry
-from hookgw.models.registrations import Registration
+from hookgw.models.browser_sessions import BrowserSession
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store.fleet import Membership, RecordChanges
 
 
@@ -65,6 +67,8 @@ class RecordRefresh:
     def _apply(self, changes: RecordChanges) -> None:
         # All at once: no checkpoint between the first change and the version.
         registry, keyring = self._registry, self._keyring
+        if changes.is_whole:
+            changes = self._with_missing(changes)
         instances = {name: new for name, new in changes.instances.items() if not self._holds(name)}
         for name, instance in instances.items():
             former = registry.find_instance(name)
@@ -82,4 +86,22 @@ class RecordRefresh:
         if changes.global_keys is not msgspec.UNSET:
             self._global_keys.apply(changes.global_keys, keyring)
         self._sessions.apply(changes.sessions)
-        self._members.known_version = max(self._members.known_version, changes.version)
+        if changes.is_whole:
+            self._members.known_version = changes.version
+        else:
+            self._members.known_version = max(self._members.known_version, changes.version)
+
+    def _with_missing(self, changes: RecordChanges) -> RecordChanges:
+        """Add what is in memory and not among all records: it is gone."""
+        known = self._registry.registrations()
+        instances: dict[str, Instance | None] = dict.fromkeys(one.name for one in self._registry.instances())
+        registrations: dict[str, Registration | None] = dict.fromkeys(
+            one.id for one in known if one.instance != GLOBAL_INSTANCE
+        )
+        sessions: dict[str, BrowserSession | None] = dict.fromkeys(self._sessions.ids())
+        return msgspec.structs.replace(
+            changes,
+            instances=instances | changes.instances,
+            registrations=registrations | changes.registrations,
+            sessions=sessions | changes.sessions,
+        )

@@ -298,6 +298,10 @@ class GroupCommit(Generic[Tx]):
             raise _copy(self._closed)
         await self._flush()
 
+    def recount(self, pending: int) -> None:
+        """Take another number of pending deliveries for the right one: the storage was replaced."""
+        self._pending = pending
+
     def statistics(self) -> StoreStatistics:
         """Return what was done so far."""
         waiting = sum(group.rows + len(group.functions) for group in chain(self._taken, self._groups))

@@ -12,18 +12,18 @@ from hookgw.models.browser_sessions import BrowserSession
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
 from hookgw.store.encryption import RecordCipher
-from hookgw.store.fleet import DISABLED_WEBHOOK, RecordChanges
+from hookgw.store.fleet import DISABLED_WEBHOOK, GLOBAL_KEYS, RecordChanges
 from hookgw.store.postgresql.record_changes import VERSION, lock_records
 from hookgw.store.postgresql.shelves import PostgresqlTable
 from hookgw.store.shelves import Shelves
 
 
-def read_changes(connection: Connection, since: int, cipher: RecordCipher | None) -> RecordChanges:
+def read_changes(connection: Connection, since: int | None, cipher: RecordCipher | None) -> RecordChanges:
     """Return what has changed after a version.
 
     Args:
         connection: in autocommit mode.
-        since: the version.
+        since: the version; ``None`` for all records, whatever was known before.
         cipher: of the records.
     """
     instances: dict[str, Instance | None] = {}
@@ -35,8 +35,11 @@ def read_changes(connection: Connection, since: int, cipher: RecordCipher | None
         # With the lock, every change up to the version is there, or was undone.
         lock_records(connection, changes=False)
         row = connection.execute(VERSION).fetchone()
-        version: int = row[0] if row else since
-        rows = connection.execute("SELECT shelf, key FROM record_changes WHERE version > %s", (since,))
+        version: int = row[0] if row else since or 0
+        if since is None:
+            rows = connection.execute("SELECT shelf, key FROM shelves")
+        else:
+            rows = connection.execute("SELECT shelf, key FROM record_changes WHERE version > %s", (since,))
         shelves = Shelves(partial(PostgresqlTable, connection), cipher)
         for shelf, raw_key in rows.fetchall():
             key = bytes(raw_key).decode()
@@ -47,9 +50,13 @@ def read_changes(connection: Connection, since: int, cipher: RecordCipher | None
                     registrations[key] = shelves.registrations.get(key)
                 case "sessions":
                     sessions[key] = shelves.sessions.get(key)
-                case _ if key.startswith(DISABLED_WEBHOOK):
+                case "values" if key.startswith(DISABLED_WEBHOOK):
                     reason = shelves.values.get(key)
                     disabled[key.removeprefix(DISABLED_WEBHOOK)] = reason if isinstance(reason, str) else None
-                case _:
+                case "values" if key == GLOBAL_KEYS:
                     global_keys = shelves.values.get(key)
-    return RecordChanges(version, instances, registrations, sessions, global_keys, disabled)
+                case _:
+                    pass  # no node keeps it in memory
+    return RecordChanges(
+        version, instances, registrations, sessions, global_keys, disabled, is_whole=since is None
+    )

@@ -11,7 +11,8 @@ from psycopg import Connection
 from hookgw.models.errors import Conflict, StartError
 from hookgw.models.fleet import DEAD_AFTER
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Table
-from hookgw.store.postgresql.database import Server, check_server, start_errors
+from hookgw.store.postgresql.database import Server, start_errors
+from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.schema import UNFINISHED, migrate
 

@@ -21,11 +21,11 @@ from psycopg.pq import TransactionStatus
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.read_failures import ReadFailures
+from hookgw.store.postgresql.environment import prepare
+from hookgw.store.postgresql.identity import Identity
+from hookgw.store.postgresql.schema import missing_tables
 
 T = TypeVar("T")
-
-# The first with pg_current_xact_id, whose numbers never start over.
-OLDEST_SERVER = 130000
 
 # How many lists are read at the same moment.
 LIST_CONNECTIONS = 2
@@ -50,9 +50,11 @@ TOKEN_LENGTH = 16
 # SQLSTATE classes of mistakes in what we sent; to report a bug of ours as a lost server would hide it. All
 # others (connection, resources, operator, system, corruption, read-only) are the server's.
 _OURS = ("0A", "21", "22", "23", "2F", "34", "3F", "42")
-_DENIED = "42501"
 # Data and index corrupted, an error of the disk, a file that is missing.
 _UNREADABLE = ("XX001", "XX002", "58030", "58P01")
+# Of these classes, but the operator's doing and never the caller's fault: a right that was taken away, a
+# schema that was dropped, a number that a sequence gives twice because it was not copied with its table.
+_OPERATORS = ("42501", "3F000", "23505")
 # A transaction that lost against another one, and is to run again.
 CONFLICTS = ("40001", "40P01")
 
@@ -66,6 +68,7 @@ class Server:
 
     Attributes:
         place: names the server and the database, without user and password, for messages.
+        identity: the server as its connections found it.
         token: random. The names of this process's connections end with it (``application_name``), so that
             others can tell which connections are those of a node that died.
 
@@ -82,6 +85,7 @@ class Server:
                 "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
             ) from None
         self.schema = schema
+        self.identity = Identity()
         usual: dict[str, Any] = {
             # After a failover, only the server that accepts writes is of use.
             "target_session_attrs": "read-write",
@@ -94,7 +98,8 @@ class Server:
         self.token = secrets.token_hex(TOKEN_LENGTH // 2)
         # The server cuts names off behind their 63rd byte.
         name = str(given.get("application_name", "hookgw"))[: 62 - TOKEN_LENGTH]
-        named = {"application_name": f"{name} {self.token}"}
+        # The encoding in which hookgw and the server talk, whatever the environment of either presets.
+        named = {"application_name": f"{name} {self.token}", "client_encoding": "UTF8"}
         self._conninfo = make_conninfo("", **(usual | given | named))
         hosts = str(given.get("host") or given.get("hostaddr") or "localhost").split(",")
         ports = str(given.get("port") or 5432).split(",")
@@ -104,13 +109,24 @@ class Server:
             host if host.startswith(("/", "@")) else f"{f'[{host}]' if ':' in host else host}:{port}"
             for host, port in zip(hosts, ports, strict=False)
         )
-        self.place = f"{where}/{given.get('dbname') or given.get('user') or 'postgres'}"
+        database = str(given.get("dbname") or given.get("user") or "postgres")
+        # libpq takes what stands before the first slash for the server: with a slash in it, a password
+        # becomes the port and the database. What cannot be right is not shown.
+        is_cut = any("@" in host[1:] for host in hosts) or "@" in database
+        if is_cut or not all(port.isascii() and port.isdecimal() for port in ports if port):
+            raise StartError(
+                "storage.url names a server, a port or a database that cannot be one: its user or password "
+                "has a character that separates parts of a URL.",
+                "In both of them, write / as %2F, @ as %40, : as %3A, ? as %3F, # as %23 and % as %25.",
+            )
+        self.place = f"{where}/{database}"
 
-    def connect(self, patience: float = READ_PATIENCE) -> Connection:
+    def connect(self, patience: float = READ_PATIENCE, *, to_adopt: bool = False) -> Connection:
         """Open a connection in autocommit mode, with the tables in its search path.
 
         Args:
             patience: the server gives up a statement after so many seconds; 0 for never.
+            to_adopt: whether it may lead to another server than before.
 
         Raises:
             psycopg.Error: the server refuses.
@@ -118,26 +134,18 @@ class Server:
         connection = psycopg.connect(self._conninfo, autocommit=True)
         is_writer = patience <= WRITE_PATIENCE
         try:
-            connection.execute(
-                """SELECT set_config('search_path', quote_ident(%s), false),
-                    set_config('statement_timeout', %s, false),
-                    set_config('lock_timeout', %s, false),
-                    set_config('idle_in_transaction_session_timeout', %s, false),
-                    set_config('client_min_messages', 'warning', false),
-                    set_config('enable_seqscan', 'off', false),
-                    set_config('jit', 'off', false),
-                    set_config('plan_cache_mode', %s, false)""",
-                (
-                    self.schema,
-                    str(int(patience * 1000)),
-                    str(int(patience * 1000)),
-                    str(int((FROZEN_WRITER if is_writer else FROZEN_READER) * 1000)),
-                    # The server keeps the plan of a prepared statement until it has new statistics. A plan
-                    # that was made while the tables were small reads all of them. So reads are planned each
-                    # time. The statements of commits, which are planned once, use indexes in any case.
-                    "auto" if is_writer else "force_custom_plan",
-                ),
+            prepare(
+                connection,
+                self.schema,
+                statement=patience,
+                transaction=FROZEN_WRITER if is_writer else FROZEN_READER,
+                # The server keeps the plan of a prepared statement until it has new statistics. A plan that
+                # was made while the tables were small reads all of them. So reads are planned each time. The
+                # statements of commits, which are planned once, use indexes in any case.
+                plans="auto" if is_writer else "force_custom_plan",
             )
+            if not to_adopt:
+                self.identity.check(connection)
         except psycopg.Error:
             connection.close()
             raise
@@ -192,6 +200,9 @@ class Session:
             psycopg.Error: the server refuses, or the call took longer than the patience.
             Exception: from the function.
         """
+        if self._connection is not None and self.server.identity.is_switched:
+            # It may still lead to the former server, which others have left.
+            self.close()
         if self._connection is None:
             self._connection = self.server.connect(self._patience)
         connection = self._connection
@@ -199,20 +210,38 @@ class Session:
         self._deadline = time.monotonic() + self._patience
         try:
             return function(connection)
+        except psycopg.errors.UndefinedTable as error:
+            self._end_transaction(connection)
+            if missing := missing_tables(connection):
+                raise psycopg.OperationalError(
+                    f"tables of hookgw are missing ({', '.join(missing[:3])}); restore a backup, or stop all "
+                    "nodes and start one with hookgw serve --new"
+                ) from error
+            raise
         except psycopg.OperationalError as error:
             if not self.gave_up:
                 raise
             raise psycopg.OperationalError(f"no answer within {self._patience:g} s") from error
+        except psycopg.Error as error:
+            # A server that was demoted, or set to read only, stays that way for this connection. A new one
+            # goes to the server that accepts writes (target_session_attrs).
+            self._end_transaction(connection)
+            if is_server_error(error) and self._connection is not None and _reads_only(connection):
+                self.close()
+            raise
         finally:
             self._deadline = None
-            if connection.closed:
-                self._connection = None
-            elif connection.info.transaction_status is not TransactionStatus.IDLE:
-                # A function that raised inside a transaction. The connection may be of use still.
-                try:
-                    connection.rollback()
-                except psycopg.Error:
-                    self.close()
+            self._end_transaction(connection)
+
+    def _end_transaction(self, connection: Connection) -> None:
+        """After a function raised inside a transaction: the connection may be of use still."""
+        if connection.closed:
+            self._connection = None
+        elif connection.info.transaction_status is not TransactionStatus.IDLE:
+            try:
+                connection.rollback()
+            except psycopg.Error:
+                self.close()
 
     def break_off(self, now: float) -> None:
         """End the connection if a call on it takes too long. Called from any thread."""
@@ -329,7 +358,7 @@ def is_server_error(error: BaseException) -> bool:
     state = error.sqlstate
     if state is None:  # libpq's own: the connection failed. Others come from the driver, for our mistakes.
         return isinstance(error, psycopg.OperationalError)
-    return state == _DENIED or state[:2] not in _OURS
+    return state in _OPERATORS or state[:2] not in _OURS
 
 
 def is_unreadable(error: StorageUnavailable) -> bool:
@@ -352,6 +381,12 @@ def start_errors(server: Server) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
+        if "session is read-only" in str(error):  # libpq's words: the server has no code for it
+            raise StartError(
+                f"The database {server.place} accepts no writes: it is a standby, or read only is preset.",
+                "Name the primary in storage.url, or take the preset back: ALTER ROLE … RESET "
+                "default_transaction_read_only (or ALTER DATABASE, or postgresql.conf).",
+            ) from error
         raise StartError(
             f"The database {server.place} cannot be used: {reason_of(error)}",
             "Check storage.url, that the server runs and accepts connections from here, and that the user "
@@ -359,26 +394,11 @@ def start_errors(server: Server) -> Iterator[None]:
         ) from error
 
 
-def check_server(connection: Connection, place: str) -> None:
-    """Refuse a server that cannot keep what hookgw promises.
-
-    Raises:
-        StartError: it is too old, or acknowledges commits that are not on disk.
-    """
-    version = connection.info.server_version
-    if version < OLDEST_SERVER:
-        raise StartError(
-            f"The database {place} is on PostgreSQL {version // 10000}; hookgw needs "
-            f"{OLDEST_SERVER // 10000} or newer."
-        )
-    row = connection.execute("SHOW synchronous_commit").fetchone()
-    if row == ("off",):
-        raise StartError(
-            f"The database {place} has synchronous_commit = off: events that were acknowledged would be lost "
-            "in a crash.",
-            "Set it to on (or local, remote_write, remote_apply) for hookgw's user: ALTER ROLE … SET "
-            "synchronous_commit = on.",
-        )
+def _reads_only(connection: Connection) -> bool:
+    try:
+        return connection.execute("SHOW transaction_read_only").fetchone() == ("on",)
+    except psycopg.Error:
+        return False
 
 
 def _shut_down(connection: Connection) -> None:

@@ -10,10 +10,12 @@ made of it, until they are overwritten: a client of the server cannot remove tho
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection
 from contextlib import closing
 from typing import Any
 
+import structlog
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable, QueryCanceled
 
@@ -26,12 +28,23 @@ from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import Concerned, Erased
 
+logger = structlog.get_logger("hookgw.store")
+
 # A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
 ROWS = 500
 SEARCH_BYTES = 8 * 2**20
 
-# Seconds for each table.
+# Seconds for each table, and for what may still read erased rows.
 SCRUB_PATIENCE = 20.0
+_HOLDERS_INTERVAL = 0.2
+_MOST_NAMED = 5
+# What has a snapshot of a time before a transaction. Without pg_read_all_stats, a user sees its own sessions.
+_HOLDERS = """SELECT 'transaction of', pid, usename, application_name FROM pg_stat_activity
+        WHERE age(backend_xmin) > age(%s::xid) AND pid <> pg_backend_pid() AND datname = current_database()
+    UNION ALL SELECT 'prepared transaction', NULL, owner, gid FROM pg_prepared_xacts
+        WHERE age(transaction) > age(%s::xid) AND database = current_database()
+    UNION ALL SELECT 'replication slot', active_pid, NULL, slot_name FROM pg_replication_slots
+        WHERE age(xmin) > age(%s::xid)"""
 
 # By the whole key of an index; see history.py.
 _SOURCES = {
@@ -154,16 +167,39 @@ def _is_device(text: str, named: Person) -> bool:
 def remove_dead_rows(server: Server) -> bool:
     """Have the server clean up the tables that had what was erased.
 
+    The server keeps what somebody may still read: a transaction that was open before the erasure, a prepared
+    one, or a replica. This waits for them, for some seconds.
+
     Returns:
-        Whether it did. It gives up after some seconds.
+        Whether it did. The log says what was in the way.
 
     Raises:
         StorageUnavailable: the server refuses.
     """
+    notices: list[str] = []
+    deadline = time.monotonic() + SCRUB_PATIENCE
     with server.errors(), closing(server.connect(SCRUB_PATIENCE)) as connection:
+        connection.add_notice_handler(lambda notice: notices.append(str(notice.message_primary)))
+        # Everything that was erased is below this transaction.
+        row = connection.execute(
+            "SELECT (pg_snapshot_xmax(pg_current_snapshot())::text::bigint % 4294967296)::text"
+        ).fetchone()
+        assert row is not None  # noqa: S101
+        while holders := connection.execute(_HOLDERS, (row[0],) * 3).fetchall():
+            if time.monotonic() >= deadline:
+                logger.warning(
+                    "erased rows stay in the database: something may still read them",
+                    database=server.place,
+                    holders=[" ".join(map(str, holder)) for holder in holders[:_MOST_NAMED]],
+                )
+                return False
+            time.sleep(_HOLDERS_INTERVAL)
         try:
             for table in ("events", "deliveries", "attempts", "bodies"):
                 connection.execute(f"VACUUM {table}")
         except (LockNotAvailable, QueryCanceled):
-            return False
-        return True
+            notices.append("another transaction has locked a table")
+        if notices:
+            # A table whose owner somebody else is, for example: the server skips it, with a notice alone.
+            logger.warning("the server has not cleaned up", database=server.place, reason=notices[0])
+        return not notices

@@ -104,6 +104,12 @@ class Feed:
         self._reported = min(self._mark, (row[1] or 0, _LAST))
         self._connection = connection
 
+    def forget(self) -> None:
+        """Begin anew with the next read: the numbers of transactions are those of another server."""
+        self._own.clear()
+        self._is_cut = False
+        self._mark = None
+
     def committed(self, xid: int, appended: Sequence[Delivery], requeued: Mapping[str, int]) -> None:
         """Take what this node's own transaction has made pending, once it is on disk."""
         if appended or requeued:
@@ -115,7 +121,9 @@ class Feed:
         Args:
             connection: in autocommit mode.
         """
-        assert self._mark is not None  # noqa: S101
+        if self._mark is None:
+            self.start(connection)
+            return News([], {})
         if connection is not self._connection:
             self._mark = self._reported
             self._connection = connection

@@ -8,7 +8,7 @@ without these events, and it addresses them again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from psycopg import Connection, Cursor
@@ -25,6 +25,7 @@ from hookgw.store.postgresql.transaction import Transaction
 class Asked(NamedTuple):
     """What was asked of the server in one commit: the answers are there once its pipeline has ended."""
 
+    generation: int
     member: Cursor[Any] | None
     shards: Cursor[Any] | None
     version: Cursor[Any] | None
@@ -35,10 +36,12 @@ class Guard:
 
     Args:
         nodes: this node's membership.
+        removed: called in the writer thread when others have removed this node.
     """
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, removed: Callable[[], None]) -> None:
         self._nodes = nodes
+        self._removed = removed
 
     def ask(self, connection: Connection, groups: Sequence[Group[Transaction]]) -> Asked:
         """Ask what :meth:`admit` needs to know.
@@ -52,19 +55,23 @@ class Guard:
         epochs = {job.epoch.shard for job in appends if job.epoch is not None}
         is_fenced = has_functions or epochs or any(job.also for job in appends)
         member = shards = version = None
+        generation = self._nodes.generation
         if is_fenced or any(group.settlements for group in groups):
-            member = connection.execute(FENCE, (self._nodes.generation,))
+            member = connection.execute(FENCE, (generation,))
         if epochs:
-            shards = connection.execute(SHARD_FENCE, (self._nodes.generation, list(epochs)))
+            shards = connection.execute(SHARD_FENCE, (generation, list(epochs)))
         if appends or has_functions:
             # Any function may change records. A transaction cannot ask for the lock alone later.
             lock_records(connection, changes=has_functions)
             version = connection.execute(VERSION)
-        return Asked(member, shards, version)
+        return Asked(generation, member, shards, version)
 
     def admit(self, asked: Asked, groups: Sequence[Group[Transaction]]) -> list[Group[Transaction]]:
         """Return what is to be written; the other jobs get their errors."""
         is_member = asked.member is None or asked.member.fetchone() is not None
+        if not is_member and asked.generation == self._nodes.generation:
+            # Sooner than the next heartbeat: each lane waits for a commit, and would send one more by then.
+            self._removed()
         epochs = set() if asked.shards is None else {ShardEpoch(*row) for row in asked.shards}
         row = None if asked.version is None else asked.version.fetchone()
         version: int = row[0] if row else 0

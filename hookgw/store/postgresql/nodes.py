@@ -57,12 +57,19 @@ SHARD_FENCE = """SELECT shard, epoch FROM shards WHERE generation = %s AND shard
 
 _DEAD = f"heartbeat_at < clock_timestamp() - interval '{DEAD_AFTER} s'"
 
+# The database's clock went back, or this is a standby whose clock is behind. Heartbeats of nodes that live
+# are right again at once; with those of dead nodes, the others would wait until that time has come.
+_MEND_FUTURE = """UPDATE nodes SET heartbeat_at = clock_timestamp() WHERE generation IN (
+    SELECT generation FROM nodes WHERE heartbeat_at > clock_timestamp() FOR UPDATE SKIP LOCKED
+)"""
+
 _VIEW = """SELECT
     (SELECT coalesce(jsonb_agg(jsonb_build_array(
         name, generation, url, extract(epoch FROM clock_timestamp() - heartbeat_at), is_leaving
      ) ORDER BY name), '[]') FROM nodes),
     (SELECT array_agg(generation ORDER BY shard) FROM shards),
-    (SELECT last_value FROM record_versions)"""
+    (SELECT last_value FROM record_versions),
+    extract(epoch FROM clock_timestamp())"""
 
 
 class Nodes:
@@ -84,12 +91,23 @@ class Nodes:
         self, server: Server, cipher: RecordCipher | None = None, threads: Threads = SYSTEM_THREADS
     ) -> None:
         self.generation = 0
-        self.known_version = 0
+        self._known_version = 0
+        self._server = server
+        self._switches = server.identity.switches
         self._epochs: dict[int, int] = {}
         self._cipher = cipher
         self.session = Session(server, PATIENCE)
         self._reader = Reader(self.session, threads=threads)
         self._token = server.token
+
+    @property
+    def known_version(self) -> int:
+        # Versions of another server say nothing: whatever was addressed by them is addressed anew.
+        return self._known_version if self._switches == self._server.identity.switches else -1
+
+    @known_version.setter
+    def known_version(self, version: int) -> None:
+        self._known_version = version
 
     @asynccontextmanager
     async def starting(self) -> AsyncIterator[None]:
@@ -143,7 +161,11 @@ class Nodes:
         await self._change(partial(_remove, generations=[self.generation]))
 
     async def changes(self) -> RecordChanges:
-        return await self._run(partial(read_changes, since=self.known_version, cipher=self._cipher))
+        switches = self._server.identity.switches
+        since = self._known_version if self._switches == switches else None
+        changes = await self._run(partial(read_changes, since=since, cipher=self._cipher))
+        self._switches = switches
+        return changes
 
     async def _change(self, change: Callable[[Connection], T]) -> T:
         return await self._run(partial(_locked, change))
@@ -176,6 +198,7 @@ class Nodes:
             generation_: int = row[0]
             return generation_
 
+        connection.execute(_MEND_FUTURE)  # for itself: a join that is refused is undone
         return _locked(join, connection)
 
     def _heartbeat(self, connection: Connection) -> FleetView | None:
@@ -186,11 +209,14 @@ class Nodes:
             return None
         row = connection.execute(_VIEW).fetchone()
         assert row is not None  # noqa: S101 -- no FROM, so one row
-        nodes, owners, version = row
+        nodes, owners, version, time = row
+        if any(age < 0 for _, _, _, age, _ in nodes):
+            connection.execute(_MEND_FUTURE)
         return FleetView(
             tuple(FleetNode(name, gen, url, float(age), leaving) for name, gen, url, age, leaving in nodes),
             tuple(owners),
             version,
+            float(time),
         )
 
     def _claim(self, connection: Connection) -> dict[int, int]:
@@ -215,6 +241,11 @@ class Nodes:
             )
         mine = connection.execute("SELECT shard, epoch FROM shards WHERE generation = %s", (self.generation,))
         return dict(mine.fetchall())
+
+
+def forget_member(connection: Connection, generation: int) -> None:
+    """Remove a member from a database that it has not joined, but that may be a copy of one that it had."""
+    _locked(partial(_remove, generations=[generation]), connection)
 
 
 def _ask_lock(statement: LiteralString, connection: Connection) -> bool:

@@ -23,6 +23,8 @@ A schema that was released is never edited: a change is a further migration.
 
 from __future__ import annotations
 
+import re
+
 import structlog
 from psycopg import Connection, sql
 
@@ -172,6 +174,71 @@ SCHEMA: tuple[str, ...] = (
 )
 
 
+# The highest number that rows have, of each sequence.
+_SEQUENCES = {
+    "event_numbers": "greatest((SELECT max(seq) FROM events), (SELECT max(event) FROM deliveries))",
+    "delivery_numbers": "(SELECT max(seq) FROM deliveries)",
+    "instance_numbers_number_seq": "(SELECT max(number) FROM instance_numbers)",
+    "audit_seq_seq": "(SELECT max(seq) FROM audit)",
+    "node_generations": (
+        "greatest((SELECT max(generation) FROM members), (SELECT max(generation) FROM nodes))"
+    ),
+    "record_versions": "(SELECT max(version) FROM record_changes)",
+}
+_NAMES = tuple(
+    found[1]
+    for statement in SCHEMA
+    if (found := re.match(r"CREATE (?:UNLOGGED )?(?:TABLE|SEQUENCE) (\w+)", statement))
+)
+
+
+def missing_tables(connection: Connection) -> list[str]:
+    """Return the tables and sequences of hookgw that are not there, in the order in which they are made."""
+    rows = connection.execute(
+        "SELECT name FROM unnest(%s::text[]) name WHERE to_regclass(name) IS NULL", (list(_NAMES),)
+    )
+    return [name for (name,) in rows]
+
+
+def raise_sequences(connection: Connection) -> list[str]:
+    """Raise each sequence that would give a number that its table has already.
+
+    Logical replication, and some tools for copies, leave sequences behind. A number that is given twice would
+    be refused by the table's key.
+
+    Returns:
+        The names of the sequences that were behind.
+    """
+    behind = []
+    for sequence, highest in _SEQUENCES.items():
+        row = connection.execute(
+            f"""SELECT setval(%s, highest) FROM (SELECT {highest} AS highest) of_table
+            WHERE highest > coalesce(pg_sequence_last_value(%s::regclass), 0)""",  # noqa: S608 - constants
+            (sequence, sequence),
+        ).fetchone()
+        if row is not None:
+            behind.append(sequence)
+    return behind
+
+
+def set_aside(connection: Connection, schema: str) -> str | None:
+    """Rename a schema of which tables are missing, so that a new one can be made in its place.
+
+    Returns:
+        The new name of the former schema; ``None`` if nothing was in the way, or if it is whole.
+    """
+    missing = missing_tables(connection)
+    if not missing or len(missing) == len(_NAMES):
+        return None
+    row = connection.execute("SELECT to_char(now(), 'YYYYMMDD_HH24MISS')").fetchone()
+    assert row is not None  # noqa: S101
+    aside = f"{schema[:46]}_{row[0]}"
+    connection.execute(
+        sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(sql.Identifier(schema), sql.Identifier(aside))
+    )
+    return aside
+
+
 def migrate(connection: Connection, schema: str, place: str, *, copying: bool = False) -> None:
     """Bring a database to the present schema; an empty one gets all of it. One node does it, others wait.
 
@@ -187,7 +254,14 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
     """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
-        if connection.execute("SELECT to_regclass('hookgw_schema')").fetchone() == (None,):
+        missing = missing_tables(connection)
+        if 0 < len(missing) < len(_NAMES):
+            raise StartError(
+                f"Tables of hookgw are missing in the schema {schema} of {place}: {', '.join(missing)}.",
+                "Restore a backup. To set the remaining tables aside and begin with an empty gateway, start "
+                "once with: hookgw serve --new",
+            )
+        if missing:
             # CREATE SCHEMA IF NOT EXISTS needs the right to create one even where it exists.
             if connection.execute("SELECT to_regnamespace(%s)", (f'"{schema}"',)).fetchone() == (None,):
                 connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))

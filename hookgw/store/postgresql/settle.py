@@ -18,7 +18,6 @@ _STILL_PENDING = """SELECT d.seq, d.event, d.registration,
         (SELECT name FROM instance_numbers WHERE number = d.instance), d.size
     FROM deliveries d
     WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.seq FOR UPDATE"""
-_COUNT_PENDING = "SELECT count(*) FROM deliveries WHERE seq = ANY(%s) AND state || '' = 'pending'"
 # Without an attempt (parked, expired) the count of attempts stays. The numbers come twice: with a plan of a
 # time when the table was small, a join alone would walk through all of it.
 _SETTLE = """UPDATE deliveries SET state = given.state,
@@ -175,14 +174,6 @@ def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
         text(attempt.answer),
         text(attempt.url),
     )
-
-
-def find_finished(connection: Connection, seqs: Sequence[int]) -> bool:
-    """Return whether any of these deliveries is not pending any more."""
-    if not seqs:
-        return False
-    row = connection.execute(_COUNT_PENDING, (list(seqs),)).fetchone()
-    return row is not None and row[0] < len(seqs)
 
 
 def make_due(connection: Connection, registration: str) -> int:

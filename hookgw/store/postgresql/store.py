@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import trio
 
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
-from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.models.errors import Conflict, StartError, StorageUnavailable
 from hookgw.models.tasks import run_essential
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.group_commit import GroupCommit
@@ -25,25 +25,27 @@ from hookgw.store.fleet import Membership, SharedBacklog
 from hookgw.store.postgresql.audit import PostgresqlAudit
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
+    COUNT_PATIENCE,
     Connections,
     Reader,
     Server,
     Session,
-    check_server,
     make_connections,
     start_errors,
     watch,
 )
+from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.erase import remove_dead_rows
 from hookgw.store.postgresql.feed import Feed
 from hookgw.store.postgresql.guard import Guard
 from hookgw.store.postgresql.history import PostgresqlHistory
-from hookgw.store.postgresql.nodes import Nodes
+from hookgw.store.postgresql.identity import find
+from hookgw.store.postgresql.nodes import Nodes, forget_member
 from hookgw.store.postgresql.outbox import PostgresqlOutbox, count_pending
 from hookgw.store.postgresql.pending_changes import PostgresqlPendingChanges
 from hookgw.store.postgresql.reencrypt import reencrypt
 from hookgw.store.postgresql.restored import renumber_restored
-from hookgw.store.postgresql.schema import migrate
+from hookgw.store.postgresql.schema import migrate, missing_tables, raise_sequences
 from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.postgresql.writer import Writer, touch
@@ -98,16 +100,17 @@ class PostgresqlStore(ComposedStore[Transaction]):
     def shared(self) -> PostgresqlStore:
         return self
 
-    def share(self, is_wanted: Callable[[str], bool]) -> None:
+    def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None] = lambda: None) -> None:
         """Tell other nodes of what this one appends, and report what they append.
 
         Args:
             is_wanted: whether this node hears of deliveries to a lane, by its key. Called in the writer
                 thread.
+            removed: called in the writer thread when a commit shows that others have removed this node.
         """
         self._feed.is_wanted = is_wanted
         self._feed.channel = f"hookgw_{self.server.schema}"
-        self.writer.guard = Guard(self._nodes)
+        self.writer.guard = Guard(self._nodes, removed)
         self._shared.set()
 
     async def check(self) -> None:
@@ -240,6 +243,7 @@ async def open_store(
                     nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
                     nursery.start_soon(feed_task.run)
                     nursery.start_soon(store.run_listener, feed_task.wake, threads)
+                    nursery.start_soon(_follow_switches, server, nodes, commits, threads)
                     try:
                         yield store
                     finally:
@@ -309,6 +313,45 @@ class _FeedTask:
                         logger.warning("deliveries wait for an older transaction in the database", **found)
 
 
+async def _follow_switches(
+    server: Server, nodes: Nodes, commits: GroupCommit[Transaction], threads: Threads
+) -> None:
+    """Adopt another server that the connections lead to, until cancelled."""
+    while True:
+        await trio.sleep(POLL)
+        if not server.identity.is_switched:
+            continue
+        logger.error("the database is another one, or an earlier state: it is checked", database=server.place)
+        try:
+            commits.recount(await threads.run(partial(_adopt, server, nodes.generation)))
+        except (StartError, psycopg.Error) as error:
+            logger.warning("the database is not used yet", database=server.place, reason=str(error).strip())
+        else:
+            logger.warning("the database is used, and everything is read again", database=server.place)
+
+
+def _adopt(server: Server, generation: int) -> int:
+    """Prepare another server as a start would, and use it from now on; return what is pending there.
+
+    Raises:
+        StartError, psycopg.Error: it cannot be used.
+    """
+    with closing(server.connect(COUNT_PATIENCE, to_adopt=True)) as connection:
+        found = find(connection)
+        check_server(connection, server.place)
+        if missing := missing_tables(connection):
+            raise StartError(f"Tables of hookgw are missing there: {', '.join(missing)}.")
+        migrate(connection, server.schema, server.place)
+        raise_sequences(connection)
+        renumber_restored(connection, server.schema, server.place)
+        # Its heartbeats find that it is no member, so it stops its lanes, joins, and reads everything again.
+        # Until then the storage refuses the outcomes that it has for deliveries of the former server.
+        forget_member(connection, generation)
+        pending = count_pending(connection)
+    server.identity.adopt(found)
+    return pending
+
+
 def _oldest_transaction(connection: psycopg.Connection) -> dict[str, str]:
     row = connection.execute(_OLDEST).fetchone()
     return {} if row is None else dict(zip(("pid", "database", "user", "since"), map(str, row), strict=True))
@@ -326,6 +369,8 @@ def _open(server: Server, connections: Connections, keys: MasterKeys) -> _Opened
     def prepare(connection: psycopg.Connection) -> _Opened:
         check_server(connection, server.place)
         migrate(connection, server.schema, server.place)
+        if behind := raise_sequences(connection):
+            logger.warning("sequences were behind their tables and were raised", sequences=behind)
         renumber_restored(connection, server.schema, server.place)
         cipher = reencrypt(connection, server.schema, keys, server.place)
         feed = Feed()

@@ -11,16 +11,16 @@ from typing import NamedTuple
 import psycopg
 from psycopg import Connection, sql
 
-from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.models.deliveries import Delivery, Settlement
 from hookgw.models.errors import Invalid
 from hookgw.store.commits.changes import Changes, Committed, replace
 from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group, NewEvent, appended_by
 from hookgw.store.postgresql.append import added, append, find_stored, prepare, send
-from hookgw.store.postgresql.database import CONFLICTS, Session, is_server_error
+from hookgw.store.postgresql.database import CONFLICTS, TOKEN_LENGTH, Session, is_server_error
 from hookgw.store.postgresql.feed import Feed, News
 from hookgw.store.postgresql.guard import Guard
-from hookgw.store.postgresql.schema import XID
-from hookgw.store.postgresql.settle import find_finished, find_pending, settle, write
+from hookgw.store.postgresql.schema import XID, raise_sequences
+from hookgw.store.postgresql.settle import find_pending, settle, write
 from hookgw.store.postgresql.transaction import Transaction
 
 # What the server, the driver and our own conversions raise for a value that cannot be stored: lone surrogates
@@ -31,12 +31,18 @@ _BAD_VALUES = (psycopg.DataError, psycopg.IntegrityError, ValueError, TypeError,
 TRIES = 5
 
 _BEGIN = f"SELECT {XID}"
-# Each process has a row of its own, with the number of its last commit in which functions ran.
+# Each process has a row of its own, with the number of its last commit. Nobody else writes it, so it alone
+# proves a commit: a delivery that is finished, or an event that is stored, may be the work of another node.
 _MARK = """INSERT INTO probe VALUES (%s, %s)
     ON CONFLICT (number) DO UPDATE SET writes = excluded.writes"""
-_MARKED = "SELECT FROM probe WHERE number = %s AND writes = %s"
+# A write, too. It waits for a former transaction that the server has not ended yet, and for the standby: that
+# has the former commit once it has this one.
+_MARKED = """INSERT INTO probe VALUES (%s, 0)
+    ON CONFLICT (number) DO UPDATE SET writes = probe.writes RETURNING writes"""
 # The probe itself has the number 1.
 _FIRST_MARK = 2
+_END_FORMER = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE pid = %s AND right(application_name, %s) = %s AND pid <> pg_backend_pid()"""
 
 
 class _Written(NamedTuple):
@@ -54,8 +60,7 @@ class _Unacknowledged(Exception):
         transaction, jobs: what was to be written.
         error: of the connection.
         is_counted: whether it is known what was added.
-        finished: the deliveries that were pending until this commit.
-        mark: its number, if functions ran in it.
+        mark: the number of this commit.
     """
 
     def __init__(
@@ -65,15 +70,13 @@ class _Unacknowledged(Exception):
         error: psycopg.Error,
         *,
         is_counted: bool,
-        finished: Sequence[int] = (),
-        mark: int | None = None,
+        mark: int,
     ) -> None:
         super().__init__()
         self.transaction = transaction
         self.jobs = jobs
         self.error = error
         self.is_counted = is_counted
-        self.finished = finished
         self.mark = mark
 
 
@@ -94,9 +97,11 @@ class Writer:
     def __init__(self, session: Session, feed: Feed, *, keep_history: bool = True) -> None:
         self.guard: Guard | None = None
         self.backend = 0
-        self._mark = (_FIRST_MARK + secrets.randbelow(2**31 - _FIRST_MARK), 0)
+        self._marks = _FIRST_MARK + secrets.randbelow(2**31 - _FIRST_MARK)
+        self._mark = 0
         self._session = session
         self._feed = feed
+        self._switches = session.server.identity.switches
         self._keep_history = keep_history
 
     def commit(self, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
@@ -114,6 +119,9 @@ class Writer:
                 middle of the commit, and the server did not say what became of it.
         """
         started = time.perf_counter()
+        if self._switches != self._session.server.identity.switches:
+            self._switches = self._session.server.identity.switches
+            self._feed.forget()
         has_work = probe or any(group.appends or group.settlements or group.functions for group in groups)
         with self._session.server.errors():
             if not has_work:
@@ -122,6 +130,7 @@ class Writer:
                 return Committed(seconds, Changes(requeued=news.requeued), news.appended, is_empty=True)
             written = self._write(groups, probe)
         seconds = time.perf_counter() - started
+        self._session.server.identity.committed(written.xid)
         # The feed tells what is pending again, in the order of the transactions.
         self._feed.committed(written.xid, written.appended, written.changes.requeued)
         news = News([], {})
@@ -150,7 +159,9 @@ class Writer:
                 raise
         return news
 
-    def _write(self, groups: Sequence[Group[Transaction]], probe: bool) -> _Written:
+    def _write(  # noqa: C901 -- one answer for each kind of failure
+        self, groups: Sequence[Group[Transaction]], probe: bool
+    ) -> _Written:
         is_careful = False
         tries = 0
         while True:
@@ -172,6 +183,12 @@ class Writer:
                 was_lost = was_connected and not (self._session.is_connected or self._session.gave_up)
                 if tries >= TRIES or not (was_lost or error.sqlstate in CONFLICTS):
                     raise
+            except psycopg.errors.UniqueViolation:
+                # No caller's fault: ids that are there already are no error. A sequence gives numbers for a
+                # second time, because it was not copied with its table.
+                if tries >= TRIES:
+                    raise
+                self._session.call(raise_sequences)
             except _BAD_VALUES:
                 # All appends share one statement, so the error does not say which call brought the bad
                 # value. Write the groups again with a savepoint for each call: only that call must fail.
@@ -193,7 +210,9 @@ class Writer:
             probe: write something even if there is nothing to write.
             is_careful: append call by call, each in a savepoint.
         """
-        self.backend = connection.info.backend_pid
+        self._end_former(connection)
+        self._mark += 1
+        mark = self._mark
         lead = next((number for number, group in enumerate(groups, 1) if group.functions), len(groups))
         prepared = None
         with connection.pipeline():
@@ -203,6 +222,8 @@ class Writer:
             if not is_careful:
                 prepared = prepare(connection, _news_of(_appends_of(groups[:lead])))
             pending = find_pending(connection, _settlements_of(groups[:lead]))
+            # Here, not with the COMMIT: from now on, whoever asks for the mark waits for this transaction.
+            connection.execute(_MARK, (self._marks, mark))
         row = begun.fetchone()
         assert row is not None  # noqa: S101
         found = [] if pending is None else pending.fetchall()
@@ -235,11 +256,7 @@ class Writer:
         except psycopg.OperationalError as error:
             if not (is_all and connection.closed):
                 raise
-            final = {one.seq for one in settlements if one.state is not DeliveryState.PENDING}
-            finished = [row[0] for row in found if row[0] in final]
-            raise _Unacknowledged(
-                transaction, appends, error, is_counted=is_careful, finished=finished
-            ) from error
+            raise _Unacknowledged(transaction, appends, error, is_counted=is_careful, mark=mark) from error
         if not is_careful:
             _count_added(transaction, appends, added(answer))
         if not is_all:
@@ -256,12 +273,8 @@ class Writer:
                 for function in group.functions:
                     self._run_alone(transaction, function)
             appends = [*appends, *_appends_of(rest)]
-            number, mark = self._mark[0], self._mark[1] + 1
-            self._mark = number, mark
             try:
-                with connection.pipeline():
-                    connection.execute(_MARK, (number, mark))
-                    connection.execute("COMMIT")
+                connection.execute("COMMIT")
             except psycopg.OperationalError as error:
                 if not connection.closed:
                     raise
@@ -303,22 +316,23 @@ class Writer:
     def _find_written(self, connection: Connection, lost: _Unacknowledged) -> _Written | None:
         """Return what a commit without an answer has done; ``None`` if it was not done.
 
-        What it wrote tells. The number of its transaction does not: a server that crashed gives the numbers
-        of transactions that are lost to others.
+        Its mark tells. The number of its transaction does not: a server that crashed gives the numbers of
+        transactions that are lost to others.
         """
-        stored: set[int] = set()
-        if lost.mark is not None:
-            if connection.execute(_MARKED, (self._mark[0], lost.mark)).fetchone() is None:
-                return None
-        else:
-            stored = find_stored(connection, _news_of(lost.jobs))
-            # If there is nothing of either, it changes nothing to write the rest once more.
-            if not stored and not find_finished(connection, lost.finished):
-                return None
+        self._end_former(connection)
+        if connection.execute(_MARKED, (self._marks,)).fetchone() != (lost.mark,):
+            return None
         if not lost.is_counted:
             # The answer to the append was lost, too.
+            stored = find_stored(connection, _news_of(lost.jobs))
             _count_added(lost.transaction, lost.jobs, stored)
         return _written(lost.transaction, lost.jobs)
+
+    def _end_former(self, connection: Connection) -> None:
+        """On a new connection, end the transaction of the former one: a server notices a lost one late."""
+        former, self.backend = self.backend, connection.info.backend_pid
+        if former not in (0, self.backend):
+            connection.execute(_END_FORMER, (former, TOKEN_LENGTH, self._session.server.token))
 
 
 def touch(transaction: Transaction) -> None:

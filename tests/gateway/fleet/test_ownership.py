@@ -30,9 +30,14 @@ class Database:
         self.owners: list[int | None] = [None] * SHARDS
         self.generations = 0
         self.is_away = False
+        self.jumped = 0.0
         self.moved = 0
         # Which lease each shard is worked on under, by node: no two valid ones at a time.
         self.working: dict[int, set[str]] = {shard: set() for shard in range(SHARDS)}
+
+    def now(self) -> float:
+        """The time by the clock of the database."""
+        return trio.current_time() + self.jumped
 
 
 class Members:
@@ -61,24 +66,24 @@ class Members:
     async def join(self, node: str, url: str) -> int:
         database = await self._reach()
         for other in database.nodes.values():
-            if other.name == node and trio.current_time() - database.beats[other.generation] < DEAD_AFTER:
+            if other.name == node and database.now() - database.beats[other.generation] < DEAD_AFTER:
                 raise Conflict(f"A node {node} lives.")
         database.generations += 1
         self._generation = database.generations
         database.nodes[self._generation] = FleetNode(node, self._generation, url, 0.0)
-        database.beats[self._generation] = trio.current_time()
+        database.beats[self._generation] = database.now()
         return self._generation
 
     async def heartbeat(self) -> FleetView | None:
         database = await self._reach()
         if self._generation not in database.nodes:
             return None
-        database.beats[self._generation] = now = trio.current_time()
+        database.beats[self._generation] = now = database.now()
         nodes = tuple(
             FleetNode(n.name, n.generation, n.url, now - database.beats[n.generation], n.is_leaving)
             for n in database.nodes.values()
         )
-        return FleetView(nodes, tuple(database.owners))
+        return FleetView(nodes, tuple(database.owners), time=now)
 
     def epoch_of(self, shard: int) -> ShardEpoch:
         return ShardEpoch(shard, self._generation)
@@ -86,7 +91,7 @@ class Members:
     async def claim(self) -> frozenset[int]:
         database = await self._reach()
         for generation in list(database.nodes):
-            if trio.current_time() - database.beats[generation] >= DEAD_AFTER:
+            if database.now() - database.beats[generation] >= DEAD_AFTER:
                 self._remove(generation)
         held = {
             node.name: database.owners.count(node.generation)
@@ -267,6 +272,26 @@ async def test_others_take_over_from_a_killed_node(autojump_clock: MockClock) ->
         await trio.sleep(4 * HEARTBEAT)
         assert len(b.works_on) == SHARDS
         assert b.acquired[-1] - killed < DEAD_AFTER + 2 * HEARTBEAT
+
+
+async def test_when_the_clock_of_the_database_jumps_forward_nobody_is_taken_for_dead(
+    autojump_clock: MockClock,
+) -> None:
+    database = Database()
+    a, b = Node(database, "a"), Node(database, "b")
+    async with running(a, b) as scopes:
+        await trio.sleep(5)
+        moved = database.moved
+        database.jumped = 40.0
+        for _ in range(100):
+            await trio.sleep(0.1)
+            check(a, b)
+        assert database.moved == moved
+        # Who dies with the jump is replaced when the others have had their time.
+        database.jumped = 80.0
+        scopes["a"].cancel()
+        await trio.sleep(DEAD_AFTER + 2 * HEARTBEAT)
+        assert len(b.works_on) == SHARDS
 
 
 async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) -> None:

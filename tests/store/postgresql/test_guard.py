@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -24,9 +24,11 @@ SHOP = Instance(name="shop", id="1")
 
 
 @asynccontextmanager
-async def opened(database: Server, node: str = "a") -> AsyncIterator[PostgresqlStore]:
+async def opened(
+    database: Server, node: str = "a", removed: Callable[[], None] = lambda: None
+) -> AsyncIterator[PostgresqlStore]:
     async with open_store(database, clock=Clock()) as store:
-        store.share(lambda _: True)
+        store.share(lambda _: True, removed)
         await store.members.join(node, "")
         await catch_up(store)
         yield store
@@ -57,6 +59,23 @@ async def test_a_removed_node_settles_nothing(database: Server, connection: Conn
         store.settle_nowait(delivered(second.seq))
         await store.flush()
         assert (await store.read_lane(LANE, FIRST, 10)).deliveries == []
+
+
+async def test_the_first_commit_tells_a_node_that_it_was_removed(
+    database: Server, connection: Connection
+) -> None:
+    """All clocks of its machine stood still, so its lease seems valid."""
+    heard: list[str] = []
+    async with opened(database, removed=lambda: heard.append("removed")) as store:
+        await store.append(to("e1", "e2"))
+        first, second = (await store.read_lane(LANE, FIRST, 10)).deliveries
+        store.settle_nowait(delivered(first.seq))
+        await store.flush()
+        assert heard == []
+        remove(connection)
+        store.settle_nowait(delivered(second.seq))
+        await store.flush()
+        assert heard == ["removed"]
 
 
 async def test_a_removed_node_stores_nothing_of_its_connectors_and_changes_nothing(

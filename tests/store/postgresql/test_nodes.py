@@ -98,6 +98,27 @@ async def test_a_node_without_heartbeats_is_removed_with_everything(
     assert await a.heartbeat() is not None
 
 
+async def test_a_heartbeat_of_the_future_counts_from_the_moment_at_which_it_is_seen(
+    nodes: list[Nodes], connection: Connection
+) -> None:
+    """The clock of the database went back, or its standby's is behind."""
+    a, b, again = nodes
+    await a.join("a", "http://a")
+    await b.join("b", "http://b")
+    connection.execute("UPDATE nodes SET heartbeat_at = heartbeat_at + interval '40 s'")
+    await b.heartbeat()  # its own is right again
+    view = await b.heartbeat()
+    assert view is not None
+    assert all(0 <= node.heartbeat_age < 3 for node in view.nodes)
+    # Who starts under the name of a killed node waits no longer than otherwise.
+    connection.execute("UPDATE nodes SET heartbeat_at = heartbeat_at + interval '40 s'")
+    with pytest.raises(Conflict):
+        await again.join("a", "http://a")
+    aged = "UPDATE nodes SET heartbeat_at = heartbeat_at - interval '3 s'"
+    connection.execute(aged)
+    await again.join("a", "http://a")
+
+
 async def test_what_a_dead_node_has_begun_is_ended(
     nodes: list[Nodes], servers: list[Server], connection: Connection
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StartError
 from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.schema import VERSION, migrate
+from hookgw.store.postgresql.schema import VERSION, migrate, raise_sequences, set_aside
 from hookgw.store.postgresql.store import open_store
 from tests.store.support import LANE, ids_of, to
 from tests.support.postgres import PostgresServer
@@ -82,3 +82,58 @@ async def test_deliveries_from_another_server_keep_their_order(
     async with open_store(database, clock=Clock()) as store:
         await store.append(to("e5"))
         assert await ids_of(store, LANE) == ["e3", "e1", "e2", "e4", "e5"]
+
+
+SEQUENCES = ("event_numbers", "delivery_numbers", "instance_numbers_number_seq", "audit_seq_seq")
+
+
+def set_back(connection: psycopg.Connection) -> None:
+    """What logical replication does to sequences: it does not copy them."""
+    for name in (*SEQUENCES, "record_versions", "node_generations"):
+        connection.execute(f"ALTER SEQUENCE {name} RESTART")
+
+
+async def test_sequences_that_were_not_copied_are_raised_at_the_start(
+    database: Server, connection: psycopg.Connection
+) -> None:
+    async with open_store(database, clock=Clock()) as store:
+        await store.append(to("a", "b"))
+    set_back(connection)
+    async with open_store(database, clock=Clock()) as store:
+        assert await store.append(to("c", instance="another")) == [True]
+        assert [found.lane for found in await store.pending_lanes()] == ["reg_1:0"]
+    assert raise_sequences(connection) == []
+
+
+async def test_a_number_that_is_given_twice_is_nobodys_fault(
+    database: Server, connection: psycopg.Connection
+) -> None:
+    """The server was switched under a running node: its next commit raises the sequences."""
+    async with open_store(database, clock=Clock()) as store:
+        await store.append(to("a", "b"))
+        set_back(connection)
+        assert await store.append(to("c", instance="another")) == [True]
+        assert await store.append(to("a")) == [False]
+
+
+async def test_a_start_does_not_make_a_new_gateway_beside_the_remains_of_one(
+    database: Server, connection: psycopg.Connection
+) -> None:
+    connection.execute("DROP TABLE hookgw_schema, nodes")
+    with pytest.raises(StartError, match=r"missing in the schema .*: nodes, hookgw_schema\..*serve --new"):
+        async with open_store(database, clock=Clock()):
+            pass
+    aside = set_aside(connection, database.schema)
+    assert aside is not None
+    assert set_aside(connection, database.schema) is None
+    async with open_store(database, clock=Clock()) as store:
+        assert await store.pending_lanes() == []
+    # What remained is still there, for whoever wants to repair it.
+    row = connection.execute("SELECT to_regclass(%s)", (f"{aside}.deliveries",)).fetchone()
+    assert row is not None
+    assert row[0] is not None
+    connection.execute(f"DROP SCHEMA {aside} CASCADE")
+
+
+def test_a_whole_schema_is_never_set_aside(database: Server, connection: psycopg.Connection) -> None:
+    assert set_aside(connection, database.schema) is None

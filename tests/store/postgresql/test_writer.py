@@ -98,6 +98,72 @@ async def test_the_answer_to_a_commit_is_lost(
     assert listener.take() == [("appended", ["e1"])]
 
 
+@pytest.mark.parametrize("does_other", ["settles", "settles and removes", "stores the event", "nothing"])
+async def test_what_another_node_has_done_is_no_proof_of_a_commit(
+    store: PostgresqlStore, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, does_other: str
+) -> None:
+    """A node is frozen in a commit, and another one goes on with its lanes meanwhile."""
+    await store.append(to("e0"))
+    [first] = await seqs_of(store)
+    schema = store.server.schema
+    usual = psycopg.Connection.execute
+    lost: list[int] = []
+
+    def execute(self: psycopg.Connection, query: Any, *arguments: Any, **options: Any) -> Any:
+        if query == "COMMIT" and not lost:
+            lost.append(self.info.backend_pid)
+            postgres.execute(f"SELECT pg_terminate_backend({self.info.backend_pid}, 5000)")
+            if "settles" in does_other:
+                postgres.execute(f"UPDATE {schema}.deliveries SET state = 'delivered' WHERE seq = {first}")
+            if "removes" in does_other:
+                postgres.execute(f"DELETE FROM {schema}.deliveries WHERE seq = {first}")
+            if "stores" in does_other:
+                # Under the number that a crashed server has forgotten, for another registration.
+                postgres.execute(
+                    f"""INSERT INTO {schema}.events SELECT seq + 1, instance, 'e1', kind, time, accepted_at,
+                        data, sender, server_url, 0 FROM {schema}.events"""
+                )
+        return usual(self, query, *arguments, **options)
+
+    async def append() -> None:
+        # Another node has stored the event: this one says so, and does not count it as its own.
+        assert await store.append(to("e1")) == ["stores" not in does_other]
+
+    monkeypatch.setattr(psycopg.Connection, "execute", execute)
+    async with trio.open_nursery() as nursery:
+        store.settle_nowait(as_delivered(first))
+        nursery.start_soon(append)
+    assert lost
+    assert await ids_of(store) == ([] if "stores" in does_other else ["e1"])
+
+
+async def test_a_commit_that_the_server_has_not_ended_is_not_done_beside_another(
+    store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way to the server is lost while the last words of a commit are on it: the server waits for them."""
+    await store.append(to("e0"))
+    usual = psycopg.Connection.execute
+    former: list[psycopg.Connection] = []
+
+    def execute(self: psycopg.Connection, query: Any, *arguments: Any, **options: Any) -> Any:
+        if query == "COMMIT" and not former:
+            former.append(self)
+            # In the driver's eyes the connection is closed; the server's end is open.
+            monkeypatch.setattr(type(self), "closed", property(lambda one: one is self))
+            raise psycopg.OperationalError("the connection is lost")
+        return usual(self, query, *arguments, **options)
+
+    def change(transaction: Transaction) -> None:
+        transaction.connection.execute("INSERT INTO probe VALUES (1000, 1)")
+
+    monkeypatch.setattr(psycopg.Connection, "execute", execute)
+    await commits(store).call(change)
+    monkeypatch.undo()
+    with pytest.raises(psycopg.OperationalError):
+        former[0].execute("COMMIT")
+    former[0].close()
+
+
 async def test_the_feed_fails_after_a_commit(store: PostgresqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
     listener = Listener()
     store.subscribe(listener)

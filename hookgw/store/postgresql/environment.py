@@ -1,0 +1,117 @@
+"""What a role, a database or the server presets for a connection, and what hookgw needs instead.
+
+Operators preset settings for reasons of their own (``ALTER ROLE … SET``, ``ALTER DATABASE … SET``). Each of
+those below would change what statements mean, what the server answers, or what a commit promises. So every
+connection sets them. What only a superuser may set stops the start if it would lose something silently.
+"""
+
+from __future__ import annotations
+
+from psycopg import Connection
+
+from hookgw.models.errors import StartError
+
+# The first with pg_current_xact_id, whose numbers never start over.
+OLDEST_SERVER = 130000
+
+_SET = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS preset (name, value)"
+# "on", "local", "remote_write" and "remote_apply" all mean that a commit is on the server's disk.
+_WAIT_FOR_DISK = """SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') = 'off'"""
+
+ALWAYS = {
+    # Each statement of a transaction sees what others have committed; a conflict is no error.
+    "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
+    # How values are written and read.
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "standard_conforming_strings": "on",
+    "array_nulls": "on",
+    "transform_null_equals": "off",
+    "quote_all_identifiers": "off",
+    # Errors leave the connection as it is.
+    "exit_on_error": "off",
+    "client_min_messages": "warning",
+    # Plans: by index, whatever the statistics say of a table that has just grown.
+    "enable_seqscan": "off",
+    "enable_indexscan": "on",
+    "enable_indexonlyscan": "on",
+    "enable_bitmapscan": "on",
+    "jit": "off",
+    # Where tables go.
+    "default_tablespace": "",
+    "default_table_access_method": "heap",
+}
+"""The settings of every connection, whatever is preset."""
+_SINCE = {
+    140000: {"idle_session_timeout": "0"},
+    170000: {"transaction_timeout": "0"},
+}
+"""Settings that servers know from a version on."""
+_ONLY_SUPERUSERS = {
+    "session_replication_role": ("origin", "the triggers that tell nodes of changed records would not run"),
+    "zero_damaged_pages": ("off", "damaged pages would become empty ones, without an error"),
+    "ignore_checksum_failure": ("off", "damaged pages would be read as if they were whole"),
+}
+
+
+def prepare(connection: Connection, schema: str, *, statement: float, transaction: float, plans: str) -> None:
+    """Give a new connection the settings that hookgw needs.
+
+    Args:
+        connection: in autocommit mode.
+        schema: has the tables.
+        statement: seconds after which the server gives a statement up; 0 for never.
+        transaction: seconds after which it ends a transaction that does nothing.
+        plans: whether statements are planned each time (``plan_cache_mode``).
+    """
+    quoted = schema.replace('"', '""')
+    chosen = {
+        **ALWAYS,
+        "search_path": f'"{quoted}"',
+        "statement_timeout": str(int(statement * 1000)),
+        "lock_timeout": str(int(statement * 1000)),
+        "idle_in_transaction_session_timeout": str(int(transaction * 1000)),
+        "plan_cache_mode": plans,
+    }
+    for version, settings in _SINCE.items():
+        if connection.info.server_version >= version:
+            chosen |= settings
+    connection.execute(_SET, (list(chosen), list(chosen.values())))
+    connection.execute(_WAIT_FOR_DISK)
+
+
+def check_server(connection: Connection, place: str) -> None:
+    """Refuse a server that cannot keep what hookgw promises.
+
+    Args:
+        connection: prepared.
+        place: names the database.
+
+    Raises:
+        StartError: it is too old, stores texts in another encoding than UTF-8, or presets what no client may
+            change.
+    """
+    version = connection.info.server_version
+    if version < OLDEST_SERVER:
+        raise StartError(
+            f"The database {place} is on PostgreSQL {version // 10000}; hookgw needs "
+            f"{OLDEST_SERVER // 10000} or newer."
+        )
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StartError(
+            f"The database {place} stores texts as {encoding}, which lacks characters of events and answers.",
+            "Create one with: CREATE DATABASE hookgw ENCODING 'UTF8' TEMPLATE template0.",
+        )
+    for name, (needed, why) in _ONLY_SUPERUSERS.items():
+        row = connection.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
+        if row is not None and row[0] not in (needed, None):
+            raise StartError(
+                f"The database {place} has {name} = {row[0]} for hookgw's user: {why}.",
+                f"Set it to {needed}: ALTER ROLE … SET {name} = {needed}.",
+            )
