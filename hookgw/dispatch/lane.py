@@ -496,16 +496,36 @@ class Lane:
         if not (self._must_refresh or self._must_stop or self._must_try):
             with trio.CancelScope(deadline=self._services.clock.deadline(delivery.next_at)) as scope:
                 self._wake = scope.cancel
-                if is_long:
-                    # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
-                    await self._services.outbox.flush()
+                # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
+                if is_long and await self._flush_or_listen():
                     self._wake = None
                     self._deferred = _Deferred(delivery.seq, delivery.queued_at, delivery.next_at)
                     self._queue.put_back()
                     return
-                await self._listen()
+                if not is_long:
+                    await self._listen()
         self._end_wait()
         self._must_try = False
+
+    async def _flush_or_listen(self) -> bool:
+        """Wait until all is on disk; return false if a late response settles the head before."""
+        flush = self._services.outbox.flush
+        if self._late is None:
+            await flush()
+            return True
+        is_flushed = False
+        async with trio.open_nursery() as nursery:
+
+            async def wait_flushed() -> None:
+                nonlocal is_flushed
+                await flush()
+                is_flushed = True
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(wait_flushed)
+            await self._listen()
+            nursery.cancel_scope.cancel()
+        return is_flushed
 
     def _end_wait(self) -> None:
         self._waiting_until = self._wake = None

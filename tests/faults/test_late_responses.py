@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 import trustme
 from trio.testing import MockClock
 
 from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.models.deliveries import DeliveryState, Outcome
 from hookgw.models.events import Event
-from hookgw.testing import Answer, GatewayKit, Hang, Receiver, answer, open_kit, open_receiver
+from hookgw.testing import Answer, GatewayKit, Hang, Received, Receiver, answer, open_kit, open_receiver
 from tests.faults.support import KIND, attempts_of, report_of, state_of, wait_of
+from tests.support.disks import make_read_only, writes_again
 
 TIMEOUT = 30.0
 TOOK = 40.0
@@ -274,3 +276,33 @@ async def test_a_late_response_over_tls_counts(
             assert receiver.ids == [first.id, second.id]
     finally:
         default_ssl_context.cache_clear()
+
+
+async def test_a_late_response_counts_while_the_disk_refuses(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """The head stays in memory then, and its lane waits for the disk and for the response."""
+    store = hookgw_gateway.gateway.store
+
+    def the_disk_refuses_now(_: Received) -> Answer:
+        make_read_only(store, True)
+        return answer(wait=TOOK)
+
+    hookgw_receiver.will(the_disk_refuses_now)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.settled()
+    event = await hookgw_gateway.emit(KIND, {})
+    await hookgw_receiver.wait_for(1)
+    hookgw_clock.jump(TIMEOUT + 0.1)
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    hookgw_clock.jump(TOOK - TIMEOUT)
+    with trio.fail_after(1000):
+        while hookgw_gateway.gateway.lanes()[0].last_outcome is not Outcome.DELIVERED:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    hookgw_clock.jump(TIMEOUT * 2)
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    make_read_only(store, False)
+    await writes_again(store, hookgw_clock)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [event.id]
+    assert await state_of(hookgw_gateway, event) is DeliveryState.DELIVERED

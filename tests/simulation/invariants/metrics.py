@@ -41,22 +41,20 @@ def _accepted(index: Index, metered: Metered) -> Iterator[str]:
 
 def _delivered(index: Index, metered: Metered) -> Iterator[str]:
     """Each 2xx is a delivery, unless it came at the same time, or too late."""
-    certain = possible = late = 0
+    certain = possible = 0
     # A receiver that drips notes its answer later than hookgw has read what it needs of it.
     arrivals = {record.number: record.at for record in index.history.of(Arrived)}
     for record in index.history.of(Answered):
         began = arrivals.get(record.number, record.at)
         if record.life == metered.life and began <= metered.at and record.outcome in DOUBTFUL:
             possible += 1
-            is_certain = record.outcome == "delivered" and record.at < metered.at - LONGEST
-            certain += is_certain
-            late += is_certain and record.is_late
-    # In the other order, an attempt may be counted and its delivery not yet. One that was answered late
-    # counts as unanswered.
-    figures = (("attempts", metered.taken, certain - late), ("deliveries", metered.delivered, certain))
-    for name, count, least in figures:
-        if not least <= count <= possible:
-            yield f"{count} {name} count as delivered, and {least} certainly were, {possible} at most"
+            # One that was answered late is unanswered, and its delivery waits for the end of a pause.
+            is_late = record.is_late
+            certain += record.outcome == "delivered" and not is_late and record.at < metered.at - LONGEST
+    # In the other order, an attempt may be counted and its delivery not yet.
+    for name, count in (("attempts", metered.taken), ("deliveries", metered.delivered)):
+        if not certain <= count <= possible:
+            yield f"{count} {name} count as delivered, and {certain} certainly were, {possible} at most"
 
 
 def _pending(metered: Metered) -> Iterator[str]:
