@@ -69,6 +69,9 @@ class Forwarder:
         message = httpx.Request(request.method, url, headers=headers, content=request.body)
         began = trio.current_time()
         body, error = b"", f"no response within {TIMEOUT:g} s"
+        # As a proxy says it: 504 if the server may have done the work, so that hookgw follows its schedule,
+        # and 502 if it cannot have, so that hookgw waits for it.
+        status = HTTPStatus.GATEWAY_TIMEOUT
         with trio.move_on_after(TIMEOUT):
             try:
                 response = await self._client.send(message, stream=True)
@@ -83,8 +86,9 @@ class Forwarder:
                 return Forwarded(response.status_code, passed, body, taken, None)
             except httpx.HTTPError as problem:
                 error = str(problem) or type(problem).__name__
-        # 502: for hookgw the receiver is unreachable, so it waits and tries again.
-        return Forwarded(HTTPStatus.BAD_GATEWAY, {}, b"", trio.current_time() - began, error)
+                if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout):
+                    status = HTTPStatus.BAD_GATEWAY
+        return Forwarded(status, {}, b"", trio.current_time() - began, error)
 
 
 def target_url(text: str) -> httpx.URL:

@@ -194,7 +194,7 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     """A proxy for all requests: http://[user:password@]host:port or socks5://…; null for none."""
     connect_timeout: Duration = Duration(5)
     """How long DNS resolution and connecting may take."""
-    timeout: Duration = Duration(15)
+    timeout: Duration = Duration(30)
     """How long a whole attempt may take, response body included."""
     max_age: Duration = Duration(3 * DAY)
     """How long a delivery is retried while its receiver is unreachable."""
@@ -207,7 +207,7 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
         Duration(300),
         Duration(600),
     )
-    """Waits between the attempts of a failing delivery; an empty list means one attempt."""
+    """Waits between the attempts of a failing delivery; an empty list means one attempt that was sent."""
     # Never shorter: the schedule is a promise of when a retry comes at the earliest.
     jitter: float = 0.1
     """Random extension of each wait, as a fraction of it: 0 to 1. A wait is never shortened."""

@@ -1,7 +1,8 @@
 """What a response means for a delivery. No I/O.
 
 A 2xx is a delivery, and nothing else is. A status about the *payload* is final for that payload. A status
-about the *receiver* makes the lane wait. Everything else fails this delivery, and is retried on its schedule.
+about the *receiver* makes the lane wait. Statuses with which a proxy says that the receiver gave no response
+are no response. Everything else fails this delivery, and is retried on its schedule.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from hookgw.models.masking import with_masked_user
 _SPECIAL = {
     # A 404 is not among these: workflow tools answer it while a workflow is switched off.
     **dict.fromkeys((400, 411, 413, 414, 415, 422, 431), Outcome.REJECTED),
-    **dict.fromkeys((408, 425, 429, 502, 503, 504), Outcome.UNREACHABLE),
+    # 521 and up are Cloudflare's for an origin that it could not connect to.
+    **dict.fromkeys((408, 425, 429, 502, 503, 521, 522, 523, 525, 526, 527, 530), Outcome.UNREACHABLE),
+    # The proxy sent the request on, and the receiver behind it may have done the work. 520 and 524 are
+    # Cloudflare's: an empty response, and none in time.
+    **dict.fromkeys((504, 520, 524), Outcome.UNANSWERED),
     410: Outcome.GONE,
 }
 
@@ -38,7 +43,7 @@ def describe_status(status: int, location: str | None) -> str | None:
     if 200 <= status <= 299:
         return None
     phrase = f"{status} {responses.get(status, '')}".rstrip()
-    if 300 <= status <= 399:
+    if 300 <= status <= 399 and status != 304:  # which is about a cache, and has no target
         # The receiver chooses this text and may make it long; the sentence is stored with every attempt.
         where = f" to {with_masked_user(location[:512])}" if location else ""
         return f"The receiver answered {phrase}{where}; redirects are not followed. Register the final URL."

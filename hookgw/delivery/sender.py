@@ -5,7 +5,8 @@ It knows plugins, envelope, signature and transport. Queues and retries belong t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -14,7 +15,8 @@ import trio
 from hookgw._version import __version__
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import Origin
-from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors, Reached, TimedOut
+from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
 from hookgw.delivery.redaction import redact, secrets_sent, with_added_headers
@@ -166,11 +168,18 @@ class AttemptResult(msgspec.Struct, frozen=True):
         retry_after: the wait that the receiver asked for, in seconds and not limited; ``None`` if it asked
             for none, or accepted the delivery.
         ended_at: by ``trio.current_time()``; ``None`` if that was just now.
+        broke_off: whether the request broke or stalled in mid-body.
+        timed_out: whether the deadline passed after the whole request was sent.
+        late: makes the record of this attempt with a response that comes late; ``None`` unless the transport
+            waits for one.
     """
 
     attempt: Attempt
     retry_after: float | None = None
     ended_at: float | None = None
+    broke_off: bool = False
+    timed_out: bool = False
+    late: Callable[[Response], Attempt] | None = None
 
 
 class DeliverySender:
@@ -277,8 +286,8 @@ class DeliverySender:
             The attempt. Its ``error`` is a sentence unless the outcome is ``DELIVERED``.
 
         Raises:
-            OutOfDescriptors: no socket could be opened. This is no attempt: nothing was sent, and the
-                receiver is not at fault.
+            OutOfDescriptors: no socket could be opened. This is no attempt: the receiver got no whole
+                request, and is not at fault.
             trio.Cancelled: the caller was cancelled. The connection is closed, and whether the receiver got
                 the request is unknown.
             trio.ClosedResourceError: the transport was closed meanwhile, with the same consequence.
@@ -316,32 +325,59 @@ class DeliverySender:
             response = await transport.exchange(
                 target, head, body, started_at=started_at, deadline=started_at + timeout
             )
-        except OutOfDescriptors:
-            raise
         except DeliveryError as failure:
             outcome = Outcome.BLOCKED if isinstance(failure, Blocked) else Outcome.UNREACHABLE
-            return AttemptResult(_attempt(number, wall, started_at, outcome, error=str(failure), url=url))
+            if failure.reached is Reached.ALL:
+                outcome = Outcome.UNANSWERED
+            elif isinstance(failure, OutOfDescriptors):
+                raise
+            late = None
+            if transport.awaits_response:
+                late = partial(self._answered, template, headers, number, wall, started_at, url)
+            return AttemptResult(
+                _attempt(number, wall, started_at, outcome, error=str(failure), url=url),
+                broke_off=failure.reached is Reached.PART,
+                timed_out=isinstance(failure, TimedOut) and failure.reached is Reached.ALL,
+                late=late,
+            )
         if not template.shares_connections:
             transport.close_nowait()
+        attempt = self._answered(
+            template, headers, number, wall, started_at, url, response, ended_at=transport.ended_at
+        )
+        if attempt.outcome is Outcome.DELIVERED:
+            return AttemptResult(attempt, None, transport.ended_at)
+        # A date in retry-after is compared to the time of the response, not to that of the request.
+        return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
+
+    def _answered(
+        self,
+        template: RequestTemplate,
+        headers: dict[str, str] | None,
+        number: int,
+        wall: float,
+        started_at: float,
+        url: str | None,
+        response: Response,
+        *,
+        ended_at: float | None = None,
+    ) -> Attempt:
+        """Return the record of an attempt with a response, which ended just now unless ``ended_at`` says."""
         outcome, answer, error = outcome_of_status(response.status), response.body, None
         if outcome is not Outcome.DELIVERED:
             error = describe_status(response.status, response.header("location"))
         if answer or error is not None:
             answer, error = self._masked(answer, error, template, headers)
-        attempt = Attempt(
+        return Attempt(
             number=number,
             at=wall,
-            duration=transport.ended_at - started_at,
+            duration=(trio.current_time() if ended_at is None else ended_at) - started_at,
             outcome=outcome,
             status=response.status,
             error=error,
             answer=answer[: self._kept_answer].decode("utf-8", "replace"),
             url=url,
         )
-        if outcome is Outcome.DELIVERED:
-            return AttemptResult(attempt, None, transport.ended_at)
-        # A date in retry-after is compared to the time of the response, not to that of the request.
-        return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
 
     def _masked(
         self, answer: bytes, error: str | None, template: RequestTemplate, headers: dict[str, str] | None

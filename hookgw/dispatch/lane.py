@@ -25,6 +25,10 @@ memory, and nothing overtakes.
 Each of these calls sets a flag and wakes the task. The task looks at the flags before each attempt, and ends
 every wait for them. An attempt is never cut off, because the receiver may have acted on it already.
 
+While the lane waits after a deadline, it listens for a response that comes late
+(:mod:`hookgw.dispatch.late_response`). If one settles the head, the wait ends, the head is read again, and is
+settled instead of being tried.
+
 Before an attempt, the plugins run and the body is rendered. Then the lane borrows a connection
 (:mod:`hookgw.delivery.http.pools`), which may take long. All of this is given up if a flag is set, or if the
 registration is not the same afterwards. So the attempt begins with the connection: from then on the delivery
@@ -40,7 +44,6 @@ time of a retry. It takes its token with the connection, and waits again if anot
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -51,13 +54,14 @@ from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.errors import DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.pools import PooledTransport
 from hookgw.delivery.sender import AttemptResult
+from hookgw.dispatch.hanging import died_unanswered
 from hookgw.dispatch.idle_lanes import IdleLanes
+from hookgw.dispatch.lane_memory import LaneMemory
 from hookgw.dispatch.lane_queue import OVERHEAD, PAGE, LaneQueue
-from hookgw.dispatch.parked_lanes import LaneMemory
+from hookgw.dispatch.late_response import ENDS_DELIVERY, LateResponse, describe_late
 from hookgw.dispatch.rate_limit import RateLimit
 from hookgw.dispatch.retry_policy import (
     Decision,
-    decide,
     expiry_reason,
     is_expired,
     longest_wait,
@@ -124,6 +128,7 @@ class Lane:
         "_in_flight_ended",
         "_is_parked",
         "_is_paused",
+        "_late",
         "_memory",
         "_must_recount",
         "_must_redirect",
@@ -187,6 +192,7 @@ class Lane:
         self._memory = memory or LaneMemory()
         # The connection of the last attempt, which belongs to its pool again: preferred for the next one.
         self._transport: PooledTransport | None = None
+        self._late: LateResponse | None = None
         self._waits_for: WaitsFor | None = None
         buffer = services.settings.lane_buffer
         self._queue = LaneQueue(
@@ -312,6 +318,8 @@ class Lane:
                     await self._wait_for_deferred(self._deferred)
                 elif (delivery := self._queue.take()) is not None:
                     self._is_parked = False
+                    if self._late is not None and self._late.seq != delivery.seq:
+                        self._stop_listening()
                     await self._work(delivery)
                     del delivery  # an idle lane would keep its payload in memory
                 elif self._queue.behind:
@@ -320,6 +328,7 @@ class Lane:
                     return self._memory
                 else:
                     self._state, self._backlog = LaneState.IDLE, 0
+                    self._stop_listening()
                     idle_since = self._idle_lanes.begin(self)
                     self._memory.until = idle_since + self._services.settings.lane_idle
                     try:
@@ -329,6 +338,7 @@ class Lane:
             return None
         finally:
             self._end_wait()
+            self._stop_listening()
             self._queue.discard()
             self._state = LaneState.IDLE
 
@@ -365,6 +375,7 @@ class Lane:
                 if counts:
                     self._backlog = await self._queue.count(self._cannot_read)
                 else:
+                    await self._listen()
                     await trio.sleep_forever()
             if counts and scope.cancelled_caught:
                 self._must_recount = True
@@ -375,7 +386,13 @@ class Lane:
         # Cleared before the reads below: a call that comes during them starts this over once more.
         self._must_refresh = False
         if self._must_redirect:
-            self._memory.streak = 0
+            self._memory.redirected()
+            current = self._registration()
+            # The end of a pause comes here, too, and the target is the same.
+            if self._late is not None and not (
+                current is not None and current.has_target_of(self._late.plan.registration)
+            ):
+                self._stop_listening()
         self._queue.discard()
         # The count waits until the settlements of this lane are on disk. Only then is it safe to read from
         # the start: before, a page could hold deliveries that are settled already.
@@ -425,7 +442,9 @@ class Lane:
                     await self._wait_for_head(delivery)
                     if self._must_refresh or self._must_stop or self._deferred:
                         break
-                if self._attempt_limit is None:
+                if self._late is not None and self._late.attempt is not None:
+                    await self._settle_late(delivery, self._late.plan, self._late.attempt)
+                elif self._attempt_limit is None:
                     await self._try(delivery)
                 else:
                     async with self._attempt_limit:
@@ -477,16 +496,36 @@ class Lane:
         if not (self._must_refresh or self._must_stop or self._must_try):
             with trio.CancelScope(deadline=self._services.clock.deadline(delivery.next_at)) as scope:
                 self._wake = scope.cancel
-                if is_long:
-                    # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
-                    await self._services.outbox.flush()
+                # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
+                if is_long and await self._flush_or_listen():
                     self._wake = None
                     self._deferred = _Deferred(delivery.seq, delivery.queued_at, delivery.next_at)
                     self._queue.put_back()
                     return
-                await trio.sleep_forever()
+                if not is_long:
+                    await self._listen()
         self._end_wait()
         self._must_try = False
+
+    async def _flush_or_listen(self) -> bool:
+        """Wait until all is on disk; return false if a late response settles the head before."""
+        flush = self._services.outbox.flush
+        if self._late is None:
+            await flush()
+            return True
+        is_flushed = False
+        async with trio.open_nursery() as nursery:
+
+            async def wait_flushed() -> None:
+                nonlocal is_flushed
+                await flush()
+                is_flushed = True
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(wait_flushed)
+            await self._listen()
+            nursery.cancel_scope.cancel()
+        return is_flushed
 
     def _end_wait(self) -> None:
         self._waiting_until = self._wake = None
@@ -499,12 +538,29 @@ class Lane:
         with trio.CancelScope(deadline=self._services.clock.deadline(head.next_at)) as scope:
             self._wake = scope.cancel
             if not self._must_try:
-                await trio.sleep_forever()
+                await self._listen()
         self._end_wait()
         self._deferred = None
         self._must_try = False
         if not (self._must_refresh or self._must_stop):
             self._waited = head
+
+    async def _listen(self) -> None:
+        """Wait until a late response settles the head; without one, forever."""
+        if self._late is not None:
+            attempt = await self._late.wait()
+            if attempt is not None:
+                self._memory.hangs = False
+                self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
+                if attempt.outcome in ENDS_DELIVERY:
+                    return
+            self._late = None
+        await trio.sleep_forever()
+
+    def _stop_listening(self) -> None:
+        if self._late is not None:
+            self._late.close_nowait()
+            self._late = None
 
     async def _try(self, delivery: Delivery) -> None:
         """Make an attempt, or settle the head without one, or return because something has changed."""
@@ -528,7 +584,8 @@ class Lane:
             age = plan.policy.age(delivery.queued_at, self._services.clock.steady())
             if is_expired(plan.policy, age=age, streak=streak):
                 self._must_redirect = False
-                await self._finish(delivery, registration, DeliveryState.DEAD, expiry_reason(plan.policy))
+                reason = expiry_reason(plan.policy, self._memory.outcome)
+                await self._finish(delivery, registration, DeliveryState.DEAD, reason)
                 return
         if plan.rate is not None:
             opens_at = plan.rate.opens_at(has_waited=self._has_waited_for_rate)
@@ -602,6 +659,7 @@ class Lane:
         if plan.rate is not None and not plan.rate.take(self._services.clock.steady()):
             pools.give_back(transport)  # another lane of the registration was faster
             return
+        self._stop_listening()
         self._must_redirect = False
         self._in_flight = True
         try:
@@ -618,6 +676,11 @@ class Lane:
             finally:
                 pools.give_back(transport)
             self._transport = transport
+            history = self._services.history
+            if result.attempt.outcome is Outcome.UNANSWERED and self._memory.hangs is None and history:
+                self._memory.hangs = await died_unanswered(history, delivery)
+            if result.late is not None:
+                self._late = LateResponse(pools, transport, delivery.seq, plan, result.late)
             await self._settle(delivery, plan, result, body)
         except OutOfDescriptors:
             # No attempt was made. The pools lend fewer connections from now on, so this ends.
@@ -666,6 +729,34 @@ class Lane:
         finally:
             self._flight_ended()
 
+    async def _settle_late(self, delivery: Delivery, plan: DeliveryPlan, attempt: Attempt) -> None:
+        """Settle the head as a late response says. The record of its attempt stays as it was."""
+        await self._services.outbox.wait_settle_capacity()
+        if self._must_refresh or self._must_stop:
+            return
+        self._late = None
+        self._in_flight = True
+        try:
+            is_delivered = attempt.outcome is Outcome.DELIVERED
+            state = DeliveryState.DELIVERED if is_delivered else DeliveryState.DEAD
+            self._memory.outcome, self._memory.error, self._memory.streak = attempt.outcome, attempt.error, 0
+            settlement = Settlement(
+                seq=delivery.seq,
+                state=state,
+                at=self._services.clock.steady(),
+                failures=delivery.failures,
+                reason=describe_late(attempt),
+            )
+            settling = self._services.outbox.settle_nowait(settlement)
+            if self._services.may_send is not None:
+                self._settling = settling
+            await self._services.monitor.answered_late(attempt, delivery, plan.registration)
+            await self._finished(delivery, plan.registration, settlement)
+            if attempt.outcome is Outcome.GONE:
+                await self._services.monitor.gone(plan.registration)
+        finally:
+            self._flight_ended()
+
     async def _settle(
         self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None
     ) -> None:
@@ -676,26 +767,19 @@ class Lane:
         if delivered:
             # As ``decide`` says, without all that only a failure needs.
             decision = Decision(DeliveryState.DELIVERED, failures=delivery.failures)
-            self._memory.streak = 0
+            self._memory.delivered()
         elif (current := self._registration()) is not None and not current.has_target_of(plan.registration):
             # The registration has another target by now. This failure, or 410, is the former receiver's:
             # it neither counts nor delays the first attempt at the new one.
             decision = Decision(DeliveryState.PENDING, failures=delivery.failures)
-            self._memory.streak = 0
+            self._memory.redirected()
+            self._stop_listening()
         else:
-            decision = decide(
-                attempt.outcome,
-                plan.policy,
-                failures=delivery.failures,
-                streak=self._memory.streak,
-                age=plan.policy.age(delivery.queued_at, now),
-                retry_after=result.retry_after,
-                chance=random.random(),  # noqa: S311  (jitter, not a secret)
-            )
-            unreachable = attempt.outcome is Outcome.UNREACHABLE
-            self._memory.streak = self._memory.streak + 1 if unreachable else 0
+            decision = self._memory.decide(delivery, plan.policy, result, now)
         self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
         pending = decision.state is DeliveryState.PENDING
+        if not pending:
+            self._stop_listening()
         settlement = Settlement(
             seq=delivery.seq,
             state=decision.state,
@@ -718,10 +802,6 @@ class Lane:
         await self._services.monitor.attempted(attempt, delivery, plan.registration)
         if not pending:
             await self._finished(delivery, plan.registration, settlement)
-        if attempt.outcome is Outcome.BLOCKED:
-            # Nothing was sent, so nothing waited: a backlog for a blocked URL would hold the event loop for
-            # as long as there are deliveries in memory.
-            await trio.lowlevel.checkpoint()
         if decision.disables:
             await self._services.monitor.gone(plan.registration)
 

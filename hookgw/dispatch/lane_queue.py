@@ -30,7 +30,7 @@ from functools import partial
 import trio
 
 from hookgw.delivery.fair_share import FairShare
-from hookgw.dispatch.parked_lanes import LaneMemory
+from hookgw.dispatch.lane_memory import LaneMemory
 from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.models.deliveries import Delivery, Position
 from hookgw.models.errors import StorageUnavailable

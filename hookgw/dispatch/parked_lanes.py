@@ -1,6 +1,7 @@
 """Parked lanes: lanes without a task, because they have been idle for a while.
 
-The task, the memory channel and everything else a lane works with are gone. Its :class:`LaneMemory` stays:
+The task, the memory channel and everything else a lane works with are gone. Its
+:class:`~hookgw.dispatch.lane_memory.LaneMemory` stays:
 the position that the lane had reached, because its last settlements may not be on disk yet, and its last
 outcome, which is shown. Ten thousand parked lanes cost a few MiB.
 """
@@ -10,33 +11,15 @@ from __future__ import annotations
 import math
 from itertools import islice
 
-import msgspec
 import trio
 
-from hookgw.models.deliveries import FIRST, Outcome, Position
+from hookgw.dispatch.lane_memory import LaneMemory
 
 GRAIN = 0.1
 """Seconds by which a lane may be forgotten late, so that one wake-up forgets many."""
 
 FORGET_AT_ONCE = 500
 """The most lanes that are forgotten without a checkpoint, so that other tasks run in between."""
-
-
-class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
-    """The state of a lane that outlives its task.
-
-    Attributes:
-        until: when a parked lane is forgotten, by ``trio.current_time()``.
-        last: the highest position that the lane has taken.
-        streak: how many of its attempts in a row found the receiver unreachable.
-        outcome, error: of its last attempt.
-    """
-
-    until: float = 0.0
-    last: Position = FIRST
-    streak: int = 0
-    outcome: Outcome | None = None
-    error: str | None = None
 
 
 class ParkedLanes:
@@ -61,8 +44,8 @@ class ParkedLanes:
         return self._memories.pop(lane, None)
 
     def redirect(self, lane: str) -> None:
-        """Reset a lane's streak: its registration has another target."""
-        self._memories[lane].streak = 0
+        """Note that the registration of a lane has another target."""
+        self._memories[lane].redirected()
 
     def find(self, lane: str) -> LaneMemory | None:
         """Return the memory of a lane, if it is parked."""

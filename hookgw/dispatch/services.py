@@ -22,7 +22,7 @@ from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
 from hookgw.models.tasks import TaskFailed
-from hookgw.store import Outbox
+from hookgw.store import History, Outbox
 
 
 class LaneMonitor(Protocol):
@@ -30,6 +30,9 @@ class LaneMonitor(Protocol):
 
     async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         """An attempt ended; ``registration`` is the one that it was made for."""
+
+    async def answered_late(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        """The last attempt, which had ended without a response, has one that settles the delivery."""
 
     async def finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
@@ -98,6 +101,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
         registration: returns a registration as it is now, by id; ``None`` if there is none.
         sender: makes attempts.
         pools: lends connections for them.
+        history: has the finished deliveries; ``None`` if what came before does not matter.
         memory: what lanes may hold in memory, in bytes.
         rates: limit the attempts of registrations.
         may_send: in a fleet, returns whether this node's lease is valid; ``None`` without a fleet.
@@ -113,6 +117,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     monitor: LaneMonitor
     clock: Clock
     settings: DeliverySettings
+    history: History | None = None
     rates: RateLimits = msgspec.field(default_factory=RateLimits)
     may_send: Callable[[], bool] | None = None
 

@@ -54,6 +54,15 @@ class DeliveryMonitor:
             await self._hooks.notify(
                 "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
             )
+        await self._judge(attempt, delivery, registration)
+
+    async def answered_late(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        # No second attempt: metrics and plugins heard of it at its deadline.
+        logger.info("attempt answered late", **_ids(delivery), attempt=attempt.number, status=attempt.status)
+        await self._judge(attempt, delivery, registration)
+
+    async def _judge(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        """Let an attempt begin or end a time of failing."""
         if (
             attempt.outcome is Outcome.DELIVERED
             and not self._operational.any_lane_fails

@@ -261,6 +261,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable)
         lane_services = LaneServices(
             outbox=store,
+            history=store,
             registration=registry.registration,
             sender=sender,
             pools=outbound.pools,

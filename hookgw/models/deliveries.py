@@ -34,17 +34,28 @@ class Outcome(StrEnum):
         DELIVERED: a 2xx.
         REJECTED: the receiver will never accept this body: a dead letter at once.
         FAILED: another answer, or a failure of a plugin: retried on the schedule.
-        UNREACHABLE: no complete answer, or the receiver said that it is busy: the lane waits.
+        UNANSWERED: the whole request was sent, and no answer came. The receiver may have done the work:
+            retried on the schedule.
+        UNREACHABLE: the receiver cannot have seen the event, or said that it is down or busy: the lane waits.
         GONE: 410: the registration is disabled.
-        BLOCKED: hookgw may not call this address: a dead letter at once.
+        BLOCKED: the settings refuse this address: the lane waits until they allow it.
     """
 
     DELIVERED = "delivered"
     REJECTED = "rejected"
     FAILED = "failed"
+    UNANSWERED = "unanswered"
     UNREACHABLE = "unreachable"
     GONE = "gone"
     BLOCKED = "blocked"
+
+    @classmethod
+    def of_text(cls, text: str) -> Outcome:
+        """Return the outcome of a stored name; of one that a later version wrote, ``FAILED``."""
+        try:
+            return cls(text)
+        except ValueError:
+            return cls.FAILED
 
 
 class LaneState(StrEnum):
@@ -113,7 +124,7 @@ class Delivery(msgspec.Struct, kw_only=True, gc=False):
         queued_at: the time of entering the outbox (steady clock): ``accepted_at`` until a replay.
             ``max_age`` counts from here.
         attempts: the number of attempts so far.
-        failures: how many attempts ended as *failed*: the place in the retry schedule.
+        failures: how many attempts followed the retry schedule (*failed* and *unanswered*): the place in it.
         next_at: the earliest time of the next attempt (steady clock); 0 for at once.
         body: the bytes to send, fixed by the first attempt that did not deliver; ``None`` before.
         charge: how many bytes of ``delivery.memory`` the lane that holds this delivery was charged for it.
@@ -169,7 +180,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         state: the new state; ``pending`` if the delivery will be retried.
         at: the time of the decision (steady clock).
         attempt: the attempt to store; ``None`` without one (parked, dropped, expired).
-        failures: the delivery's new count of *failed* attempts.
+        failures: the delivery's new count of attempts that follow the retry schedule.
         next_at: for ``pending``, the earliest time of the next attempt (steady clock).
         body: the bytes to store for the next attempt; ``None`` keeps the stored ones.
         reason: why the delivery is dead or dropped, if no attempt says it.

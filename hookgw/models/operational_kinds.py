@@ -71,7 +71,7 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
     ),
     _kind(
         LANE_FAILING,
-        "A lane started waiting because its receiver is unreachable or fails.",
+        "A lane started waiting because its receiver is unreachable, is refused by the settings, or fails.",
         {
             "lane": "reg_5f0c1a2b3c4d5e6f70818293:0",
             "partition": None,
@@ -83,7 +83,7 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
         lane=_TEXT,
         partition=_TEXT_OR_NULL,
         since=_TEXT,
-        outcome={"enum": ["failed", "unreachable"]},
+        outcome={"enum": ["failed", "unanswered", "unreachable", "blocked"]},
         status={"type": ["integer", "null"]},
         error=_TEXT_OR_NULL,
     ),

@@ -32,7 +32,7 @@ class DeliveryRow(msgspec.Struct, array_like=True):
     number: int | None
     at: int | None
     duration: int | None
-    outcome: Outcome | None
+    outcome: str | None
     status: int | None
     error: str | None
     answer: str | None
@@ -84,7 +84,7 @@ def attempt_of(
         number=number,
         at=seconds(at),
         duration=seconds(duration),
-        outcome=Outcome(outcome),
+        outcome=Outcome.of_text(outcome),
         status=status,
         error=error,
         answer=answer,

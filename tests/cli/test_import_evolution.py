@@ -108,6 +108,7 @@ async def test_apply_keeps_keys_headers_passwords_and_settings(world: World) -> 
     assert set(stored["headers"]) == set(HEADERS)
     assert stored["events"] == ["MESSAGES_UPSERT", "CONNECTION_UPDATE"]
     assert (stored["enabled"], stored["webhookByEvents"], stored["webhookBase64"]) == (True, True, True)
+    assert stored["timeout"] == "1m"  # as Evolution API's container waits
     assert stored["plugins"] == {"evolution_envelope": {}}
     found = await world.get("/settings/find/loja1", TOKEN)
     assert (found["rejectCall"], found["msgCall"], found["wavoipToken"]) == (True, "Only texts", "********")

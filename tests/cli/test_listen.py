@@ -335,14 +335,14 @@ async def test_a_server_that_is_down_is_a_502(capsys: pytest.CaptureFixture[str]
     assert line["forwarded"]["error"]
 
 
-async def test_a_server_that_hangs_is_a_502(autojump_clock: Any, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_server_that_hangs_is_a_504(autojump_clock: Any, capsys: pytest.CaptureFixture[str]) -> None:
     async def never(_request: httpx.Request) -> httpx.Response:
         await trio.sleep_forever()
         raise AssertionError
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(never)) as client:
         got = await ListenOptions().forward(request_of(), NOW, Forwarder("http://x/", client))
-    assert got == answer(502)
+    assert got == answer(504)
     assert "NOT FORWARDED: no response within 30 s" in capsys.readouterr().out
 
 

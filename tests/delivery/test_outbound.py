@@ -69,7 +69,14 @@ async def test_operational_events_pass_the_guard(tmp_path: Path, hookgw_clock: M
     async with open_kit(tmp_path, settings={"operations": {"url": "http://10.1.2.3/ops"}}) as kit:
         await kit.register("http://10.9.9.9/hook")
         await kit.emit("CALL", {})
-        report = await dead_letter(kit, GLOBAL_INSTANCE)
+        # The lane of the first one waits, which is reported.
+        await kit.settled()
+        [summary] = (
+            await kit.gateway.store.list_deliveries(DeliveryQuery(instance=GLOBAL_INSTANCE))
+        ).deliveries
+        report = await kit.gateway.store.find_delivery(GLOBAL_INSTANCE, summary.event_id)
+    assert report is not None
+    assert summary.kind == "LANE_FAILING"
     assert report.attempts[0].outcome is Outcome.BLOCKED
     assert "10.1.2.3/32" in (report.attempts[0].error or "")
 

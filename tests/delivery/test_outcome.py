@@ -9,7 +9,8 @@ from hookgw.models.deliveries import Outcome
 
 NOW = 1_700_000_000.0
 REJECTED = {400, 411, 413, 414, 415, 422, 431}
-UNREACHABLE = {408, 425, 429, 502, 503, 504}
+UNREACHABLE = {408, 425, 429, 502, 503, 521, 522, 523, 525, 526, 527, 530}
+UNANSWERED = {504, 520, 524}
 
 
 @pytest.mark.parametrize("status", range(200, 600))
@@ -21,6 +22,8 @@ def test_every_status_has_its_outcome(status: int) -> None:
         if status in REJECTED
         else Outcome.UNREACHABLE
         if status in UNREACHABLE
+        else Outcome.UNANSWERED
+        if status in UNANSWERED
         else Outcome.GONE
         if status == 410
         else Outcome.FAILED
@@ -45,6 +48,10 @@ def test_the_error_names_the_status(status: int, location: str | None, parts: li
     error = describe_status(status, location)
     assert error is not None
     assert all(part in error for part in parts)
+
+
+def test_a_304_is_not_called_a_redirect() -> None:
+    assert describe_status(304, "https://new.example/") == "The receiver answered 304 Not Modified."
 
 
 def test_a_long_location_is_cut() -> None:

@@ -215,10 +215,11 @@ async def test_a_refused_connection_is_unreachable(hookgw_receiver: Receiver) ->
     assert sent.attempt.error
 
 
-async def test_a_timeout_is_unreachable(hookgw_receiver: Receiver) -> None:
+async def test_a_timeout_after_the_whole_request_is_unanswered(hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = hang()
     sent = await send(registration_for(hookgw_receiver.url), timeout=0.05)
-    assert sent.attempt.outcome is Outcome.UNREACHABLE
+    assert sent.attempt.outcome is Outcome.UNANSWERED
+    assert sent.timed_out
 
 
 async def test_a_refused_address_is_blocked(hookgw_receiver: Receiver) -> None:

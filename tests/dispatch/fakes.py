@@ -322,6 +322,7 @@ class FakeMonitor:
 
     Attributes:
         attempts: every attempt, with the registration that it was made for.
+        late: the attempts that were answered late.
         finals: event id, state and reason of each finished delivery.
         states: what ``lane_changed`` reported.
         gone_ids: registrations that answered 410.
@@ -331,6 +332,7 @@ class FakeMonitor:
     def __init__(self, registrations: dict[str, Registration]) -> None:
         self._registrations = registrations
         self.attempts: list[tuple[Attempt, Registration]] = []
+        self.late: list[Attempt] = []
         self.finals: list[tuple[str, DeliveryState, str | None]] = []
         self.states: list[LaneState] = []
         self.gone_ids: list[str] = []
@@ -338,6 +340,9 @@ class FakeMonitor:
 
     async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         self.attempts.append((attempt, registration))
+
+    async def answered_late(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        self.late.append(attempt)
 
     async def finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement

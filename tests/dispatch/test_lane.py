@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.idle_lanes import GRAIN, IdleLanes
 from hookgw.dispatch.lane import Lane
-from hookgw.dispatch.parked_lanes import LaneMemory
+from hookgw.dispatch.lane_memory import LaneMemory
 from hookgw.models.deliveries import Attempt, DeliveryState, LaneState, Outcome
 from hookgw.models.errors import PluginFailed
 from tests.dispatch.fakes import BEGAN, LANE, URL, World, registration
@@ -533,7 +533,9 @@ async def test_a_parked_lane_leaves_its_memory(autojump_clock: MockClock) -> Non
         memory = await lane.run()
         nursery.cancel_scope.cancel()
     assert trio.current_time() == pytest.approx(5)
-    assert memory == LaneMemory(until=60, last=2, outcome=Outcome.REJECTED, error="It was rejected.")
+    assert memory == LaneMemory(
+        until=60, last=2, hangs=False, outcome=Outcome.REJECTED, error="It was rejected."
+    )
     assert world.sender.order == ["e1", "e2"]
 
 

@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from hookgw.dispatch.lane_memory import LaneMemory
 from hookgw.dispatch.lane_queue import PAGE, LaneQueue
-from hookgw.dispatch.parked_lanes import LaneMemory
 from hookgw.models.deliveries import Outcome
 from tests.dispatch.fakes import LANE, World
 from tests.dispatch.test_lane import quiet, running

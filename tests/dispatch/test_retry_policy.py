@@ -24,6 +24,9 @@ POLICY = Policy(
 )
 
 
+WAITED_FOR = (Outcome.UNREACHABLE, Outcome.BLOCKED, Outcome.UNANSWERED)
+
+
 def judge(outcome: Outcome, **more: Any) -> Decision:
     given = {"failures": 0, "streak": 0, "age": 0.0, "retry_after": None, "chance": 0.0, **more}
     return decide(outcome, POLICY, **given)
@@ -33,7 +36,7 @@ def test_a_delivery_is_settled() -> None:
     assert judge(Outcome.DELIVERED, failures=2) == Decision(DeliveryState.DELIVERED, failures=2)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.BLOCKED, Outcome.GONE])
+@pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.GONE])
 def test_a_final_outcome_is_dead_at_once(outcome: Outcome) -> None:
     decision = judge(outcome)
     assert decision.state is DeliveryState.DEAD
@@ -41,10 +44,65 @@ def test_a_final_outcome_is_dead_at_once(outcome: Outcome) -> None:
     assert decision.disables is (outcome is Outcome.GONE)
 
 
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.UNANSWERED])
 @pytest.mark.parametrize(("failures", "wait"), [(0, 5.0), (1, 15.0), (2, 30.0)])
-def test_a_failure_waits_as_the_schedule_says(failures: int, wait: float) -> None:
-    decision = judge(Outcome.FAILED, failures=failures)
+def test_a_failure_waits_as_the_schedule_says(failures: int, wait: float, outcome: Outcome) -> None:
+    decision = judge(outcome, failures=failures)
     assert decision == Decision(DeliveryState.PENDING, wait=wait, failures=failures + 1)
+
+
+@pytest.mark.parametrize(("failures", "wait"), [(0, 15.0), (1, 15.0), (2, 30.0)])
+def test_after_a_deadline_no_wait_is_shorter_than_the_timeout(failures: int, wait: float) -> None:
+    assert judge(Outcome.UNANSWERED, failures=failures, timed_out=True).wait == wait
+
+
+def test_a_receiver_that_hangs_is_waited_for() -> None:
+    for failures in (0, 2, 3):
+        decision = judge(Outcome.UNANSWERED, failures=failures, streak=7, hangs=True)
+        assert decision == Decision(DeliveryState.PENDING, wait=30.0, failures=failures)
+    assert judge(Outcome.UNANSWERED, hangs=True, age=1000.1).state is DeliveryState.DEAD
+    # Another answer is about this event, whatever became of the one before.
+    assert judge(Outcome.FAILED, failures=3, hangs=True).state is DeliveryState.DEAD
+
+
+def test_without_a_schedule_an_attempt_that_was_sent_is_the_only_one() -> None:
+    policy = msgspec.structs.replace(POLICY, schedule=())
+    for hangs in (False, True):
+        given = {"failures": 0, "streak": 0, "age": 0.0, "retry_after": None, "chance": 0.0, "hangs": hangs}
+        assert decide(Outcome.UNANSWERED, policy, **given).state is DeliveryState.DEAD  # type: ignore[arg-type]
+        assert decide(Outcome.UNREACHABLE, policy, **given).state is DeliveryState.PENDING  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("broken_sends", "wait", "failures"), [(1, 1.0, 0), (2, 1.0, 0), (3, 5.0, 1)])
+def test_the_third_request_that_breaks_in_its_body_follows_the_schedule(
+    broken_sends: int, wait: float, failures: int
+) -> None:
+    decision = judge(Outcome.UNREACHABLE, broken_sends=broken_sends)
+    assert decision == Decision(DeliveryState.PENDING, wait=wait, failures=failures)
+
+
+@pytest.mark.parametrize(
+    "facts", [{"outcome": Outcome.BLOCKED}, {"outcome": Outcome.UNREACHABLE, "status": 429}]
+)
+@pytest.mark.parametrize(("streak", "wait"), [(0, 1.0), (1, 2.0), (9, 300.0)])
+def test_a_refused_address_and_a_limit_are_waited_for_from_a_second_on(
+    facts: dict[str, Any], streak: int, wait: float
+) -> None:
+    outcome, status = facts["outcome"], facts.get("status")
+    policy = msgspec.structs.replace(POLICY, first_wait=0.05)
+    decision = decide(
+        outcome, policy, status=status, failures=2, streak=streak, age=0.0, retry_after=None, chance=0.0
+    )
+    assert decision == Decision(DeliveryState.PENDING, wait=wait, failures=2)
+
+
+def test_the_reason_of_an_expiry_names_what_was_waited_for() -> None:
+    reasons = [judge(outcome, age=2000.0, hangs=True).reason or "" for outcome in WAITED_FOR]
+    assert [reason.split(" until ")[0] for reason in reasons] == [
+        "The receiver was unreachable",
+        "The target address was refused",
+        "The receiver did not respond",
+    ]
 
 
 def test_after_the_schedule_a_failure_is_dead() -> None:
@@ -67,7 +125,9 @@ def test_waits_for_an_unreachable_receiver_end_at_max_age() -> None:
     assert judge(Outcome.UNREACHABLE, age=1000.1).state is DeliveryState.DEAD
 
 
-@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.UNREACHABLE])
+@pytest.mark.parametrize(
+    "outcome", [Outcome.FAILED, Outcome.UNANSWERED, Outcome.UNREACHABLE, Outcome.BLOCKED]
+)
 @given(
     chance=st.floats(0, 1),
     retry_after=st.none() | st.floats(0, 1e12),
@@ -90,7 +150,7 @@ def test_a_wait_is_never_early_and_never_over_the_cap(
         ({}, 3600.0),
         ({"retry_after_max": 0.0}, 330.0),
         ({"retry_after_max": 0.0, "schedule": (5.0, 400.0, 2.0)}, 440.0),
-        ({"retry_after_max": 0.0, "schedule": (), "max_wait": 10.0}, 11.0),
+        ({"retry_after_max": 0.0, "schedule": (), "max_wait": 10.0}, 16.5),  # the timeout
     ],
 )
 def test_the_longest_wait_of_all_rules(more: dict[str, Any], longest: float) -> None:

@@ -26,9 +26,9 @@ async def attempts_of(kit: GatewayKit, event: Event) -> list[Attempt]:
     return list((await report_of(kit, event)).attempts)
 
 
-def wait_of(kit: GatewayKit) -> float:
-    """How long the only lane will wait from now on, in seconds."""
-    [lane] = kit.gateway.lanes()
+def wait_of(kit: GatewayKit, url: str = "") -> float:
+    """How long the only lane, or the one with this text in its URL, will wait from now on, in seconds."""
+    [lane] = [one for one in kit.gateway.lanes() if url in (one.url or "")]
     assert lane.state is LaneState.WAITING
     assert lane.waiting_until is not None
     return lane.waiting_until - kit.gateway.clock.steady()

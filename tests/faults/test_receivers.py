@@ -15,6 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.testing import (
     Answer,
+    Drip,
     GatewayKit,
     HalfClose,
     Hang,
@@ -34,12 +35,19 @@ from tests.faults.support import KIND, attempts_of, report_of, state_of
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
 MEGABYTE = b"x" * 2**20
-LONGER_THAN_AN_ATTEMPT = 15.1
+LONGER_THAN_AN_ATTEMPT = 30.1
 
 
 def flood(piece: bytes) -> Callable[[], itertools.repeat[bytes]]:
     return lambda: itertools.repeat(piece)
 
+
+NO_HTTP: dict[str, tuple[Answer, str]] = {
+    "garbage": (raw(b"SSH-2.0-OpenSSH_9.6\r\n"), "did not respond with HTTP/1"),
+    "garbage, bit by bit": (Answer((Drip(b"220 mail ", every=0.0),)), "did not respond with HTTP/1"),
+    "TLS": (raw(b"\x15\x03\x01\x00\x02\x02\x46"), "TLS"),
+}
+"""What is no answer of a receiver at all."""
 
 NO_ANSWER: dict[str, tuple[Answer, str]] = {
     "resets before the answer": (reset(), "broke the connection"),
@@ -47,7 +55,6 @@ NO_ANSWER: dict[str, tuple[Answer, str]] = {
     "closes before the answer": (close(), "closed the connection"),
     "closes in the head": (answer().cut(10), "closed the connection"),
     "half-closes": (Answer((HalfClose(),)), "closed the connection"),
-    "garbage": (raw(b"SSH-2.0-OpenSSH_9.6\r\n"), "did not respond with HTTP/1"),
     "an invalid head": (raw(HEAD + b"no colon\r\n\r\n"), "Invalid header token"),
     "a header of 1 MB": (raw(HEAD + b"a: " + MEGABYTE), "head"),
     "10,000 headers": (raw(HEAD + b"a: b\r\n" * 10_000 + b"\r\n"), "headers"),
@@ -57,7 +64,7 @@ NO_ANSWER: dict[str, tuple[Answer, str]] = {
 
 TOO_SLOW: dict[str, Answer] = {
     "says nothing": hang(),
-    "drips its head": answer(drip="head"),
+    "drips its head": answer(drip="head", every=10),
     "stops in the head": answer().cut(10, Hang()),
 }
 
@@ -80,6 +87,22 @@ STATUS_STANDS: dict[str, Answer] = {
 }
 
 
+@pytest.mark.parametrize("name", NO_HTTP)
+async def test_what_is_no_http_has_not_seen_the_event_and_is_tried_again_soon(
+    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    fault, said = NO_HTTP[name]
+    hookgw_receiver.will(fault)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    event = await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    await hookgw_gateway.advance(0.06)
+    failed, delivered = await attempts_of(hookgw_gateway, event)
+    assert (failed.outcome, failed.status) == (Outcome.UNREACHABLE, None)
+    assert said in (failed.error or "")
+    assert delivered.outcome is Outcome.DELIVERED
+
+
 @pytest.mark.parametrize("name", NO_ANSWER)
 async def test_what_is_no_answer_is_tried_again(
     name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
@@ -90,10 +113,12 @@ async def test_what_is_no_answer_is_tried_again(
     first, second = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(2)]
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == [first.id]
-    await hookgw_gateway.advance(1.2)
+    await hookgw_gateway.advance(4.9)
+    assert hookgw_receiver.ids == [first.id]
+    await hookgw_gateway.advance(0.7)
     assert hookgw_receiver.ids == [first.id, first.id, second.id]
     failed, delivered = await attempts_of(hookgw_gateway, first)
-    assert (failed.outcome, failed.status) == (Outcome.UNREACHABLE, None)
+    assert (failed.outcome, failed.status) == (Outcome.UNANSWERED, None)
     assert failed.error is not None
     assert re.search(said, failed.error), failed.error
     assert delivered.outcome is Outcome.DELIVERED
@@ -108,11 +133,13 @@ async def test_one_deadline_is_over_an_attempt(
     first, second = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(2)]
     await hookgw_receiver.wait_for(1)
     hookgw_clock.jump(LONGER_THAN_AN_ATTEMPT)
-    await hookgw_gateway.advance(1.2)
+    await hookgw_gateway.advance(29.9)
+    assert hookgw_receiver.ids == [first.id]
+    await hookgw_gateway.advance(3.2)
     assert hookgw_receiver.ids == [first.id, first.id, second.id]
     late, delivered = await attempts_of(hookgw_gateway, first)
-    assert (late.outcome, late.status) == (Outcome.UNREACHABLE, None)
-    assert "within 15" in (late.error or "")
+    assert (late.outcome, late.status) == (Outcome.UNANSWERED, None)
+    assert "within 30" in (late.error or "")
     assert delivered.outcome is Outcome.DELIVERED
 
 

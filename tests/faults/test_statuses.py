@@ -13,7 +13,8 @@ from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_
 from tests.faults.support import KIND, attempts_of, report_of
 
 REJECTED = {400, 411, 413, 414, 415, 422, 431}
-UNREACHABLE = {408, 425, 429, 502, 503, 504}
+UNREACHABLE = {408, 425, 429, 502, 503, 521, 522, 523, 525, 526, 527, 530}
+UNANSWERED = {504, 520, 524}
 STATUSES = range(200, 600)
 
 
@@ -25,6 +26,8 @@ def outcome_of(status: int) -> Outcome:
         return Outcome.REJECTED
     if status in UNREACHABLE:
         return Outcome.UNREACHABLE
+    if status in UNANSWERED:
+        return Outcome.UNANSWERED
     return Outcome.GONE if status == 410 else Outcome.FAILED
 
 
@@ -71,7 +74,10 @@ async def register(kit: GatewayKit, url: str, instance: str) -> None:
     ("status", "state"),
     [
         *((status, DeliveryState.DELIVERED) for status in (200, 204, 299)),
-        *((status, DeliveryState.PENDING) for status in (300, 404, 500, 599, *sorted(UNREACHABLE))),
+        *(
+            (status, DeliveryState.PENDING)
+            for status in (300, 404, 500, 599, *sorted(UNREACHABLE | UNANSWERED))
+        ),
         *((status, DeliveryState.DEAD) for status in (410, *sorted(REJECTED))),
     ],
 )

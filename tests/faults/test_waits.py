@@ -45,11 +45,21 @@ async def test_waits_for_an_unreachable_receiver_double_up_to_five_minutes(
         assert wait - 0.01 <= await wait_out(hookgw_gateway, hookgw_receiver) <= wait * JITTER
 
 
+async def test_a_receiver_that_limits_its_callers_is_left_alone_for_a_second_first(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(429)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit(KIND, {})
+    for wait in (1, 2, 4):
+        assert wait - 0.01 <= await wait_out(hookgw_gateway, hookgw_receiver) <= wait * JITTER
+
+
 def asks(status: int, value: Callable[[float], str], kit: GatewayKit) -> Callable[[Received], Answer]:
     return lambda _: answer(status, headers={"retry-after": value(kit.gateway.clock.wall())})
 
 
-@pytest.mark.parametrize(("status", "usual"), [(503, 0.05), (429, 0.05), (500, 5.0)])
+@pytest.mark.parametrize(("status", "usual"), [(503, 0.05), (429, 1.0), (500, 5.0), (504, 5.0)])
 @pytest.mark.parametrize(
     ("value", "least", "most"),
     [

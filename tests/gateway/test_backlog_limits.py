@@ -402,7 +402,7 @@ async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
             await kit.emit(KIND, {})
         assert await pending(kit) == [first.id]
         hookgw_receiver.default = answer(503)
-        hookgw_clock.jump(15)
+        hookgw_clock.jump(30)
         await trio.testing.wait_all_tasks_blocked()
         await kit.settled()
         second = await kit.emit(KIND, {})

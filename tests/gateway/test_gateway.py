@@ -92,7 +92,7 @@ async def test_a_dead_receiver_is_nobody_elses_problem(
         assert len(await dead.wait_for(1)) == 1
 
 
-async def test_a_blocked_target_is_a_dead_letter_that_names_the_setting(
+async def test_a_blocked_target_waits_and_names_the_setting(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock
 ) -> None:
     await hookgw_gateway.register("http://10.1.2.3/hook")
@@ -100,7 +100,7 @@ async def test_a_blocked_target_is_a_dead_letter_that_names_the_setting(
     await hookgw_gateway.settled()
     report = await hookgw_gateway.gateway.store.find_delivery("shop", event.id)
     assert report is not None
-    assert report.summary.state is DeliveryState.DEAD
+    assert report.summary.state is DeliveryState.PENDING
     assert report.attempts[0].outcome is Outcome.BLOCKED
     assert "allow_networks" in (report.attempts[0].error or "")
 

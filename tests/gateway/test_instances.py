@@ -233,7 +233,7 @@ async def test_what_is_on_the_wire_ends_in_peace_when_its_instance_is_deleted(
     await hookgw_receiver.wait_for(1)
     await hookgw_gateway.gateway.instances.delete("shop")
     await hookgw_gateway.register(hookgw_receiver.url)
-    hookgw_clock.jump(15)
+    hookgw_clock.jump(30)
     await hookgw_gateway.advance(3600)
     assert len(hookgw_receiver.requests) == 1
     assert hookgw_gateway.gateway.store.statistics().pending == 0

@@ -85,7 +85,7 @@ async def test_a_bug_in_a_lane_is_reported_and_the_lane_starts_again(
     async with open_kit(tmp_path) as kit:
         await kit.register(hookgw_receiver.url)
         with monkeypatch.context() as patch, structlog.testing.capture_logs() as logs:
-            patch.setattr("hookgw.dispatch.lane.decide", _bug)
+            patch.setattr("hookgw.dispatch.lane_memory.decide", _bug)
             hookgw_receiver.will(answer(500))
             await kit.emit(KIND, {"number": 1})
             await hookgw_receiver.wait_for(1)

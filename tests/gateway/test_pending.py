@@ -239,10 +239,10 @@ async def test_what_is_pending_moves_to_the_new_lanes(
     await trio.testing.wait_all_tasks_blocked(0.01)
     assert len(hookgw_receiver.requests) == in_flight
     hookgw_receiver.default = answer()
-    hookgw_clock.jump(15)  # the timeout of the attempts in flight
+    hookgw_clock.jump(30)  # the timeout of the attempts in flight
     await trio.testing.wait_all_tasks_blocked(0.01)
     for _ in range(3):
-        await hookgw_gateway.advance(5)
+        await hookgw_gateway.advance(33)  # as long as after a deadline
     assert set((await states(hookgw_gateway)).values()) == {DeliveryState.DELIVERED}
     if "none" not in before + after:
         check_arrivals(hookgw_receiver, sent)

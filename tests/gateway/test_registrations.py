@@ -334,7 +334,7 @@ async def test_a_test_ends_at_the_registrations_own_deadline(
         nursery.start_soon(test)
         await hookgw_receiver.wait_for(1)
         hookgw_clock.jump(2)
-    assert (found[0].outcome, found[0].duration) == (Outcome.UNREACHABLE, 2.0)
+    assert (found[0].outcome, found[0].duration) == (Outcome.UNANSWERED, 2.0)
 
 
 async def test_a_test_that_a_plugin_filters_out(

@@ -71,8 +71,21 @@ def test_a_new_delivery_has_no_attempts_and_is_due() -> None:
 def test_the_words_of_the_interface() -> None:
     """They are stored, shown and used as labels: changing one breaks somebody."""
     assert list(DeliveryState) == ["pending", "delivered", "dead", "dropped"]
-    assert list(Outcome) == ["delivered", "rejected", "failed", "unreachable", "gone", "blocked"]
+    assert list(Outcome) == [
+        "delivered",
+        "rejected",
+        "failed",
+        "unanswered",
+        "unreachable",
+        "gone",
+        "blocked",
+    ]
     assert list(LaneState) == ["idle", "delivering", "waiting", "paused"]
+
+
+def test_an_outcome_of_a_later_version_reads_as_failed() -> None:
+    assert [Outcome.of_text(outcome.value) for outcome in Outcome] == list(Outcome)
+    assert Outcome.of_text("puzzled") is Outcome.FAILED
 
 
 def test_attempts_and_settlements_cannot_be_changed() -> None:

@@ -10,7 +10,13 @@ import trio
 
 from hookgw.config.refused_ports import REFUSED_PORTS
 from hookgw.delivery.http.address_guard import AddressGuard
-from tests.faults.test_receivers import LONGER_THAN_AN_ATTEMPT, NO_ANSWER, STATUS_STANDS, TOO_SLOW
+from tests.faults.test_receivers import (
+    LONGER_THAN_AN_ATTEMPT,
+    NO_ANSWER,
+    NO_HTTP,
+    STATUS_STANDS,
+    TOO_SLOW,
+)
 from tests.fuzz.addresses import REFUSED, Address, is_refused
 from tests.security.families import Trial, family
 from tests.support.live import Live, Reply
@@ -205,8 +211,9 @@ def answers(live: Live) -> Iterator[Trial]:
     [receiver] = live.receivers
     live.call("POST", "/webhook/set/shop", {"url": receiver.url})
     faults = {
-        **{name: (fault, "unreachable") for name, (fault, _) in NO_ANSWER.items()},
-        **{name: (fault, "unreachable") for name, fault in TOO_SLOW.items()},
+        **{name: (fault, "unreachable") for name, (fault, _) in NO_HTTP.items()},
+        **{name: (fault, "unanswered") for name, (fault, _) in NO_ANSWER.items()},
+        **{name: (fault, "unanswered") for name, fault in TOO_SLOW.items()},
         **{name: (fault, "delivered") for name, fault in STATUS_STANDS.items()},
     }
     for name, (fault, wanted) in faults.items():
@@ -219,7 +226,7 @@ def answers(live: Live) -> Iterator[Trial]:
         if name in TOO_SLOW:
             live.clock.jump(LONGER_THAN_AN_ATTEMPT)
         live.settled()
-        live.advance(1.2)
+        live.advance(1.2 if wanted != "unanswered" else 33.1 if name in TOO_SLOW else 5.6)
         attempts = live.call("GET", f"/delivery/find/shop/{event_id}").json["attempts"]
         first, last = attempts[0]["outcome"], attempts[-1]["outcome"]
         yield Trial(name, first, first == wanted and last == "delivered")

@@ -21,6 +21,7 @@ class SimulatedClock(trio.abc.Clock):
         stride: moves are at least so long, in seconds: a night passes in few of them. Whatever was due in
             between is due at once, as after a suspension of the machine.
         until: no move goes beyond this, unless nothing is due before.
+        strode_at: the end of the last move that went beyond what was due.
         offset: how far the machine's time is off.
     """
 
@@ -32,6 +33,7 @@ class SimulatedClock(trio.abc.Clock):
         self._sockets: select.poll | None = None
         self._is_stuck = trio.Event()
         self.stride = 0.0
+        self.strode_at = 0.0
         self.until = 0.0
         self.offset = 0.0
 
@@ -57,8 +59,11 @@ class SimulatedClock(trio.abc.Clock):
             if wait == float("inf"):
                 self._is_stuck.set()
                 return 0.0
+            move = max(wait, min(self.stride, self.until - self._now))
             # A little more: rounding must not leave the deadline just ahead.
-            self._now += max(wait, min(self.stride, self.until - self._now)) + 1e-9
+            self._now += move + 1e-9
+            if move > wait:
+                self.strode_at = self._now
         while sleepers and sleepers[0][0] <= self._now:
             for task in heapq.heappop(sleepers)[2]:
                 trio.lowlevel.reschedule(task)

@@ -341,6 +341,7 @@ class Answered(Record, frozen=True, kw_only=True):
             have ended before, or the receiver does not know whether the answer got through.
         status: of the answer; 0 if not a byte came.
         wait: seconds that its ``Retry-After`` asks for.
+        is_late: whether the deadline of the attempt may have passed before.
     """
 
     number: int
@@ -349,6 +350,11 @@ class Answered(Record, frozen=True, kw_only=True):
     outcome: str
     status: int = 0
     wait: float = 0.0
+    is_late: bool = False
+
+
+FINAL = ("delivered", "rejected", "gone")
+"""The outcomes after which a delivery is not sent again."""
 
 
 class Committed(Record, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ MOODS: dict[str, dict[str, float]] = {
 STATUSES: dict[str, list[int]] = {
     "healthy": [200, 200, 201, 204],
     "slow": [200, 202, 500],
-    "flaky": [200, 200, 500, 503, 404, 302],
+    "flaky": [200, 200, 500, 503, 504, 404, 302],
     "busy": [503, 429, 429, 200],
     "failing": [500, 404, 500, 302, 403],
     "liar": [200, 200, 500],
@@ -147,15 +147,16 @@ class Network:
             elif self._latest and chance.random() < 0.3:
                 await trio.sleep(chance.random() * self._latest)
             if kind == "hang":
+                # After the deadline the gateway goes on listening: nobody here knows when that was.
                 await _wait_for_end(stream)
-                end(number, "unreachable")
+                end(number, "unknown")
                 return False
             if kind in ("close", "reset"):
-                end(number, "unreachable")
+                end(number, "unanswered")
                 return False
             if kind == "garbage":
                 await stream.send(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
-                end(number, "unreachable", 1)  # bytes came: the request is not sent again at once
+                end(number, "unreachable", 1)  # no HTTP: whatever this is, it has not taken the event
                 return False
             outcome, body = _outcome(status), b"" if status == 204 else b'{"ok":true}'
             length = "" if status == 204 else f"content-length: {len(body)}\r\n"
@@ -248,6 +249,8 @@ def _outcome(status: int) -> str:
         return "rejected"
     if status == 410:
         return "gone"
+    if status == 504:
+        return "unanswered"
     return "unreachable" if status in (429, 503) else "failed"
 
 

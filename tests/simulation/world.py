@@ -42,6 +42,7 @@ from tests.simulation.clock import SimulatedClock
 from tests.simulation.connector import SimulatedConnector
 from tests.simulation.disk import Disk
 from tests.simulation.history import (
+    FINAL,
     Answered,
     Arrived,
     Committed,
@@ -95,7 +96,7 @@ class World:
         self.names: dict[str, str] = {}
         self.keys: dict[str, list[Registration]] = {}
         self._numbers = 0
-        self._open: dict[int, tuple[int, float, str, str]] = {}
+        self._open: dict[int, tuple[int, float, float, str, str]] = {}
         self._aliases: dict[str, str] = {}
         self._folder = folder
         hosts = [Host(name, number) for number, name in enumerate(self.scenario.hosts, 1)]
@@ -136,7 +137,7 @@ class World:
         # Looking up and connecting are a part of the attempt, and take up to five seconds.
         timeout = self.clients.shortest_timeout(name) - (0 if request.dialled is None else 5)
         limit = (now if request.dialled is None else request.dialled) + timeout
-        self._open[self._numbers] = (self.life, limit, name, event)
+        self._open[self._numbers] = (self.life, now, limit, name, event)
         self.note(
             Arrived(
                 at=now,
@@ -159,9 +160,13 @@ class World:
         self, number: int, outcome: str, status: int = 0, wait: float = 0.0, decided: float | None = None
     ) -> None:
         """See :class:`tests.simulation.network.Observer`."""
-        life, limit, name, event = self._open.pop(number)
-        # A late answer may have come after the end of the attempt.
-        if self.is_over or life != self.life or (self.now if decided is None else decided) >= limit:
+        life, began, limit, name, event = self._open.pop(number)
+        # A late answer may have come after the end of the attempt. If the gateway has not closed the
+        # connection until then, it listens, and an answer that ends the delivery counts. Where a night passes
+        # in few moves, its deadline, the answer and the next attempt may be due at once.
+        is_late = (self.now if decided is None else decided) >= limit
+        counts = not is_late or (outcome in FINAL and self.clock.strode_at < began)
+        if self.is_over or life != self.life or not counts:
             outcome = "unknown"
         self.note(
             Answered(
@@ -173,6 +178,7 @@ class World:
                 outcome=outcome,
                 status=status,
                 wait=wait,
+                is_late=is_late,
             )
         )
 

@@ -42,6 +42,7 @@ delivery:
   allow_networks: ["127.0.0.0/8"]
   schedule: []
   unreachable_first_wait: 20ms
+  unreachable_max_wait: 20ms
   max_age: 100ms
   proxy: {proxy}
 operations:

@@ -71,8 +71,8 @@ async def test_a_busy_lane_is_named(
         patch.setattr("hookgw.testing.kit._SETTLE_TIMEOUT", 0.05)
         with pytest.raises(TimeoutError, match=r"still busy after 0\.05 s: .*delivering, 1 pending"):
             await hookgw_gateway.settled()
-    hookgw_clock.jump(15)
-    await hookgw_gateway.advance(2)
+    hookgw_clock.jump(30)
+    await hookgw_gateway.advance(33)
     assert len(hookgw_receiver.requests) == 2
 
 

@@ -25,6 +25,8 @@ _JWT_KEY = "jwt_key"
 _PROOF = "x-hookgw-proof"
 """The header in a webhook that hookgw's connector evolution has set."""
 _LEAST_KEY, _MOST_KEY = 8, 256
+_TIMEOUT = "60s"
+"""As Evolution API's container waits for a webhook."""
 _DEFAULTS: dict[str, Any] = msgspec.to_builtins(InstanceSettings())
 """All settings of an account, as the HTTP API names them, with their defaults."""
 _SECRET_SETTING = "wavoipToken"  # noqa: S105 -- a name
@@ -269,6 +271,7 @@ def _webhook(
         "byEvents": found.get("webhookByEvents") is True,
         "base64": found.get("webhookBase64") is True,
         "headers": headers,
+        "timeout": _TIMEOUT,
         **({"plugins": {ENVELOPE: {}}} if envelope else {}),
     }
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable
+from contextlib import suppress
 
 import trio
 
-from hookgw.delivery.http.errors import ResponseFailed, SendFailed
+from hookgw.delivery.http.errors import DeliveryError, NotHttp, Reached, ResponseFailed, SendFailed, TlsFailed
 from hookgw.delivery.http.response import Response, ResponseParser
-from hookgw.delivery.http.stream import Stream, StreamBroken
+from hookgw.delivery.http.stream import Stream, StreamBroken, TlsAlert, unacknowledged
 
 Origin = tuple[str, str, int]
 """Scheme, host and port."""
 
 SMALL = 16 * 2**10
 """Bytes that fit the send buffer of an idle connection: sending them does not wait for the receiver."""
+
+LATE_BODY_WITHIN = 1.0
+"""Seconds for the body of a late response, once its head is complete."""
 
 
 class Connection:
@@ -31,12 +36,13 @@ class Connection:
         sent: whether the last request was sent completely.
     """
 
-    __slots__ = ("_read_error", "_send_error", "_stream", "origin", "parser", "sent")
+    __slots__ = ("_read_error", "_send_error", "_size", "_stream", "origin", "parser", "sent")
 
     def __init__(self, stream: Stream, origin: Origin, max_answer: int) -> None:
         self._stream = stream
         self._read_error: Exception | None = None
         self._send_error = ""
+        self._size = 0
         self.origin = origin
         self.parser = ResponseParser(max_answer)
         self.sent = True
@@ -55,6 +61,25 @@ class Connection:
     def close_nowait(self) -> None:
         """Close at once. Idempotent."""
         self._stream.close_nowait()
+
+    def interrupt_nowait(self) -> None:
+        """End an exchange with ``trio.ClosedResourceError``, and leave the connection open."""
+        self._stream.interrupt_nowait()
+
+    @property
+    def reached(self) -> Reached:
+        """How much of the last request the receiver may have got, as long as it sent nothing but HTTP."""
+        if self.sent:
+            return Reached.ALL
+        return Reached.PART if self._size > SMALL else Reached.NOTHING
+
+    @property
+    def acknowledged(self) -> Reached:
+        """The same for a receiver that has not sent a byte: without acknowledgement it has got nothing."""
+        waiting = unacknowledged(self.fileno) if self.sent else 0
+        if not waiting:
+            return self.reached
+        return Reached.PART if self._size > SMALL and waiting < self._size else Reached.NOTHING
 
     def rest(self) -> None:
         """Free what only an exchange needs. The connection stays fit for another."""
@@ -79,7 +104,7 @@ class Connection:
             SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
             trio.ClosedResourceError: the connection was closed meanwhile.
         """
-        self.sent = False
+        self.sent, self._size = False, len(request)
         self._read_error, self._send_error = None, ""
         self.parser.begin(bodiless=bodiless)
         taken = 0
@@ -107,11 +132,34 @@ class Connection:
         # A complete head decides the attempt, whatever went wrong before or after it.
         if self.parser.status:
             return self.parser.finish()
+        failure: Exception = self._read_error or ResponseFailed(
+            f"The receiver closed the connection {self._progress()}."
+        )
         if self._send_error and not self.parser.started:
-            raise SendFailed(
+            failure = SendFailed(
                 f"The receiver broke the connection before the whole request was sent: {self._send_error}."
             )
-        raise self._read_error or ResponseFailed(f"The receiver closed the connection {self._progress()}.")
+        if isinstance(failure, DeliveryError) and not isinstance(failure, NotHttp | TlsFailed):
+            failure.reached = self.reached
+        raise failure
+
+    async def receive_late(self) -> Response | None:
+        """Read on after an exchange that was cut off with its whole request sent.
+
+        Return the response once its head is complete, with as much of its body as comes soon; ``None`` if
+        the connection ends before. If this is cancelled, it can be called again.
+        """
+        self._stream.resume_nowait()
+        receive, parser = self._stream.receive, self.parser
+        with trio.CancelScope() as scope, suppress(StreamBroken, ResponseFailed, trio.ClosedResourceError):
+            while data := await receive():
+                if parser.feed(data):
+                    break
+                if parser.status and scope.deadline == math.inf:
+                    scope.deadline = trio.current_time() + LATE_BODY_WITHIN
+            else:
+                parser.end_of_stream()
+        return parser.finish() if parser.status else None
 
     async def _send(self, data: bytes) -> None:
         try:
@@ -132,6 +180,9 @@ class Connection:
                 if parser.feed(data):
                     return
             parser.end_of_stream()
+        except TlsAlert as error:
+            kind = ResponseFailed if parser.started else TlsFailed
+            self._read_error = kind(f"The receiver ended TLS {self._progress()}: {error}.")
         except StreamBroken as error:
             self._read_error = ResponseFailed(
                 f"The receiver broke the connection {self._progress()}: {error}."

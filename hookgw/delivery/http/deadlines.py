@@ -3,7 +3,7 @@
 A separate ``trio.CancelScope`` per exchange costs a third of the whole exchange: Trio pushes and pops an
 entry of its heap, although the deadline hardly ever expires. Here a deadline costs one dictionary entry, and
 one task sleeps until the earliest deadline. An exchange whose deadline passes ends because its connection is
-closed, which has to happen to that connection anyway.
+interrupted: its tasks get what they would get from a closed one, and whoever owns it closes it or keeps it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ GRAIN = 0.01
 """Seconds by which a deadline may be late, so that deadlines close together share one wake-up."""
 
 
-class Closable(Protocol):
-    """A resource; closing it raises ``trio.ClosedResourceError`` in the tasks that wait on it."""
+class Interruptible(Protocol):
+    """A resource; interrupting it raises ``trio.ClosedResourceError`` in the tasks that wait on it."""
 
-    def close_nowait(self) -> None:
-        """Close at once. Idempotent."""
+    def interrupt_nowait(self) -> None:
+        """Interrupt at once. Idempotent."""
 
 
 class Deadlines:
@@ -29,12 +29,12 @@ class Deadlines:
 
     def __init__(self) -> None:
         # A dict, not a heap: nearly every deadline is removed before it passes, and removal must be cheap.
-        self._deadlines: dict[Closable, float] = {}
+        self._deadlines: dict[Interruptible, float] = {}
         self._timer: trio.CancelScope | None = None
         self._wakes_at = -math.inf
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Close each resource at its deadline, until cancelled. Start it with ``nursery.start``."""
+        """Interrupt each resource at its deadline, until cancelled. Start it with ``nursery.start``."""
         try:
             while True:
                 # This scan visits every exchange in flight, so the timer never wakes more often than once a
@@ -46,16 +46,16 @@ class Deadlines:
                     task_status = trio.TASK_STATUS_IGNORED
                     await trio.sleep_forever()
                 now = trio.current_time()
-                # Collect first: closing a resource may remove its deadline from the dictionary.
+                # Collect first: interrupting a resource may remove its deadline from the dictionary.
                 for resource in [one for one, deadline in self._deadlines.items() if deadline <= now]:
                     # Its task may take a while to end; what has expired must not wake the timer again.
                     self._deadlines[resource] = math.inf
-                    resource.close_nowait()
+                    resource.interrupt_nowait()
         finally:
             self._timer = None
 
-    def watch(self, resource: Closable, deadline: float) -> None:
-        """Close a resource at a deadline, unless :meth:`unwatch` is called before.
+    def watch(self, resource: Interruptible, deadline: float) -> None:
+        """Interrupt a resource at a deadline, unless :meth:`unwatch` is called before.
 
         Args:
             resource: has no deadline yet. The caller keeps ownership.
@@ -72,11 +72,11 @@ class Deadlines:
         if deadline < self._wakes_at:
             self._timer.deadline = self._wakes_at = deadline
 
-    def has_expired(self, resource: Closable) -> bool:
-        """Return whether a watched resource was closed at its deadline, and not by anybody else."""
+    def has_expired(self, resource: Interruptible) -> bool:
+        """Return whether a watched resource was interrupted at its deadline, and not closed by anybody."""
         return self._deadlines[resource] == math.inf
 
-    def unwatch(self, resource: Closable) -> None:
+    def unwatch(self, resource: Interruptible) -> None:
         """End :meth:`watch`."""
         # The timer keeps its deadline: waking up once too often costs less than finding the next deadline
         # now.

@@ -6,7 +6,7 @@ URL, which may contain a password.
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 
 class Phase(StrEnum):
@@ -19,19 +19,41 @@ class Phase(StrEnum):
     RESPONSE = "response"
 
 
+class Reached(IntEnum):
+    """How much of a request the receiver may have got: the furthest point decides what an attempt means.
+
+    Attributes:
+        NOTHING: it cannot have seen the event.
+        PART: the request broke off or stalled in mid-body.
+        ALL: it may have seen the whole event, and done the work.
+    """
+
+    NOTHING = 0
+    PART = 1
+    ALL = 2
+
+
 class DeliveryError(Exception):
     """Base class: the exchange ended without a status that could decide the attempt.
 
     Attributes:
         phase: the phase in which the exchange failed.
         message: a full sentence that says what happened, and where.
+        reached: how much of the request the receiver may have got.
     """
 
     phase: Phase = Phase.CONNECT
+    reached: Reached = Reached.NOTHING
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+    def adopt(self, first: DeliveryError) -> None:
+        """Make this the failure of an attempt whose first request got further."""
+        self.reached = first.reached
+        self.message = f"{first.message} The request was sent again, and failed: {self.message}"
+        self.args = (self.message,)
 
 
 class Blocked(DeliveryError):
@@ -65,9 +87,13 @@ class SendFailed(DeliveryError):
 
 
 class ResponseFailed(DeliveryError):
-    """The receiver closed or reset the connection before its response, or did not send HTTP."""
+    """The receiver closed or reset the connection before its response, or sent none that can be read."""
 
     phase = Phase.RESPONSE
+
+
+class NotHttp(ResponseFailed):
+    """The first bytes were no HTTP: whatever answers there has not taken the event."""
 
 
 class TimedOut(DeliveryError):

@@ -9,6 +9,10 @@ want much (:mod:`hookgw.delivery.fair_share`). A holder that is alone gets all o
 for a minute after another holder has asked for it; otherwise the first attempt of a quiet instance would wait
 for a slow attempt of a busy one, each time.
 
+*Connections for late responses.* After a deadline a connection stays open for a late response
+(:mod:`hookgw.dispatch.late_response`). It is not lent, and nobody's, like an idle one. It is the first to be
+closed when its host or the descriptors run short.
+
 *Descriptors.* All pools together have at most ``descriptors`` connections, divided among holders in the same
 way. The last quarter of them is for holders that have none. Idle connections are nobody's: the connection
 that has been idle for longest is closed if its descriptor is needed.
@@ -53,7 +57,6 @@ import math
 import select
 from collections import OrderedDict
 from collections.abc import Callable
-from itertools import islice
 
 import msgspec
 import structlog
@@ -73,7 +76,7 @@ RATIO = 3
 """A holder may have this many times what is free: three quarters, if no other holder wants much."""
 
 RESERVED = 4
-"""A quarter of the descriptors is for holders that have none: a receiver that hangs keeps one for 15 s."""
+"""A quarter of the descriptors is for holders that have none: a receiver that hangs keeps one for 30 s."""
 
 HOST_CONNECTIONS = 64
 """How many connections a pool lends by default."""
@@ -110,6 +113,7 @@ class PooledTransport(LaneTransport):
         idle_since: when it became idle, by ``trio.current_time()``; ``None`` while it is lent.
     """
 
+    keeps_late = True
     pools: ConnectionPools
     pool: HostPool
     holder: str = ""
@@ -142,6 +146,7 @@ class HostPool(FairShare["Place"]):
         origin: scheme, host and port.
         limit: how many may be lent at most.
         idle: the idle connections, the newest last; a dictionary, because any of them may be lent next.
+        late: those that are open for a late response, the newest last.
         lent: the lent ones.
         suspect: whether the host could not be reached, and has not recovered completely.
         newest: the last holder that asked for a connection.
@@ -149,13 +154,14 @@ class HostPool(FairShare["Place"]):
         used_at: the number of the look after which the pool was last used.
     """
 
-    __slots__ = ("idle", "lent", "limit", "newest", "origin", "shared_until", "suspect", "used_at")
+    __slots__ = ("idle", "late", "lent", "limit", "newest", "origin", "shared_until", "suspect", "used_at")
 
     def __init__(self, origin: Origin, limit: int) -> None:
         super().__init__(limit, RATIO)
         self.origin = origin
         self.limit = limit
         self.idle: dict[PooledTransport, None] = {}
+        self.late: dict[PooledTransport, None] = {}
         self.lent: set[PooledTransport] = set()
         self.suspect = False
         self.newest = ""
@@ -271,6 +277,8 @@ class ConnectionPools:
         self._pools: dict[Origin, HostPool] = {}
         # Of all pools, the longest idle first.
         self._idle: OrderedDict[PooledTransport, None] = OrderedDict()
+        # Of all pools, the oldest first.
+        self._late: dict[PooledTransport, None] = {}
         self._most_descriptors = descriptors
         self._descriptors: FairShare[Place] = FairShare(descriptors, RATIO, RESERVED)
         # Looks at idle connections are counted, so that not every loan must read the clock.
@@ -340,6 +348,8 @@ class ConnectionPools:
         pool.lent.remove(transport)
         if self._is_closed or pool.used > pool.limit:  # more than the node's part: see divide()
             transport.close_nowait()
+        elif transport.awaits_response:
+            pool.late[transport] = self._late[transport] = None
         elif transport.connected:
             transport.idle_since = transport.ended_at
             pool.idle[transport] = None
@@ -349,6 +359,12 @@ class ConnectionPools:
         # First the host, whose next lane then waits for the descriptor behind those that wait already.
         pool.give(holder)
         self._descriptors.give(holder)
+
+    def close_late(self, transport: PooledTransport) -> None:
+        """Close a connection that is open for a late response. Idempotent."""
+        if transport in self._late:
+            del self._late[transport], transport.pool.late[transport]
+            transport.close_nowait()
 
     def advance(self, place: Place) -> None:
         """A place was granted what it waited for: lend the connection, or wait for a descriptor."""
@@ -387,13 +403,21 @@ class ConnectionPools:
             del self._idle[transport]
             transport.idle_since = None
         else:
-            while self._idle and self._descriptors.used + len(self._idle) > self._descriptors.total:
-                self._close(next(iter(self._idle)))
+            while pool.late and pool.used + len(pool.late) > pool.limit:
+                self.close_late(next(iter(pool.late)))
+            self._make_room(self._descriptors.total - self._descriptors.used)
             transport = self._make_transport()
             transport.pools, transport.pool = self, pool
         transport.holder, transport.is_probe = holder, pool.suspect
         pool.lent.add(transport)
         return transport
+
+    def _make_room(self, most: int) -> None:
+        """Close connections that are nobody's, until at most so many are left."""
+        while self._late and len(self._idle) + len(self._late) > most:
+            self.close_late(next(iter(self._late)))
+        while self._idle and len(self._idle) > most:
+            self._close(next(iter(self._idle)))
 
     def _close(self, transport: PooledTransport) -> None:
         """Close an idle connection."""
@@ -415,6 +439,8 @@ class ConnectionPools:
                 pool.total = min(pool.total, limit)
             else:
                 pool.total = limit
+            while pool.late and pool.used + len(pool.idle) + len(pool.late) > limit:
+                self.close_late(next(iter(pool.late)))
             while pool.idle and pool.used + len(pool.idle) > limit:
                 self._close(next(iter(pool.idle)))
             pool.serve()
@@ -443,8 +469,7 @@ class ConnectionPools:
         """The system refused a socket. The number of connections is lowered, and grows again with time."""
         least = min(LEAST_DESCRIPTORS, self._most_descriptors)
         self._descriptors.total = max(least, self._descriptors.used - 1)
-        for transport in list(islice(self._idle, LEAST_DESCRIPTORS)):
-            self._close(transport)
+        self._make_room(max(0, len(self._idle) + len(self._late) - LEAST_DESCRIPTORS))
         self._wake()
         now = trio.current_time()
         if now >= self._warn_at:
@@ -474,8 +499,7 @@ class ConnectionPools:
                     self._descriptors.serve()
         finally:
             self._is_closed = True
-            for transport in list(self._idle):
-                self._close(transport)
+            self._make_room(0)
 
     async def _look_at_idle(self) -> None:
         # Without this, sockets in CLOSE_WAIT add up if many receivers close idle connections early.
@@ -499,7 +523,7 @@ class ConnectionPools:
 
     def _forget_pools(self) -> None:
         for origin, pool in list(self._pools.items()):
-            if pool.used or pool.idle or pool.waiting:
+            if pool.used or pool.idle or pool.late or pool.waiting:
                 continue
             unused = (self._looks - pool.used_at) * self._look_every
             if unused > (SUSPECT_FOR if pool.suspect else SHARED_FOR):

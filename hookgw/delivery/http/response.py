@@ -20,7 +20,7 @@ import zlib
 import httptools
 import msgspec
 
-from hookgw.delivery.http.errors import ResponseFailed
+from hookgw.delivery.http.errors import NotHttp, ResponseFailed
 
 MAX_HEAD = 64 * 2**10
 """Bytes that the head of a response may have, including the interim responses before it."""
@@ -155,10 +155,10 @@ class ResponseParser:
                 # No error shows the bytes: a URL may lead to another service, and its owner must not read the
                 # banner of that service in the attempts.
                 if self._beginning.startswith(_TLS_RECORDS):
-                    raise ResponseFailed(
+                    raise NotHttp(
                         "The receiver did not respond with HTTP/1 but with TLS. Use https:// in the URL."
                     )
-                raise ResponseFailed(
+                raise NotHttp(
                     "The receiver did not respond with HTTP/1. Check the scheme, host and port of the URL."
                 )
         self._size += len(data)

@@ -7,9 +7,12 @@ which a small request never fills. That halves the cost of an exchange.
 from __future__ import annotations
 
 import errno
+import fcntl
 import select
 import socket
 import ssl
+import struct
+import termios
 from functools import cache
 from typing import Protocol
 
@@ -26,6 +29,10 @@ ENCRYPTED_AT_ONCE = 128 * 2**10
 
 class StreamBroken(Exception):
     """The other side reset the connection or violated TLS; the message says how."""
+
+
+class TlsAlert(StreamBroken):
+    """The other side ended TLS with an alert, or sent what is no TLS."""
 
 
 class Stream(Protocol):
@@ -58,6 +65,12 @@ class Stream(Protocol):
     def close_nowait(self) -> None:
         """Close at once; tasks that wait on the stream get ``trio.ClosedResourceError``. Idempotent."""
 
+    def interrupt_nowait(self) -> None:
+        """End what tasks do on the stream as :meth:`close_nowait` does, and leave the connection open."""
+
+    def resume_nowait(self) -> None:
+        """Allow :meth:`receive` again after :meth:`interrupt_nowait`."""
+
     @property
     def fileno(self) -> int:
         """The socket's file descriptor."""
@@ -70,10 +83,11 @@ class PlainStream:
         sock: connected and non-blocking. The stream owns it.
     """
 
-    __slots__ = ("_poll", "_sock", "fileno")
+    __slots__ = ("_is_interrupted", "_poll", "_sock", "fileno")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._is_interrupted = False
         self.fileno = sock.fileno()
         self._poll = _poll_of(self.fileno)
 
@@ -91,11 +105,16 @@ class PlainStream:
     async def send_all(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
+            if self._is_interrupted:
+                raise trio.ClosedResourceError
             await trio.lowlevel.wait_writable(self.fileno)
             rest = rest[self.send_nowait(rest) :]
 
     async def receive(self) -> bytes:
         while True:
+            # A task that is about to run is not waiting, and an interruption would miss it.
+            if self._is_interrupted:
+                raise trio.ClosedResourceError
             # Waiting first: the response has not arrived yet when the request has just been sent, so trying
             # recv first would cost a system call for nothing.
             await trio.lowlevel.wait_readable(self.fileno)
@@ -111,6 +130,14 @@ class PlainStream:
             # Before close: the kernel may give the number to another socket, which must not wake our tasks.
             trio.lowlevel.notify_closing(self.fileno)
             self._sock.close()
+
+    def interrupt_nowait(self) -> None:
+        if self._sock.fileno() >= 0:
+            self._is_interrupted = True
+            trio.lowlevel.notify_closing(self.fileno)
+
+    def resume_nowait(self) -> None:
+        self._is_interrupted = False
 
 
 class TlsStream:
@@ -151,12 +178,23 @@ class TlsStream:
         try:
             return bytes(await self._stream.receive_some(READ_SIZE))
         except trio.BrokenResourceError as error:
-            raise _stream_broken(error.__cause__ or error) from error
+            cause = error.__cause__ or error
+            broken = _stream_broken(cause)
+            if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+                raise TlsAlert(str(broken)) from error
+            raise broken from error
 
     def close_nowait(self) -> None:
         # Without close_notify, which could wait. The receiver loses nothing: our requests carry a
         # content-length, so it cannot mistake this for the end of a body.
         self._tcp.close_nowait()
+
+    def interrupt_nowait(self) -> None:
+        self._tcp.is_interrupted = True
+        trio.lowlevel.notify_closing(self.fileno)
+
+    def resume_nowait(self) -> None:
+        self._tcp.is_interrupted = False
 
     @property
     def fileno(self) -> int:
@@ -175,13 +213,18 @@ class _PollableTcpStream(trio.abc.Stream):
         self._poll = _poll_of(self.fileno)
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
         self.waits = True
+        self.is_interrupted = False
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         if not self.waits and not self._poll.poll(0):
             raise trio.WouldBlock
+        if self.is_interrupted:
+            raise trio.ClosedResourceError
         return await self._stream.receive_some(max_bytes)
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        if self.is_interrupted:
+            raise trio.ClosedResourceError
         await self._stream.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:
@@ -232,6 +275,16 @@ async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target)
         tls.close_nowait()
         raise
     return tls
+
+
+def unacknowledged(fileno: int) -> int:
+    """Return how many bytes of what was sent the other side has not acknowledged; 0 if nobody can say."""
+    try:
+        found = fcntl.ioctl(fileno, termios.TIOCOUTQ, struct.pack("i", 0))
+    except (OSError, ValueError):
+        return 0
+    (count,) = struct.unpack("i", found)
+    return max(0, int(count))
 
 
 def _poll_of(fileno: int) -> select.poll:

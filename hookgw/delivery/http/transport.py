@@ -9,12 +9,14 @@ An exchange takes these steps:
 3. The bytes that arrive are fed to a :class:`~hookgw.delivery.http.response.ResponseParser` until the
 response
    is over.
-4. If a used connection breaks before the first byte of a response, the receiver probably closed it just as
-   the request was sent. The request is then sent again, once, on a new connection (RFC 9112, section 9.3.1;
-   receivers recognise repeats by the ``webhook-id``).
+4. If a used connection breaks at once and before the first byte of a response, the receiver probably closed
+   it just as the request was sent. The request is then sent again, once, on a new connection (RFC 9112,
+   section 9.3.1; receivers recognise repeats by the ``webhook-id``).
 
 One deadline covers all of this. When it passes, the status counts if the head of the response was complete.
-Unless an exchange ends with a complete response, its connection is closed, also after cancellation.
+Unless an exchange ends with a complete response, its connection is closed, also after cancellation. There is
+one exception: if the whole request was sent and the deadline passed, the connection stays open for a late
+response, if the owner wants that.
 """
 
 from __future__ import annotations
@@ -29,13 +31,25 @@ from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.connection import Connection
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import DeadlinePassed, Phase, ResponseFailed, SendFailed, TimedOut
+from hookgw.delivery.http.errors import (
+    DeadlinePassed,
+    DeliveryError,
+    Phase,
+    Reached,
+    ResponseFailed,
+    SendFailed,
+    TimedOut,
+)
 from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import PlainStream, Stream, default_ssl_context, open_tls
 from hookgw.models.target_url import Target
 
 MAX_ANSWER = 64 * 2**10
 """Bytes of a (decoded) response body that are read by default."""
+
+REPEAT_WITHIN = 1.0
+"""Seconds from sending within which the end of a used connection means that it was idle for too long. Later,
+the receiver has had time to begin the work, and may have died of it."""
 
 
 class LaneTransport(httpx.AsyncBaseTransport):
@@ -52,8 +66,12 @@ class LaneTransport(httpx.AsyncBaseTransport):
             during exchanges. Without it each exchange has a cancel scope, which is slower.
 
     Attributes:
+        keeps_late: whether a connection stays open for a late response.
+        awaits_response: whether the connection is open for a late response; see :meth:`receive_late`.
         ended_at: when the last exchange ended, by ``trio.current_time()``.
     """
+
+    keeps_late = False
 
     def __init__(
         self,
@@ -69,6 +87,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self._deadlines = deadlines
         self._connection: Connection | None = None
         self._busy = False
+        self.awaits_response = False
         self.ended_at = 0.0
         # Made on first use: a lane never needs it, and there are thousands of lanes.
         self._turn: trio.Lock | None = None
@@ -118,24 +137,47 @@ class LaneTransport(httpx.AsyncBaseTransport):
         # Copying the body costs less than a second system call and a second packet.
         request = head + body
         origin = (target.scheme, target.host, target.port)
+        first: DeliveryError | None = None
         try:
             connection = self._connection
-            if connection is not None and connection.origin == origin and await connection.is_quiet():
+            if self.awaits_response:
+                self.close_nowait()
+            elif connection is not None and connection.origin == origin and await connection.is_quiet():
+                sent_at = trio.current_time()
                 try:
                     return await self._converse(connection, request, deadline, started_at)
-                except (SendFailed, ResponseFailed):
+                except (SendFailed, ResponseFailed) as failure:
                     # A byte of a response means that the receiver may have processed the request.
-                    if connection.parser.started:
+                    if connection.parser.started or trio.current_time() - sent_at >= REPEAT_WITHIN:
                         raise
+                    first = failure
             self.close_nowait()
             self._connection = Connection(await self._open(target, deadline), origin, self._max_answer)
             return await self._converse(self._connection, request, deadline, started_at)
+        except DeliveryError as failure:
+            if first is not None and first.reached > failure.reached:
+                failure.adopt(first)
+            raise
         finally:
             self._busy = False
             self.ended_at = trio.current_time()
             # Also the path of cancellation: half an exchange on a connection would corrupt the next one.
-            if self._connection is not None and not self._connection.reusable:
+            if self._connection is not None and not self._connection.reusable and not self.awaits_response:
                 self.close_nowait()
+
+    async def receive_late(self) -> Response | None:
+        """Wait for the response to a request whose deadline has passed, while :attr:`awaits_response`.
+
+        Return it once its head is complete, with as much of its body as comes soon; ``None`` if the
+        connection ends before. The connection is closed then. If this is cancelled, it can be called again.
+        """
+        connection = self._connection
+        if connection is None or not self.awaits_response:
+            await trio.lowlevel.checkpoint()
+            return None
+        response = await connection.receive_late()
+        self.close_nowait()
+        return response
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Run :meth:`exchange` for httpx. Concurrent requests wait for one another.
@@ -171,6 +213,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         An exchange in progress on it ends with ``trio.ClosedResourceError``.
         """
         connection, self._connection = self._connection, None
+        self.awaits_response = False
         if connection is not None:
             connection.close_nowait()
 
@@ -203,12 +246,17 @@ class LaneTransport(httpx.AsyncBaseTransport):
         # The deadline passed. A receiver that sent its status has taken the event, however slow its body is.
         if connection.parser.status:
             return connection.parser.finish()
-        phase, what = Phase.RESPONSE, "The receiver did not respond"
+        phase, what, reached = Phase.RESPONSE, "The receiver did not respond", connection.reached
         if connection.parser.started:
             what = "The head of the response was not complete"
-        elif not connection.sent:
-            phase, what = Phase.SEND, "The receiver did not read the request"
-        raise TimedOut(phase, f"{what} within {trio.current_time() - started_at:.3g} s.")
+        else:
+            reached = connection.acknowledged
+            if reached is not Reached.ALL:
+                phase, what = Phase.SEND, "The receiver did not read the request"
+        failure = TimedOut(phase, f"{what} within {trio.current_time() - started_at:.3g} s.")
+        failure.reached = reached
+        self.awaits_response = self.keeps_late and reached is Reached.ALL and connection is self._connection
+        raise failure
 
     async def _open(self, target: Target, deadline: float) -> Stream:
         """Open a connection. What it raises are the errors that :meth:`exchange` names first."""

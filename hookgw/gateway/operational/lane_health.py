@@ -6,7 +6,7 @@ import msgspec
 
 from hookgw.models.deliveries import Attempt, Outcome
 
-_FAILURES = (Outcome.FAILED, Outcome.UNREACHABLE)
+_FAILURES = (Outcome.FAILED, Outcome.UNANSWERED, Outcome.UNREACHABLE, Outcome.BLOCKED)
 
 
 class Failing(msgspec.Struct):

@@ -142,10 +142,11 @@ async def transport(
     connect_timeout: float = 5,
     trust: ssl.SSLContext | Callable[[], ssl.SSLContext] = default_ssl_context,
     watched: bool = False,
+    make: type[LaneTransport] = LaneTransport,
 ) -> AsyncIterator[LaneTransport]:
     """A transport that may reach this machine; ``watched`` uses one timer for all deadlines."""
     deadlines = Deadlines() if watched else None
-    lane = LaneTransport(
+    lane = make(
         dialer(connect_timeout=connect_timeout),
         max_answer=max_answer,
         ssl_context=trust,

@@ -42,6 +42,12 @@ class BrokenStream:
     def close_nowait(self) -> None:
         """Nothing to close."""
 
+    def interrupt_nowait(self) -> None:
+        """Nothing to interrupt."""
+
+    def resume_nowait(self) -> None:
+        """Nothing to resume."""
+
     @property
     def fileno(self) -> int:
         raise NotImplementedError

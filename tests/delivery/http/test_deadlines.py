@@ -16,7 +16,7 @@ class Resource:
         self.closed_at: float | None = None
         self._closed = trio.Event()
 
-    def close_nowait(self) -> None:
+    def interrupt_nowait(self) -> None:
         self.closed_at = trio.current_time()
         self._closed.set()
 

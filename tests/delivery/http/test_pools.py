@@ -644,3 +644,64 @@ async def test_a_suspect_host_stays_suspect_when_nodes_come_and_go() -> None:
         pools.connected(again.pool)
     assert again.pool.total == 8
     assert not again.pool.suspect
+
+
+# Connections that wait for a late response.
+
+
+async def give_back_late(pools: ConnectionPools, holder: str = "shop", origin: Origin = HOST) -> Fake:
+    """Borrow a connection, and give it back as after a deadline."""
+    await trio.lowlevel.checkpoint()
+    transport = borrow(pools, holder, origin)
+    transport.awaits_response = True
+    pools.give_back(transport)
+    return transport
+
+
+async def test_a_connection_that_awaits_a_response_stays_open_and_is_not_lent() -> None:
+    pools = make_pools(host_connections=3)
+    late = await give_back_late(pools)
+    assert late.opened
+    others = [borrow(pools) for _ in range(2)]
+    assert late not in others
+    assert late.opened
+    pools.close_late(late)
+    pools.close_late(late)
+    assert not late.opened
+
+
+async def test_connections_that_await_a_response_count_for_their_host_and_the_oldest_is_given_up() -> None:
+    pools = make_pools(host_connections=3)
+    late = [await give_back_late(pools) for _ in range(3)]
+    elsewhere = await give_back_late(pools, origin=OTHER)
+    borrow(pools)
+    assert [one.opened for one in late] == [False, True, True]
+    for _ in range(2):
+        borrow(pools)
+    assert [one.opened for one in late] == [False, False, False]
+    assert elsewhere.opened
+
+
+async def test_connections_that_await_a_response_are_given_up_before_idle_ones() -> None:
+    pools = make_pools(descriptors=4)
+    idle, late = borrow(pools, origin=OTHER), await give_back_late(pools)
+    pools.give_back(idle)
+    for origin in (THIRD, ("https", "a.example", 443), ("https", "b.example", 443)):
+        borrow(pools, origin[1], origin)
+    assert (late.opened, idle.opened) == (False, True)
+
+
+async def test_a_smaller_part_of_a_fleet_gives_up_connections_that_await_a_response() -> None:
+    pools = make_pools(host_connections=4)
+    late = [await give_back_late(pools) for _ in range(4)]
+    pools.divide(2)
+    assert [one.opened for one in late] == [False, False, True, True]
+
+
+async def test_the_end_closes_connections_that_await_a_response(mock_clock: MockClock) -> None:
+    pools = make_pools()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pools.run)
+        late = await give_back_late(pools)
+        nursery.cancel_scope.cancel()
+    assert not late.opened

@@ -14,7 +14,7 @@ import trustme
 
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Phase, ResponseFailed, TimedOut, TlsFailed
+from hookgw.delivery.http.errors import Phase, Reached, ResponseFailed, TimedOut, TlsFailed
 from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
@@ -155,6 +155,37 @@ async def test_a_reset_over_tls(trust: ssl.SSLContext) -> None:
             ResponseFailed, match="broke the connection without responding: Connection reset by peer"
         ):
             await post(lane, server)
+
+
+async def test_an_alert_before_a_response_means_that_the_request_was_not_read(trust: ssl.SSLContext) -> None:
+    """With TLS 1.3 the server asks for a certificate after the client may send."""
+    context = server_context("127.0.0.1")
+    context.verify_mode = ssl.CERT_REQUIRED
+    AUTHORITY.configure_trust(context)
+
+    async def behaviour(peer: Peer) -> None:
+        # Trio's SSLStream does not send the alert.
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing, server_side=True)
+        is_over = False
+        while not is_over:
+            try:
+                tls.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError:
+                is_over = True
+            await peer.send(outgoing.read())
+            if not is_over:
+                incoming.write(await peer.stream.receive_some(65536))
+        await peer.closed_by_the_other_side()
+
+    async with serving(behaviour) as server, transport(trust=trust) as lane:
+        server.scheme = "https"
+        with pytest.raises(TlsFailed) as caught:
+            await post(lane, server)
+    assert caught.value.reached is Reached.NOTHING
+    assert "CERTIFICATE_REQUIRED" in caught.value.message or "certificate required" in caught.value.message
 
 
 async def test_a_name_with_a_trailing_dot_is_verified_without_it(trust: ssl.SSLContext) -> None:

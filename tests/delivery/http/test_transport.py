@@ -16,6 +16,7 @@ from hookgw.delivery.http.errors import (
     ConnectFailed,
     DeliveryError,
     Phase,
+    Reached,
     ResponseFailed,
     SendFailed,
     TimedOut,
@@ -174,6 +175,65 @@ async def test_the_replacement_is_not_replaced_again() -> None:
         with pytest.raises(ResponseFailed, match="closed the connection without responding"):
             await post(lane, server)
         assert server.connections == 2
+
+
+@pytest.mark.parametrize(("seconds", "connections"), [(0.9, 2), (1.1, 1)])
+async def test_a_used_connection_that_breaks_later_is_not_replaced(
+    seconds: float, connections: int, mock_clock: trio.testing.MockClock
+) -> None:
+    """A worker that dies of the request, 2 s later, must not get it twice in one attempt."""
+    second = trio.Event()
+
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        if peer.number == 1:
+            await peer.request()
+            second.set()
+            await trio.sleep(seconds)
+        else:
+            await peer.request()
+
+    async with serving(behaviour) as server, transport() as lane:
+        await post(lane, server)
+        errors: list[DeliveryError] = []
+
+        async def exchange() -> None:
+            try:
+                await post(lane, server)
+            except DeliveryError as error:
+                errors.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(exchange)
+            await second.wait()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            mock_clock.jump(seconds)
+        assert server.connections == connections
+        assert [error.reached for error in errors] == ([Reached.ALL] if connections == 1 else [])
+
+
+async def test_the_request_that_got_further_decides() -> None:
+    """The second request of an attempt cannot be sent, but the first one was."""
+
+    async def behaviour(peer: Peer) -> None:
+        if peer.number == 1:
+            await peer.request()
+            await peer.send(OK)
+            await peer.request()
+            listener.cancel()
+
+    async with serving(behaviour) as server, transport() as lane:
+        with trio.CancelScope() as listener:
+            await post(lane, server)
+        lane._dialer = Dialer(AddressGuard([]), connect_timeout=5)  # the name leads elsewhere by now
+        with pytest.raises(Blocked) as caught:
+            await post(lane, server)
+    assert caught.value.reached is Reached.ALL
+    assert caught.value.message.startswith(
+        "The receiver closed the connection without responding. The request"
+    )
+    assert "is not dialled" in str(caught.value)
 
 
 async def test_a_connection_that_broke_within_a_response_is_not_replaced() -> None:
@@ -399,6 +459,83 @@ async def test_no_response_by_the_deadline(watched: bool, mock_clock: trio.testi
     assert isinstance(error, TimedOut)
     assert error.phase is Phase.RESPONSE
     assert error.message == "The receiver did not respond within 15.1 s."
+
+
+@both_timers
+async def test_a_request_that_was_not_acknowledged_completely_has_not_been_seen(
+    watched: bool, mock_clock: trio.testing.MockClock
+) -> None:
+    error = await late(Hang(reads=False), mock_clock, watched=watched, body=b"x" * 500_000)
+    assert isinstance(error, TimedOut)
+    assert (error.phase, error.reached) == (Phase.SEND, Reached.PART)
+    assert error.message == "The receiver did not read the request within 15.1 s."
+
+
+@pytest.mark.parametrize(
+    ("size", "waiting", "reached"),
+    [
+        (100, 0, Reached.ALL),
+        (100, 100, Reached.NOTHING),
+        (100, 40, Reached.NOTHING),
+        (100_000, 0, Reached.ALL),
+        (100_000, 40_000, Reached.PART),
+        (100_000, 10**6, Reached.NOTHING),
+    ],
+)
+async def test_what_the_kernel_says_decides(
+    size: int,
+    waiting: int,
+    reached: Reached,
+    monkeypatch: pytest.MonkeyPatch,
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    monkeypatch.setattr("hookgw.delivery.http.connection.unacknowledged", lambda _: waiting)
+    error = await late(Hang(), mock_clock, watched=True, body=b"x" * size)
+    assert isinstance(error, TimedOut)
+    assert error.reached is reached
+
+
+class LateTransport(LaneTransport):
+    keeps_late = True
+
+
+@both_timers
+@pytest.mark.parametrize("size", [10, 1_000_000])
+async def test_a_late_response_is_read_on_the_same_connection(
+    watched: bool, size: int, mock_clock: trio.testing.MockClock
+) -> None:
+    got, goes_on = trio.Event(), trio.Event()
+
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 200 O")
+        got.set()
+        await goes_on.wait()
+        await peer.send(b"K\r\ncontent-length: 2\r\n\r\nok")
+        await peer.closed_by_the_other_side()
+
+    async with serving(behaviour) as server, transport(watched=watched, make=LateTransport) as lane:
+        async with trio.open_nursery() as nursery:
+
+            async def exchange() -> None:
+                with pytest.raises(TimedOut):
+                    await post(lane, server, b"x" * size, seconds=15)
+
+            nursery.start_soon(exchange)
+            await got.wait()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            mock_clock.jump(15.1)
+        assert lane.awaits_response
+        assert lane.connected
+        with trio.CancelScope() as scope:  # a wait for something else may end it, and it goes on later
+            scope.cancel()
+            await lane.receive_late()
+        goes_on.set()
+        response = await lane.receive_late()
+        assert response is not None
+        assert (response.status, response.body, response.complete) == (200, b"ok", True)
+        assert not lane.connected
+        assert await lane.receive_late() is None
 
 
 @both_timers

@@ -195,7 +195,7 @@ async def test_what_a_deleted_registration_leaves_is_told_of(
     await kit.gateway.registrations.delete("shop")
     [request] = await ops.wait_for(1)
     assert (told(request)[1]["count"], told(request)[1]["instance"]) == (2, "shop")
-    hookgw_clock.jump(15)
+    hookgw_clock.jump(30)
 
 
 async def test_nothing_is_told_where_nothing_was_pending(

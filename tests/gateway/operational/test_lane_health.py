@@ -43,7 +43,16 @@ def test_a_failure_without_a_wait_is_no_news() -> None:
     assert health.waits(LANE) is None
 
 
-@pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.GONE, Outcome.BLOCKED])
+@pytest.mark.parametrize(
+    "outcome", [Outcome.FAILED, Outcome.UNANSWERED, Outcome.UNREACHABLE, Outcome.BLOCKED]
+)
+def test_whatever_a_lane_waits_for_is_reported(outcome: Outcome) -> None:
+    health = LaneHealth()
+    health.attempted(LANE, "reg_1", attempt(outcome))
+    assert health.waits(LANE) is not None
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REJECTED, Outcome.GONE])
 def test_what_is_final_for_one_payload_says_nothing_of_the_lane(outcome: Outcome) -> None:
     health = LaneHealth()
     health.attempted(LANE, "reg_1", attempt(outcome))

@@ -13,6 +13,8 @@ from tests.simulation.invariants.index import GLOBAL, Exchange, Index
 SOON = 40.0
 """Seconds within which an event is sent while everything but the refused event works. Receivers take their
 time for what is before it in its lane, and other lanes may have the host's connections."""
+WAITS = 330.0
+"""Seconds for which a lane may wait yet after a name no longer leads to a refused address."""
 TAKES = ("healthy", "busy", "failing", "picky", "gone")
 """Moods in which a receiver answers every request at once."""
 
@@ -113,11 +115,14 @@ def _has_free_lane(index: Index, registration: str, accepted: Accepted, first: E
     return True
 
 
-def _quiet_spans(index: Index, host: str) -> list[tuple[float, float]]:
+def _quiet_spans(  # noqa: C901 -- a list of what disturbs
+    index: Index, host: str
+) -> list[tuple[float, float]]:
     """Return the times in which a process runs, and a host disturbs it with nothing but refusals."""
     mood, name, has_room, is_running, is_day = "healthy", "found", True, True, True
-    spans, since = [], 0.0
+    spans, since, known_from = [], 0.0, 0.0
     for record in index.history.records:
+        was_refused = name == "private"
         if isinstance(record, Started | Ended):
             is_running, is_day = isinstance(record, Started), True
         elif isinstance(record, Faulted):
@@ -136,7 +141,9 @@ def _quiet_spans(index: Index, host: str) -> list[tuple[float, float]]:
         is_quiet = is_running and is_day and has_room and mood in TAKES and name == "found"
         if not is_quiet:
             spans.append((since, record.at))
-        since = min(since, record.at) if is_quiet else float("inf")
+        if was_refused and name != "private":
+            known_from = record.at + WAITS
+        since = min(since, max(record.at, known_from)) if is_quiet else float("inf")
     spans.append((since, float("inf")))
     return [(first, last) for first, last in spans if first < last]
 

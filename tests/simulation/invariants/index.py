@@ -32,6 +32,8 @@ GLOBAL = "global"
 """What the names of registrations of the configuration begin with."""
 LONGEST = 20.0
 """Seconds that an attempt may take."""
+REPEAT_WITHIN = 1.001
+"""Seconds from sending within which the end of a used connection may be answered by a second request."""
 BEHIND = 5
 """Commits that it may take to write what was requested while the disk refused."""
 
@@ -55,13 +57,14 @@ class Exchange(NamedTuple):
     def may_go_on(self) -> bool:
         """Whether the same attempt may send the request again, on a new connection.
 
-        That follows when a receiver closes a used connection without a byte.
+        That follows when a receiver closes a used connection at once, without a byte.
         """
         return (
             self.answered is not None
-            and self.answered.outcome == "unreachable"
+            and self.answered.outcome == "unanswered"
             and not self.answered.status
             and self.arrived.dialled is None
+            and self.answered.at - self.arrived.at <= REPEAT_WITHIN
         )
 
 
@@ -171,6 +174,10 @@ class Index:
             for one in self.history.records
             if isinstance(one, Started) or (isinstance(one, Faulted) and one.what.startswith("the disk has"))
         ]
+
+    def has_ended(self, since: float, until: float) -> bool:
+        """Return whether the process ended in a time."""
+        return any(since <= end.at <= until for end in self._ends)
 
     def was_killed(self, since: float, until: float) -> bool:
         """Return whether the process was killed in a time."""

@@ -48,7 +48,9 @@ def _delivered(index: Index, metered: Metered) -> Iterator[str]:
         began = arrivals.get(record.number, record.at)
         if record.life == metered.life and began <= metered.at and record.outcome in DOUBTFUL:
             possible += 1
-            certain += record.outcome == "delivered" and record.at < metered.at - LONGEST
+            # One that was answered late is unanswered, and its delivery waits for the end of a pause.
+            is_late = record.is_late
+            certain += record.outcome == "delivered" and not is_late and record.at < metered.at - LONGEST
     # In the other order, an attempt may be counted and its delivery not yet.
     for name, count in (("attempts", metered.taken), ("deliveries", metered.delivered)):
         if not certain <= count <= possible:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, pairwise
 
-from tests.simulation.history import Violation
+from tests.simulation.history import FINAL, Violation
 from tests.simulation.invariants.index import GLOBAL, Exchange, Index
-
-FINAL = ("delivered", "rejected", "gone")
 
 
 def check(index: Index) -> Iterator[Violation]:
@@ -38,8 +36,12 @@ def _repeats(index: Index, event: str, registration: str, exchanges: list[Exchan
         answered, at = before.answered, after.arrived.at
         if answered is None or answered.outcome not in FINAL or answered.at > at:
             continue
-        # What a former receiver refused is tried at the new one.
-        if answered.outcome != "delivered" and _has_changed(index, registration, before, at):
+        # What a former receiver refused is tried at the new one, and its late answer does not count. In a
+        # pause, a late answer is only in memory.
+        is_former = answered.outcome != "delivered" or answered.is_late
+        if is_former and _has_changed(index, registration, before, at):
+            continue
+        if answered.is_late and index.has_ended(before.arrived.at, at):
             continue
         is_excused = (
             index.was_lost(answered.at, at)
@@ -60,7 +62,7 @@ def _bodies(index: Index, event: str, registration: str, exchanges: list[Exchang
         if fixed is not None and fixed.answered and index.was_lost(fixed.answered.at, at):
             fixed = None
         # The first attempt that fails fixes the bytes, once that is on disk.
-        has_failed = answered is not None and answered.outcome in ("failed", "unreachable")
+        has_failed = answered is not None and answered.outcome in ("failed", "unanswered", "unreachable")
         if fixed is None and answered is not None and has_failed and not before.may_go_on:
             fixed = None if index.was_lost(answered.at, at) else before
         if fixed is not None and after.arrived.body != fixed.arrived.body:

@@ -89,6 +89,11 @@ def test_what_else_disturbs_excuses_it(disturbance: str) -> None:
     assert troubles(blocking.check, *refused(begins, fault(16, "everything works"), HEARD)) == HELD_UP
 
 
+def test_a_lane_may_wait_for_a_while_after_its_address_is_allowed_again() -> None:
+    private, works = fault(1, "the name h1.example is private"), fault(2, "everything works")
+    assert troubles(blocking.check, *refused(private, works, HEARD)) == []
+
+
 def test_another_host_excuses_nothing() -> None:
     others = fault(15, "h2.example is hanging"), fault(15, "the name h2.example is lost")
     assert troubles(blocking.check, *refused(*others, HEARD)) == HELD_UP

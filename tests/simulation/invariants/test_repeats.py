@@ -63,6 +63,14 @@ def test_a_receiver_that_refused_is_followed_by_another() -> None:
     assert troubles(repeats.check, rules(), arrived(1, 1), answered(3, 1, "gone"), arrived(40, 2)) != []
 
 
+def test_a_late_answer_counts_while_the_gateway_listens() -> None:
+    late = (rules(), arrived(1, 1), answered(40, 1, "delivered", is_late=True))
+    again = arrived(60, 2, attempt=2)
+    assert troubles(repeats.check, *late, again) == ["e1 came to shop-default-1 again after it was delivered"]
+    assert troubles(repeats.check, *late, changed(30, "pause"), again) == []
+    assert troubles(repeats.check, *late, killed(50), again) == []
+
+
 def test_a_retry_has_the_same_bytes() -> None:
     failed = (rules(alters=True), arrived(1, 1), answered(1, 1, "failed"))
     other = arrived(9, 2, body=8)
@@ -72,9 +80,9 @@ def test_a_retry_has_the_same_bytes() -> None:
 
 def test_an_attempt_that_goes_on_on_a_new_connection_fixes_nothing_yet() -> None:
     """Found by seed 227: the attempt was cut off by a stop, while it opened that connection."""
-    closed = (rules(alters=True), arrived(1, 1), answered(1, 1, "unreachable"))
+    closed = (rules(alters=True), arrived(1, 1), answered(1, 1, "unanswered"))
     assert troubles(repeats.check, *closed, arrived(9, 2, body=8)) == []
-    fresh = (rules(alters=True), arrived(1, 1, dialled=1.0), answered(1, 1, "unreachable"))
+    fresh = (rules(alters=True), arrived(1, 1, dialled=1.0), answered(1, 1, "unanswered"))
     assert troubles(repeats.check, *fresh, arrived(9, 2, body=8)) != []
 
 

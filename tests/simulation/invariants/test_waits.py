@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.history import Started
+from tests.simulation.history import Dead, Started
 from tests.simulation.invariants import waits
 from tests.simulation.invariants.building import (
+    HOOK,
     answered,
     arrived,
     changed,
@@ -24,6 +25,7 @@ SET = (rules(first_wait=1.0), changed(0))
         ("unreachable", 0.0, 1.0),
         ("failed", 60.0, 60.0),
         ("unreachable", 9000.0, 3600.0),
+        ("unanswered", 0.0, 5.0),
     ],
 )
 def test_a_wait_is_not_undercut(outcome: str, wait: float, least: float) -> None:
@@ -63,9 +65,31 @@ def test_a_change_of_the_registration_excuses() -> None:
 
 
 def test_a_used_connection_that_is_closed_is_replaced_at_once() -> None:
-    closed = (*SET, arrived(1, 1), answered(1, 1, "unreachable"))
-    assert troubles(waits.check, *closed, arrived(1, 2, dialled=1.0)) == []
-    assert troubles(waits.check, *closed, arrived(1, 2, dialled=1.0, attempt=2)) != []
+    closed = (*SET, arrived(1, 1), answered(1.9, 1, "unanswered"))
+    assert troubles(waits.check, *closed, arrived(1.9, 2, dialled=1.9)) == []
+    assert troubles(waits.check, *closed, arrived(1.9, 2, dialled=1.9, attempt=2)) != []
+    later = (*SET, arrived(1, 1), answered(2.1, 1, "unanswered"))
+    assert troubles(waits.check, *later, arrived(2.1, 2, dialled=2.1)) != []
+
+
+def test_a_receiver_that_limits_its_callers_is_left_alone_for_a_second() -> None:
+    limited = (rules(), changed(0), arrived(1, 1), answered(1, 1, "unreachable", status=429))
+    assert troubles(waits.check, *limited, arrived(1.9, 2, attempt=2)) != []
+    assert troubles(waits.check, *limited, arrived(2, 2, attempt=2)) == []
+
+
+def test_what_a_hanging_receiver_leaves_unanswered_does_not_count() -> None:
+    history = (
+        *SET,
+        arrived(1, 1),
+        answered(1, 1, "unanswered"),
+        arrived(601, 2, attempt=2),
+        answered(601, 2, "failed"),
+        arrived(606, 3, attempt=3),
+    )
+    assert troubles(waits.check, *history) != []
+    died = Dead(at=0.5, life=1, registration=HOOK, event="e0", reason="The schedule is exhausted.")
+    assert troubles(waits.check, died, *history) == []
 
 
 def test_failures_of_a_former_target_do_not_count() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.simulation.history import Violation
+from tests.simulation.history import Dead, Violation
 from tests.simulation.invariants.index import Exchange, Index
 
 ROUNDING = 0.001
 """Seconds: times on disk are in microseconds, and ``Retry-After`` dates in whole seconds."""
+LIMITED = 1.0
+"""Seconds for which a receiver that answers 429 is left alone at least."""
 FREE = ("set", "resume", "pause", "maybe", "rotate")
 """Calls after which a waiting delivery may be tried at once."""
 OTHER_TARGET = ("set", "maybe", "rotate")
@@ -25,7 +27,7 @@ def check(index: Index) -> Iterator[Violation]:
             if answered is None:
                 continue
             least = 0.0
-            if answered.outcome == "failed":
+            if answered.outcome in ("failed", "unanswered"):
                 # A failure that a kill made hookgw forget does not count.
                 known = [
                     one
@@ -34,10 +36,17 @@ def check(index: Index) -> Iterator[Violation]:
                     and not _has_other_target(index, registration, one.earliest, answered.at)
                 ]
                 least = _shortest(index, registration, len(known))
-                failed.append(before)
+                # Of a receiver that hangs, what it leaves unanswered does not count, and an attempt that goes
+                # on with another connection has not ended.
+                goes_on = before.may_go_on and before.arrived.attempt == after.arrived.attempt
+                counts = answered.outcome == "failed" or not _may_hang(index, registration, answered.at)
+                if counts and not goes_on:
+                    failed.append(before)
             elif answered.outcome == "unreachable":
                 least = index.rules.first_wait
-            if answered.outcome in ("failed", "unreachable"):
+                if answered.status == 429:
+                    least = max(least, LIMITED)
+            if answered.outcome in ("failed", "unanswered", "unreachable"):
                 least = max(least, min(answered.wait, index.rules.retry_after_max))
             waited = after.arrived.at - answered.at
             if (
@@ -59,6 +68,14 @@ def _shortest(index: Index, registration: str, failures: int) -> float:
     """
     waits = [wait for change in index.changes[registration] for wait in change.schedule[failures:]]
     return min(waits, default=0.0)
+
+
+def _may_hang(index: Index, registration: str, until: float) -> bool:
+    """Return whether a delivery may have died unanswered before, so that the receiver counts as hanging."""
+    return any(
+        one.registration == registration and one.at <= until and "exhausted" in one.reason
+        for one in index.history.of(Dead)
+    )
 
 
 def _has_other_target(index: Index, registration: str, since: float, until: float) -> bool:
