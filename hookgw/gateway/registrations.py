@@ -348,7 +348,7 @@ class RegistrationService:
         except PluginFailed as failure:
             return self._sender.failed(1, failure)
         # A connection of its own: a test must not wait for those of the host.
-        transport = self._outbound.transport()
+        transport = self._outbound.transport(template.origin[3])
         timeout = policy_of(registration, self._settings.delivery).timeout
         try:
             result = await self._sender.send(

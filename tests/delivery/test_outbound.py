@@ -272,7 +272,7 @@ async def test_certificates_are_loaded_in_a_thread_at_start(
         threads.append(threading.get_ident())
         loaded.set()
 
-    monkeypatch.setattr("hookgw.delivery.outbound.default_ssl_context", load)
+    monkeypatch.setattr("hookgw.delivery.http.client_tls.default_ssl_context", load)
     await nursery.start(OutboundHttp(DeliverySettings()).run)
     await trio.to_thread.run_sync(loaded.wait)
     assert threads != [threading.get_ident()]

@@ -6,12 +6,16 @@ from collections.abc import Awaitable
 
 import trio
 
-from hookgw.delivery.http.errors import ResponseFailed, SendFailed
+from hookgw.delivery.http.errors import ResponseFailed, SendFailed, TlsFailed
 from hookgw.delivery.http.response import Response, ResponseParser
-from hookgw.delivery.http.stream import Stream, StreamBroken
+from hookgw.delivery.http.stream import Stream, StreamBroken, TlsRefused
+from hookgw.models.tls_identity import TlsIdentity
 
 Origin = tuple[str, str, int]
 """Scheme, host and port."""
+
+PoolKey = tuple[str, str, int, TlsIdentity | None]
+"""What connections must have in common to be used by the same lanes: the origin, and the identity in TLS."""
 
 SMALL = 16 * 2**10
 """Bytes that fit the send buffer of an idle connection: sending them does not wait for the receiver."""
@@ -24,20 +28,22 @@ class Connection:
         stream: the open connection. This object owns it; :meth:`close_nowait` closes it.
         origin: where the connection leads.
         max_answer: the most bytes of a response body that are kept.
+        opened_at: when opening it began, by ``trio.current_time()``.
 
     Attributes:
-        origin: as given.
+        origin, opened_at: as given.
         parser: the state of the response to the last request.
         sent: whether the last request was sent completely.
     """
 
-    __slots__ = ("_read_error", "_send_error", "_stream", "origin", "parser", "sent")
+    __slots__ = ("_read_error", "_send_error", "_stream", "opened_at", "origin", "parser", "sent")
 
-    def __init__(self, stream: Stream, origin: Origin, max_answer: int) -> None:
+    def __init__(self, stream: Stream, origin: Origin, max_answer: int, opened_at: float = 0.0) -> None:
         self._stream = stream
         self._read_error: Exception | None = None
         self._send_error = ""
         self.origin = origin
+        self.opened_at = opened_at
         self.parser = ResponseParser(max_answer)
         self.sent = True
 
@@ -77,6 +83,7 @@ class Connection:
 
         Raises:
             SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
+            TlsFailed: the receiver refused the connection with an alert, before any response.
             trio.ClosedResourceError: the connection was closed meanwhile.
         """
         self.sent = False
@@ -107,6 +114,8 @@ class Connection:
         # A complete head decides the attempt, whatever went wrong before or after it.
         if self.parser.status:
             return self.parser.finish()
+        if isinstance(self._read_error, TlsFailed):  # it says more than that sending failed
+            raise self._read_error
         if self._send_error and not self.parser.started:
             raise SendFailed(
                 f"The receiver broke the connection before the whole request was sent: {self._send_error}."
@@ -133,6 +142,9 @@ class Connection:
                     return
             parser.end_of_stream()
         except StreamBroken as error:
+            if isinstance(error, TlsRefused) and not parser.started:
+                self._read_error = TlsFailed(str(error))
+                return
             self._read_error = ResponseFailed(
                 f"The receiver broke the connection {self._progress()}: {error}."
             )

@@ -8,6 +8,7 @@ import trio
 
 from hookgw.config.proxy_url import Proxy
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.address_rotation import AddressRotation
 from hookgw.delivery.http.errors import Blocked, OutOfDescriptors, Phase, ResolveFailed, TimedOut
 from hookgw.delivery.http.happy_eyeballs import (
     NO_DESCRIPTOR,
@@ -21,7 +22,10 @@ from hookgw.delivery.http.proxy_tunnel import ProxyTunnels
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
 
 MAX_ADDRESSES = 8
-"""How many addresses of a name are tried, or named if they are refused; all of them are vetted."""
+"""How many addresses of a name one attempt tries, and how many the error names if they are refused.
+
+All of them are vetted, and the next attempt begins behind those that this one tried.
+"""
 
 
 class Dialer:
@@ -50,6 +54,7 @@ class Dialer:
             connect = ProxyTunnels(proxy, self._resolve).connect
         self._connect: Connect = connect or connect_directly
         self._through = f" through the proxy {proxy.place}" if proxy else ""
+        self._rotation = AddressRotation()
         self.connect_timeout = connect_timeout
 
     async def dial(self, host: str, port: int) -> socket.socket:
@@ -71,10 +76,13 @@ class Dialer:
         """
         where, addresses = f"port {port} of {host}", None
         with trio.move_on_after(self.connect_timeout):
-            addresses = await self.vet(host, port)
             # The vetted addresses are dialled, and a proxy is asked for them. The name is not looked up
             # again: it could point elsewhere by then (DNS rebinding).
-            return await connect_to_any(addresses, self._connect, f"No connection to {where}{self._through}")
+            found = await self.vet(host, port)
+            addresses = self._rotation.order(host, port, found)[:MAX_ADDRESSES]
+            return await self._connect_to_any(
+                host, port, addresses, f"No connection to {where}{self._through}", preferred=found[0]
+            )
         if addresses is None:
             phase, what = Phase.RESOLVE, f"Looking up {host}"
         else:
@@ -82,6 +90,36 @@ class Dialer:
             tried = f" ({names})" if names else ""
             phase, what = Phase.CONNECT, f"Connecting to {where}{tried}{self._through}"
         raise TimedOut(phase, f"{what} took longer than {self.connect_timeout:g} s.")
+
+    async def _connect_to_any(
+        self,
+        host: str,
+        port: int,
+        addresses: list[SocketAddress],
+        error_prefix: str,
+        *,
+        preferred: SocketAddress,
+    ) -> socket.socket:
+        tried = addresses[0]
+        accepted: list[tuple[socket.socket, SocketAddress]] = []
+
+        async def connect(address: SocketAddress) -> socket.socket:
+            nonlocal tried
+            tried = address
+            sock = await self._connect(address)
+            accepted.append((sock, address))
+            return sock
+
+        sock = None
+        try:
+            sock = await connect_to_any(addresses, connect, error_prefix)
+        finally:
+            # Also when it was cancelled: a short timeout must not let it begin with the same address forever.
+            if sock is None:
+                self._rotation.refused(host, port, tried)
+        address = next(address for its_sock, address in accepted if its_sock is sock)
+        self._rotation.accepted(host, port, address, is_first=address == preferred)
+        return sock
 
     async def vet(self, host: str, port: int) -> list[SocketAddress]:
         """Look a host up and check its addresses with the guard. There is no timeout; the caller sets one.
@@ -112,4 +150,4 @@ class Dialer:
             raise Blocked(f"The host {host} is blocked. {' '.join(refusals[:MAX_ADDRESSES])}")
         if not addresses:
             raise ResolveFailed(f"The host {host} has no address.")
-        return interleave(addresses)[:MAX_ADDRESSES]
+        return interleave(addresses)
