@@ -18,7 +18,7 @@ from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClient
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked, ResolveFailed
+from hookgw.delivery.http.errors import Blocked, ResolveFailed, TlsFailed
 from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
@@ -28,7 +28,7 @@ from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.registrations import Registration
 from hookgw.models.target_url import parse_target
 from hookgw.models.threads import SYSTEM_THREADS, Threads
-from hookgw.models.tls_identity import TlsIdentity
+from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 
 logger = structlog.get_logger("hookgw.outbound")
 
@@ -184,7 +184,7 @@ class OutboundHttp:
         self._own_addresses.listen_on(urls)
 
     async def warnings(self, registration: Registration) -> list[str]:
-        """Return why the address guard would refuse deliveries to a registration now, if it would.
+        """Return why the address guard, or OpenSSL, would refuse deliveries to a registration now.
 
         It looks the host up, for at most :data:`CHECK_TIMEOUT` seconds.
 
@@ -195,6 +195,11 @@ class OutboundHttp:
         if not registration.enabled:
             return []
         target = parse_target(registration.url)
+        try:
+            if target.scheme == "https" and registration.tls != NO_IDENTITY:
+                await self._contexts.get(registration.tls)
+        except TlsFailed as refusal:  # such as a key that is too short for the system's policy
+            return [f"tls: {refusal.message}"]
         with trio.move_on_after(CHECK_TIMEOUT):
             try:
                 await self._dialer.vet(target.host, target.port)

@@ -183,8 +183,8 @@ class _PollableTcpStream(trio.abc.Stream):
     Trio's SSLStream cannot say whether it holds decrypted bytes back. Without this switch a surplus response
     that came in one segment with the last one would be taken for the response to the next request.
 
-    Sending never raises ``trio.BrokenResourceError``: SSLStream would refuse to read afterwards what the other
-    side said before it closed, such as the alert for a refused certificate, or a 413.
+    Sending never raises ``trio.BrokenResourceError``: SSLStream would refuse to read afterwards what the
+    other side said before it closed, such as the alert for a refused certificate, or a 413.
 
     Attributes:
         send_error: why the last bytes could not be sent.
