@@ -123,7 +123,6 @@ TLS: Schema = {
     "description": "How hookgw and the receiver identify themselves in TLS.",
     # No schema can say that a key fits, or when a certificate expires.
     "additionalProperties": False,
-    "dependentRequired": {"clientKey": ["clientCertificate"], "clientCertificate": ["clientKey"]},
     "properties": {
         "ca": _CERTIFICATES
         | {"description": "Authorities for the receiver's certificate, in PEM; they replace the usual ones."},

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
+from hookgw.models import tls_identity
 from hookgw.models.errors import Invalid
 from hookgw.models.masking import MASK
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
@@ -126,6 +127,13 @@ def test_an_encrypted_key_is_refused(form: PrivateFormat) -> None:
 def test_a_key_of_another_kind_does_not_fit(key: str) -> None:
     (problem,) = problems({**PAIR, "clientKey": key})
     assert "does not fit" in problem
+
+
+def test_a_key_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls_identity, "MAX_RSA_BITS", 2047)  # making a longer one takes seconds
+    key = pem_key(rsa.generate_private_key(65537, 2048))
+    (problem,) = problems({**PAIR, "clientKey": key})
+    assert problem == "tls.clientKey has 2,048 bits; at most 2,047 are allowed."
 
 
 @pytest.mark.parametrize("body", ["", "AAAA", "//8="])

@@ -193,6 +193,21 @@ async def test_the_error_says_that_the_receiver_refuses_the_certificate(version:
                 await post(lane, Server(port, "https"))
 
 
+async def test_a_refusal_is_read_although_the_receiver_has_reset_the_connection() -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.stream.receive_some(1)
+        await peer.send(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\n\r\n")
+        # With bytes that nobody has read, closing is a reset.
+        await peer.stream.transport_stream.aclose()  # type: ignore[attr-defined]
+
+    context = server_context(*certificate_of(AUTHORITY, "127.0.0.1"))
+    async with (
+        serving(behaviour, context=context) as server,
+        transport(trust=ClientContexts(), tls=identity(AUTHORITY)) as lane,
+    ):
+        assert (await post(lane, server, b"x" * 5_000_000)).status == 413
+
+
 async def test_a_certificate_works_through_a_proxy() -> None:
     async def tunnel(peer: Peer) -> None:
         head = b""
