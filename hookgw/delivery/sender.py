@@ -15,6 +15,7 @@ from hookgw._version import __version__
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.stream import NEEDS_CERTIFICATE
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
 from hookgw.delivery.redaction import redact, secrets_sent, with_added_headers
@@ -33,6 +34,8 @@ from hookgw.models.target_url import Target, parse_target
 from hookgw.models.tls_identity import NO_IDENTITY
 
 _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
+# nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
+_NO_CERTIFICATE = b"No required SSL certificate was sent"
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
 
@@ -329,6 +332,8 @@ class DeliverySender:
         outcome, answer, error = outcome_of_status(response.status), response.body, None
         if outcome is not Outcome.DELIVERED:
             error = describe_status(response.status, response.header("location"))
+            if response.status == 400 and _NO_CERTIFICATE in answer:
+                error = f"{error} {NEEDS_CERTIFICATE}"
         if answer or error is not None:
             answer, error = self._masked(answer, error, template, headers)
         attempt = Attempt(

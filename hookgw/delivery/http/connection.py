@@ -8,7 +8,7 @@ import trio
 
 from hookgw.delivery.http.errors import ResponseFailed, SendFailed, TlsFailed
 from hookgw.delivery.http.response import Response, ResponseParser
-from hookgw.delivery.http.stream import Stream, StreamBroken, TlsRefused
+from hookgw.delivery.http.stream import Stream, StreamBroken, TlsAlert
 from hookgw.models.tls_identity import TlsIdentity
 
 Origin = tuple[str, str, int]
@@ -114,9 +114,8 @@ class Connection:
         # A complete head decides the attempt, whatever went wrong before or after it.
         if self.parser.status:
             return self.parser.finish()
-        if isinstance(self._read_error, TlsFailed):  # it says more than that sending failed
-            raise self._read_error
-        if self._send_error and not self.parser.started:
+        # An alert says more than that sending failed.
+        if self._send_error and not self.parser.started and not isinstance(self._read_error, TlsFailed):
             raise SendFailed(
                 f"The receiver broke the connection before the whole request was sent: {self._send_error}."
             )
@@ -141,10 +140,10 @@ class Connection:
                 if parser.feed(data):
                     return
             parser.end_of_stream()
+        except TlsAlert as error:
+            kind = ResponseFailed if parser.started else TlsFailed
+            self._read_error = kind(f"The receiver ended TLS {self._progress()}: {error}.")
         except StreamBroken as error:
-            if isinstance(error, TlsRefused) and not parser.started:
-                self._read_error = TlsFailed(str(error))
-                return
             self._read_error = ResponseFailed(
                 f"The receiver broke the connection {self._progress()}: {error}."
             )

@@ -27,8 +27,8 @@ class StreamBroken(Exception):
     """The other side reset the connection or violated TLS; the message says how."""
 
 
-class TlsRefused(StreamBroken):
-    """The other side ended TLS with an alert; the message is a sentence that says which."""
+class TlsAlert(StreamBroken):
+    """The other side ended TLS with an alert, or sent what is no TLS."""
 
 
 class Stream(Protocol):
@@ -119,12 +119,9 @@ class PlainStream:
 class TlsStream:
     """A connection over TLS. Made by :func:`open_tls`."""
 
-    def __init__(
-        self, stream: trio.SSLStream[_PollableTcpStream], place: str, *, has_certificate: bool
-    ) -> None:
+    def __init__(self, stream: trio.SSLStream[_PollableTcpStream], *, has_certificate: bool) -> None:
         self._stream = stream
         self._tcp = stream.transport_stream
-        self._place = place
         self._has_certificate = has_certificate
 
     async def is_quiet(self) -> bool:
@@ -161,11 +158,12 @@ class TlsStream:
             return bytes(await self._stream.receive_some(READ_SIZE))
         except trio.BrokenResourceError as error:
             cause = error.__cause__ or error
-            # In TLS 1.3 a server judges the client's certificate after the handshake, as the client sees it.
-            if _is_alert(cause):
-                what = f"{self._place} refused the connection after the TLS handshake: {_reason(cause)}."
-                raise TlsRefused(what + _certificate_hint(cause, self._has_certificate)) from error
-            raise _stream_broken(cause) from error
+            broken = _stream_broken(cause)
+            if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
+                # In TLS 1.3 a server judges the client's certificate when the client's handshake is over.
+                hint = _certificate_hint(cause, self._has_certificate)
+                raise TlsAlert(f"{broken}.{hint}".removesuffix(".")) from error
+            raise broken from error
 
     def close_nowait(self) -> None:
         # Without close_notify, which could wait. The receiver loses nothing: our requests carry a
@@ -240,7 +238,7 @@ async def open_tls(
         https_compatible=True,  # HTTPS servers commonly close without close_notify
     )
     has_certificate = identity.client_certificate is not None
-    tls = TlsStream(stream, target.place, has_certificate=has_certificate)
+    tls = TlsStream(stream, has_certificate=has_certificate)
     try:
         await stream.do_handshake()
     except trio.BrokenResourceError as error:
@@ -267,6 +265,7 @@ _ASKS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE")
 _MAY_ASK = ("HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN", "ACCESS_DENIED")
 _REFUSES = (*_ASKS, *_MAY_ASK, "UNKNOWN_CA", "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "DECRYPT_ERROR")
 _HOW = "set tls.clientCertificate and tls.clientKey of the registration"
+NEEDS_CERTIFICATE = f"It requires a client certificate: {_HOW}."
 
 
 def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
@@ -278,7 +277,7 @@ def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
         is_about_it = reason.endswith((*_REFUSES, "UNSUPPORTED_CERTIFICATE"))
         return " It refused the certificate in tls.clientCertificate." if is_about_it else ""
     if reason.endswith(_ASKS):
-        return f" It requires a client certificate: {_HOW}."
+        return f" {NEEDS_CERTIFICATE}"
     return f" If it requires a client certificate, {_HOW}." if reason.endswith(_MAY_ASK) else ""
 
 
