@@ -28,7 +28,7 @@ from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
 from hookgw.models.messages import Message, TextMessage
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, RegistrationChange
 from hookgw.models.target_url import parse_target
-from hookgw.models.units import Duration, Size
+from hookgw.models.units import DAY, Duration, Size
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.store import DeliveryQuery, DeliveryReport
@@ -363,3 +363,19 @@ async def test_the_settings_reach_every_client(tmp_path: Path, nursery: trio.Nur
         assert receiver.connections == 6
         outbound.pools.give_back(lent)
         nursery.cancel_scope.cancel()
+
+
+async def test_with_no_limit_a_connection_is_used_for_ever(
+    nursery: trio.Nursery, hookgw_receiver: Receiver, mock_clock: MockClock
+) -> None:
+    outbound = OutboundHttp(DeliverySettings(allow_networks=("127.0.0.0/8",), connection_age=Duration(0)))
+    await nursery.start(outbound.run)
+    target = parse_target(hookgw_receiver.url)
+    head = RequestHead(target, {}).render(2)
+    transport = outbound.transport()
+    for _ in range(3):
+        await transport.exchange(target, head, b"{}", deadline=trio.current_time() + 10)
+        mock_clock.jump(10 * DAY)
+    assert hookgw_receiver.connections == 1
+    transport.close_nowait()
+    nursery.cancel_scope.cancel()

@@ -16,7 +16,7 @@ import ssl
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 
@@ -125,9 +125,8 @@ class ClientContexts:
             context = await self._threads.run(partial(self._build, identity), limiter=self._limiter)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-            raise TlsFailed(
-                f"The certificate or key in tls of the registration cannot be used: {reason}."
-            ) from error
+            what = "The authorities" if identity == NO_IDENTITY else "What is in tls of the registration"
+            raise TlsFailed(f"{what} cannot be used: {reason}.") from error
         finally:
             del self._being_built[identity]
             built.set()
@@ -169,16 +168,22 @@ def load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> Non
         ssl.SSLError: OpenSSL refuses one of them, or they do not belong together.
         OSError: the system refuses the descriptors.
     """
-    unnamed = _in_memory if hasattr(os, "memfd_create") else _piped
-    with unnamed(certificate.encode()) as certificate_file, unnamed(key.encode()) as key_file:
+    with _unnamed(certificate.encode()) as certificate_file, _unnamed(key.encode()) as key_file:
         # With a password, so that OpenSSL does not ask for one on the terminal.
         context.load_cert_chain(certificate_file, key_file, password="")
 
 
+def _unnamed(content: bytes) -> AbstractContextManager[str]:
+    try:
+        descriptor = os.memfd_create("hookgw")
+    except (AttributeError, OSError):  # another system than Linux, or one that forbids it (vm.memfd_noexec)
+        return _piped(content)
+    return _in_memory(descriptor, content)
+
+
 @contextmanager
-def _in_memory(content: bytes) -> Iterator[str]:
-    """A path that leads to memory, as long as the block lasts (Linux)."""
-    descriptor = os.memfd_create("hookgw")
+def _in_memory(descriptor: int, content: bytes) -> Iterator[str]:
+    """A path that leads to memory, as long as the block lasts."""
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
@@ -187,7 +192,7 @@ def _in_memory(content: bytes) -> Iterator[str]:
 
 @contextmanager
 def _piped(content: bytes) -> Iterator[str]:
-    """A path that can be read once, as long as the block lasts (other systems)."""
+    """A path that can be read once, as long as the block lasts."""
     reading, writing = os.pipe()
 
     def write() -> None:

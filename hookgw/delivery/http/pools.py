@@ -145,9 +145,11 @@ class PooledTransport(LaneTransport):
         try:
             return await super()._converse(connection, request, deadline, started_at)
         except TlsFailed as failure:
-            # In TLS 1.3 the receiver refuses our certificate, or that there is none, after the handshake.
-            self.close_nowait()
-            self.pools.connect_failed(self, failure)
+            # In TLS 1.3 the receiver refuses our certificate, or that there is none, after the handshake. A
+            # connection that was used before ends otherwise: exchange() opens another one.
+            if connection.opened_at >= started_at:
+                self.close_nowait()
+                self.pools.connect_failed(self, failure)
             raise
 
 

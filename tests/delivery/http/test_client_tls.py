@@ -243,12 +243,18 @@ def descriptors() -> set[str]:
     return {entry.name for entry in Path("/proc/self/fd").iterdir()}
 
 
-@pytest.mark.parametrize("has_memory", [True, False], ids=["memory", "pipes"])
+def forbidden(_name: str) -> int:
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize("memory", ["there", "missing", "forbidden"])
 def test_a_key_reaches_openssl_without_a_file_that_has_a_name(
-    has_memory: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not has_memory:
+    if memory == "missing":
         monkeypatch.delattr(os, "memfd_create", raising=False)
+    elif memory == "forbidden":
+        monkeypatch.setattr(os, "memfd_create", forbidden, raising=False)
     loaded: list[Any] = []
 
     class Watched(ssl.SSLContext):
@@ -259,7 +265,7 @@ def test_a_key_reaches_openssl_without_a_file_that_has_a_name(
     before = descriptors()
     certificate, key = certificate_of(CLIENTS)
     load_certificate(Watched(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
-    assert all(name.startswith(("/proc/self/fd/", "/dev/fd/")) for name in loaded)
+    assert all(name.startswith("/proc/self/fd/" if memory == "there" else "/dev/fd/") for name in loaded)
     assert descriptors() == before
     # A pipe that OpenSSL does not empty ends, too, although it holds less than the content.
     with pytest.raises(ssl.SSLError):
