@@ -158,12 +158,11 @@ class TlsStream:
             return bytes(await self._stream.receive_some(READ_SIZE))
         except trio.BrokenResourceError as error:
             cause = error.__cause__ or error
-            broken = _stream_broken(cause)
             if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
                 # In TLS 1.3 a server judges the client's certificate when the client's handshake is over.
                 hint = _certificate_hint(cause, self._has_certificate)
-                raise TlsAlert(f"{broken}.{hint}".removesuffix(".")) from error
-            raise broken from error
+                raise TlsAlert(f"{_reason(cause)}.{hint}".removesuffix(".")) from error
+            raise _stream_broken(cause) from error
 
     def close_nowait(self) -> None:
         # Without close_notify, which could wait. The receiver loses nothing: our requests carry a
