@@ -8,24 +8,17 @@ import trio
 
 from hookgw.config.proxy_url import Proxy
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.address_rotation import AddressRotation
+from hookgw.delivery.http.address_rotation import MAX_ADDRESSES, AddressRotation
 from hookgw.delivery.http.errors import Blocked, OutOfDescriptors, Phase, ResolveFailed, TimedOut
 from hookgw.delivery.http.happy_eyeballs import (
     NO_DESCRIPTOR,
     Connect,
     SocketAddress,
     connect_directly,
-    connect_to_any,
     interleave,
 )
 from hookgw.delivery.http.proxy_tunnel import ProxyTunnels
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
-
-MAX_ADDRESSES = 8
-"""How many addresses of a name one attempt tries, and how many the error names if they are refused.
-
-All of them are vetted, and the next attempt begins behind those that this one tried.
-"""
 
 
 class Dialer:
@@ -74,52 +67,22 @@ class Dialer:
             OutOfDescriptors: there is no file descriptor for a socket.
             TimedOut: connecting took longer than ``connect_timeout``.
         """
-        where, addresses = f"port {port} of {host}", None
+        where, found = f"port {port} of {host}", None
+        tried: list[SocketAddress] = []
         with trio.move_on_after(self.connect_timeout):
             # The vetted addresses are dialled, and a proxy is asked for them. The name is not looked up
             # again: it could point elsewhere by then (DNS rebinding).
             found = await self.vet(host, port)
-            addresses = self._rotation.order(host, port, found)[:MAX_ADDRESSES]
-            return await self._connect_to_any(
-                host, port, addresses, f"No connection to {where}{self._through}", preferred=found[0]
+            return await self._rotation.connect(
+                host, port, found, self._connect, f"No connection to {where}{self._through}", tried
             )
-        if addresses is None:
+        if found is None:
             phase, what = Phase.RESOLVE, f"Looking up {host}"
         else:
-            names = ", ".join(address[0] for address in addresses if address[0] != host)
-            tried = f" ({names})" if names else ""
-            phase, what = Phase.CONNECT, f"Connecting to {where}{tried}{self._through}"
+            names = ", ".join(address[0] for address in tried if address[0] != host)
+            which = f" ({names})" if names else ""
+            phase, what = Phase.CONNECT, f"Connecting to {where}{which}{self._through}"
         raise TimedOut(phase, f"{what} took longer than {self.connect_timeout:g} s.")
-
-    async def _connect_to_any(
-        self,
-        host: str,
-        port: int,
-        addresses: list[SocketAddress],
-        error_prefix: str,
-        *,
-        preferred: SocketAddress,
-    ) -> socket.socket:
-        tried = addresses[0]
-        accepted: list[tuple[socket.socket, SocketAddress]] = []
-
-        async def connect(address: SocketAddress) -> socket.socket:
-            nonlocal tried
-            tried = address
-            sock = await self._connect(address)
-            accepted.append((sock, address))
-            return sock
-
-        sock = None
-        try:
-            sock = await connect_to_any(addresses, connect, error_prefix)
-        finally:
-            # Also when it was cancelled: a short timeout must not let it begin with the same address forever.
-            if sock is None:
-                self._rotation.refused(host, port, tried)
-        address = next(address for its_sock, address in accepted if its_sock is sock)
-        self._rotation.accepted(host, port, address, is_first=address == preferred)
-        return sock
 
     async def vet(self, host: str, port: int) -> list[SocketAddress]:
         """Look a host up and check its addresses with the guard. There is no timeout; the caller sets one.

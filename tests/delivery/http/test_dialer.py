@@ -12,7 +12,8 @@ import trio
 import trio.testing
 
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import MAX_ADDRESSES, Dialer
+from hookgw.delivery.http.address_rotation import MAX_ADDRESSES
+from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ConnectFailed, Phase, ResolveFailed, TimedOut
 from hookgw.delivery.http.happy_eyeballs import STAGGER
 
@@ -211,8 +212,9 @@ async def test_four_addresses_are_dialled_at_a_time(autojump_clock: trio.testing
 
     dialer = Dialer(LOCAL, connect_timeout=5, resolve=names(*addresses), connect=connect)
     for _ in range(3):
-        with pytest.raises(TimedOut):
+        with pytest.raises(TimedOut) as caught:
             await dialer.dial("example.com", 80)
+        assert f"({', '.join(dialled[-4:])})" in caught.value.message
     assert dialled == [*addresses, *addresses[:2]]
 
 
