@@ -104,5 +104,6 @@ def _check_server_name(value: Any, where: str) -> str:
     text = text_up_to(MAX_SERVER_NAME)(value, where)
     try:
         return parse_host(f"[{text}]" if ":" in text else text).removesuffix(".")
-    except ValueError as error:
-        raise Invalid(f"{where}: {error}") from None
+    except ValueError:
+        # Without the text: somebody may have put the key here.
+        raise Invalid(f"{where} must be a host name or an IP address, as in receiver.example.") from None

@@ -91,7 +91,10 @@ def test_only_certificates_and_the_key_are_kept() -> None:
             {"clientCertificate": CERTIFICATE, "clientKey": OTHER_KEY},
             ["tls.clientKey does not fit the first certificate in tls.clientCertificate."],
         ),
-        ({"serverName": "two words"}, ["tls.serverName: 'two words' is not a host name: use labels"]),
+        (
+            {"serverName": "two words"},
+            ["tls.serverName must be a host name or an IP address, as in receiver.example."],
+        ),
         ({"cert": CERTIFICATE}, ["tls.cert is not a field of tls."]),
         (
             {"clientCertifcate": CERTIFICATE},
