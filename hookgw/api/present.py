@@ -22,6 +22,7 @@ from hookgw.models.jobs import Job, JobKind
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration, is_global
 from hookgw.models.signing_keys import Signature, public_key_of
+from hookgw.models.tls_identity import TlsIdentity
 from hookgw.models.units import Duration
 from hookgw.plugins.secret_options import SecretOptions
 from hookgw.store import DeliveryReport, DeliverySummary
@@ -102,6 +103,7 @@ def present_registration(
         ),
         filter=[present_condition(condition) for condition in registration.filter],
         plugins=secret_options.masked(registration.plugins),
+        tls=_present_tls(registration.tls),
         created_at=rfc3339(registration.created_at),
         updated_at=rfc3339(registration.updated_at),
         instance_id=instance_id,
@@ -109,6 +111,15 @@ def present_registration(
         state=state,
         state_reason=reason,
         warnings=warnings,
+    )
+
+
+def _present_tls(identity: TlsIdentity) -> responses.Tls:
+    return responses.Tls(
+        ca=identity.ca or UNSET,
+        client_certificate=identity.client_certificate or UNSET,
+        client_key=UNSET if identity.client_key is None else MASK,
+        server_name=identity.server_name or UNSET,
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from hookgw.models.registrations import Registration, RegistrationChange
-from hookgw.parsing import unmask_headers, unmask_url
+from hookgw.models.tls_identity import NO_IDENTITY
+from hookgw.parsing import unmask_headers, unmask_tls, unmask_url
 from hookgw.plugins.secret_options import SecretOptions
 
 
@@ -25,4 +26,7 @@ def unmask_change(
     if change.plugins is not msgspec.UNSET:
         plugins = secret_options.unmasked(change.plugins, old.plugins if old else {})
         change = msgspec.structs.replace(change, plugins=plugins)
+    if change.tls is not msgspec.UNSET:
+        tls = unmask_tls(change.tls, old.tls if old else NO_IDENTITY)
+        change = msgspec.structs.replace(change, tls=tls)
     return change

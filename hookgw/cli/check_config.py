@@ -17,6 +17,7 @@ from hookgw.cli.configuration import (
 )
 from hookgw.cli.idle_gateway import check_routes
 from hookgw.config.master_keys import read_master_keys
+from hookgw.delivery.http.client_tls import read_ca_file
 from hookgw.gateway.start_plugins import start_plugins
 
 
@@ -28,8 +29,8 @@ def check_config(file: Path | None, config: Path | None) -> None:
 
     Checks FILE, or the file that `hookgw serve` would read, together with the
     HOOKGW_… environment variables. Also loads the plugins, checks what they
-    provide, and loads the certificate and the master key. Exits with code 1 if
-    the gateway would not start.
+    provide, and loads the certificate, the authorities and the master key.
+    Exits with code 1 if the gateway would not start.
     """
     file = file or config
     settings, base = read_settings(file)
@@ -38,6 +39,7 @@ def check_config(file: Path | None, config: Path | None) -> None:
     if hooks.implements("hookgw_routes"):
         trio.run(check_routes, hooks, catalog, settings)
     read_master_keys(settings.storage)
+    read_ca_file(settings.delivery.ca_file)
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
     warn_of_exposed_secrets(file)  # after load_hooks, which configures the log

@@ -185,9 +185,12 @@ def _tcp_transport(server: str) -> httpx.HTTPTransport:
             f"The address must be an http or https URL, or unix:/path, not {with_masked_user(server)!r}. "
             f"Example: {DEFAULT_SERVER}"
         )
+    if url.scheme == "http":  # loading the machine's certificates takes 0.1 s
+        return httpx.HTTPTransport(verify=False)
+    from hookgw.delivery.http.client_tls import with_hookgws_rules
+
     try:
-        # Loading the machine's certificates takes 0.1 s: skip it for http.
-        return httpx.HTTPTransport(verify=url.scheme == "https")
+        return httpx.HTTPTransport(verify=with_hookgws_rules(httpx.create_ssl_context()))
     except OSError as error:  # ssl.SSLError is a subclass
         file = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
         raise Failed(

@@ -23,6 +23,7 @@ from hookgw.cli.forward import TIMEOUT, Forwarded, Forwarder, target_url
 from hookgw.cli.output import printable
 from hookgw.cli.process import cancel_on_signal, run_to_end
 from hookgw.cli.received_event import ReceivedEvent, read_received_event
+from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.models.clock import rfc3339
 from hookgw.models.errors import StartError
 from hookgw.models.masking import with_masked_user
@@ -241,7 +242,9 @@ async def run(host: str, port: int, options: ListenOptions, forward_to: str | No
     # Loading the machine's certificates takes 0.1 s: skip it for http.
     is_https = forward_to is not None and forward_to.startswith("https:")
     async with (
-        httpx.AsyncClient(trust_env=False, verify=is_https, timeout=TIMEOUT) as client,
+        httpx.AsyncClient(
+            trust_env=False, verify=default_ssl_context() if is_https else False, timeout=TIMEOUT
+        ) as client,
         trio.open_nursery() as nursery,
     ):
         forwarder = None if forward_to is None else Forwarder(forward_to, client)

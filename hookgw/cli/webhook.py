@@ -24,6 +24,7 @@ from hookgw.cli.output import (
     show_warnings,
     table_options,
 )
+from hookgw.cli.tls_options import TLS_OPTIONS, take_tls
 
 SHOWN = {
     "url": "URL",
@@ -42,6 +43,7 @@ SHOWN = {
     "retry": "retry",
     "filter": "filter",
     "plugins": "plugins",
+    "tls": "TLS",
     "createdAt": "created",
     "updatedAt": "updated",
 }
@@ -119,6 +121,7 @@ def field_options(*, defaults: bool) -> Callable[[Callable[..., Any]], Callable[
         ),
         click.option("--no-filter", is_flag=True, help="Remove the conditions."),
         click.option("--plugins", metavar="JSON", callback=read_json, help="Plugin options, by plugin name."),
+        *TLS_OPTIONS,
     )
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,7 +163,8 @@ def set_(
             raise
         except Failed:
             pass  # the instance does not exist yet; any other reason comes again with the next call
-    given = _given(url=url, byEvents=by_events, **fields)
+    tls = take_tls(client, instance, label, fields)
+    given = _given(url=url, byEvents=by_events, tls=tls, **fields)
     stored = client.call("POST", "webhook", "set", instance, label, content=msgspec.json.encode(given))
     if former is not None:
         _show_replaced(former, stored)
@@ -191,7 +195,8 @@ def update(
     if events and all_kinds:
         raise click.UsageError("Use --kind or --all-kinds, not both.")
     kinds = list(events) if events or all_kinds else None
-    given = _given(events=kinds, byEvents=by_events, **fields)
+    tls = take_tls(client, instance, label, fields)
+    given = _given(events=kinds, byEvents=by_events, tls=tls, **fields)
     if not given:
         raise click.UsageError("Name at least one option to change, for example --url URL.")
     _change(client, instance, label, given, as_json)
@@ -427,6 +432,8 @@ def _show(stored: dict[str, Any], as_json: bool) -> None:
         value = stored.get(name)
         if isinstance(value, dict):  # headers, retry rules and plugin options; empty ones are left out
             pairs = ((key, inner) for key, inner in value.items() if inner is not None)
+            if name == "tls":  # not the certificates themselves, which have many lines
+                pairs = ((key, "PEM" if "-----BEGIN" in inner else inner) for key, inner in value.items())
             value = ", ".join(f"{key}: {printable(inner)}" for key, inner in pairs) or None
         if name == "filter":
             value = "; ".join(map(show_condition, value or ())) or None

@@ -330,6 +330,7 @@ _RULES: dict[str, Rule] = {
     "delivery.max_answer": _some_bytes,
     "delivery.kept_answer": _between(0, 2**30),
     "delivery.host_connections": _between(1, 10_000),
+    "delivery.connection_age": _any_time,
     "delivery.memory": _between(Size(2**20), Size(2**40)),
     "delivery.lane_buffer": _between(1, 100_000),
     "delivery.lane_idle": _some_time,

@@ -192,6 +192,8 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     """Ports that are never dialled; the default lists those of shells, mail, databases and the like."""
     proxy: str | None = None
     """A proxy for all requests: http://[user:password@]host:port or socks5://…; null for none."""
+    ca_file: str | None = None
+    """A PEM file with authorities to trust for all requests, beside the system's; null for none."""
     connect_timeout: Duration = Duration(5)
     """How long DNS resolution and connecting may take."""
     timeout: Duration = Duration(30)
@@ -228,6 +230,9 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     # Of this, one instance gets at most three quarters while others use the host.
     host_connections: int = 64
     """How many connections to one host (scheme, host and port) deliveries may use at a time."""
+    # The former address of a host that moved may go on answering: only a new connection looks it up again.
+    connection_age: Duration = Duration(300)
+    """How long a connection is used before a new one replaces it, however busy it is; 0 for no limit."""
     # With the rendered bodies and requests. Of this, one instance gets at most three quarters.
     memory: Size = Size(128 * 2**20)
     """How much memory deliveries may take in all; the rest of the backlog stays on disk."""

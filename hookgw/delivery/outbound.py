@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from functools import partial
 
@@ -12,21 +13,22 @@ import trio
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.client_tls import ClientContexts, read_ca_file
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClient
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked, ResolveFailed
+from hookgw.delivery.http.errors import Blocked, ResolveFailed, TlsFailed
 from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.resolver import Resolve
-from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.registrations import Registration
 from hookgw.models.target_url import parse_target
 from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 
 logger = structlog.get_logger("hookgw.outbound")
 
@@ -47,6 +49,9 @@ class OutboundHttp:
         connector_requests: how many requests the clients of connectors may have in progress in all.
         connect: opens the connection to a vetted address, instead of the system.
         threads: load the certificates.
+
+    Raises:
+        StartError: ``ca_file`` cannot be read, or has no certificate.
 
     Attributes:
         http: the client for plugins, usable until :meth:`run` ends. Do not close it.
@@ -82,21 +87,30 @@ class OutboundHttp:
         self._servers_dialer = dialer(
             AddressGuard(_EVERYWHERE, refused_ports=(), is_own_address=self._own_addresses.includes)
         )
+        self._contexts = ClientContexts(read_ca_file(settings.ca_file), threads)
         self._timeout = settings.timeout
-        self._threads = threads
         self._connector_requests = connector_requests
         self._connector_clients: list[httpx.AsyncClient] = []
         self._deadlines = Deadlines()
         self._max_answer = settings.max_answer
+        self._connection_age = settings.connection_age or math.inf
         self.pools = ConnectionPools(
-            partial(PooledTransport, self._dialer, max_answer=settings.max_answer, deadlines=self._deadlines),
+            partial(
+                PooledTransport,
+                self._dialer,
+                max_answer=settings.max_answer,
+                deadlines=self._deadlines,
+                connection_age=self._connection_age,
+                ssl_context=self._contexts,
+            ),
             host_connections=settings.host_connections,
             descriptors=descriptors,
             idle=settings.lane_idle,
         )
         # Without `deadlines`: plugins may still make requests when run() has ended and nothing enforces them.
         self.http = guarded_client(
-            partial(LaneTransport, self._dialer, max_answer=MAX_ANSWER), timeout=settings.timeout
+            partial(LaneTransport, self._dialer, max_answer=MAX_ANSWER, ssl_context=self._contexts),
+            timeout=settings.timeout,
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -110,7 +124,7 @@ class OutboundHttp:
                 nursery.start_soon(self.pools.run)
                 # Now and in a thread: the first delivery over TLS would block the loop for as long as this
                 # takes, up to 100 ms.
-                nursery.start_soon(self._threads.run, default_ssl_context)
+                nursery.start_soon(self._contexts.get)
                 task_status.started()
         finally:
             # Closing has a checkpoint, which would raise at once in a cancelled task.
@@ -135,6 +149,8 @@ class OutboundHttp:
                 list(listed),
                 self._servers_dialer,
                 timeout=self._timeout,
+                connection_age=self._connection_age,
+                ssl_context=self._contexts,
                 max_requests=max(_LEAST_REQUESTS, self._connector_requests // len(servers)),
             )
             for plugin, listed in servers.items()
@@ -142,12 +158,21 @@ class OutboundHttp:
         self._connector_clients += clients.values()
         return clients
 
-    def transport(self) -> LaneTransport:
+    def transport(self, tls: TlsIdentity | None = None) -> LaneTransport:
         """Make a connection outside the pools, which opens with the first exchange. The caller closes it.
 
         Exchanges on it raise ``RuntimeError`` while :meth:`run` is not running.
+
+        Args:
+            tls: the TLS identity of the registration, if it has one.
         """
-        return LaneTransport(self._dialer, max_answer=self._max_answer, deadlines=self._deadlines)
+        return LaneTransport(
+            self._dialer,
+            max_answer=self._max_answer,
+            deadlines=self._deadlines,
+            ssl_context=self._contexts,
+            tls=tls,
+        )
 
     def listens_on(self, urls: Iterable[str]) -> None:
         """Replace the addresses on which the gateway listens, so that it never calls itself.
@@ -159,7 +184,7 @@ class OutboundHttp:
         self._own_addresses.listen_on(urls)
 
     async def warnings(self, registration: Registration) -> list[str]:
-        """Return why the address guard would refuse deliveries to a registration now, if it would.
+        """Return why the address guard, or OpenSSL, would refuse deliveries to a registration now.
 
         It looks the host up, for at most :data:`CHECK_TIMEOUT` seconds.
 
@@ -170,6 +195,11 @@ class OutboundHttp:
         if not registration.enabled:
             return []
         target = parse_target(registration.url)
+        try:
+            if target.scheme == "https" and registration.tls != NO_IDENTITY:
+                await self._contexts.get(registration.tls)
+        except TlsFailed as refusal:  # such as a key that is too short for the system's policy
+            return [f"tls: {refusal.message}"]
         with trio.move_on_after(CHECK_TIMEOUT):
             try:
                 await self._dialer.vet(target.host, target.port)

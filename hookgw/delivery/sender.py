@@ -14,9 +14,10 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
-from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors, Reached, TimedOut
 from hookgw.delivery.http.response import Response
+from hookgw.delivery.http.stream import NEEDS_CERTIFICATE
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
 from hookgw.delivery.redaction import redact, secrets_sent, with_added_headers
@@ -32,8 +33,11 @@ from hookgw.models.masking import repr_without, with_masked_user
 from hookgw.models.registrations import Registration, Secret
 from hookgw.models.signing_keys import SigningKey, signing_key
 from hookgw.models.target_url import Target, parse_target
+from hookgw.models.tls_identity import NO_IDENTITY
 
 _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
+# nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
+_NO_CERTIFICATE = b"No required SSL certificate was sent"
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
 
@@ -70,7 +74,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         registration: the registration that it was made from.
         for_plugins: a copy of the registration.
         target: the registration's URL.
-        origin: its scheme, host and port: the pool of its connections.
+        origin: its scheme, host and port, and its TLS identity if it has one: the pool of its connections.
         shares_connections: whether another registration may use a connection after this one. Not with
             ``NTLM`` and ``Negotiate``, which may authenticate the connection in place of the request
             (RFC 4559, section 6).
@@ -88,7 +92,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     registration: Registration
     for_plugins: Registration
     target: Target
-    origin: Origin
+    origin: PoolKey
     shares_connections: bool
     headers: dict[str, str]
     beginnings: dict[tuple[str, str], tuple[Target, str, str]] = {}
@@ -144,6 +148,7 @@ def template_for(registration: Registration) -> RequestTemplate:
     """
     headers = {name.lower(): value for name, value in registration.headers.items()}
     target = parse_target(registration.url)
+    identity = registration.tls if target.scheme == "https" else NO_IDENTITY
     scheme = headers.get("authorization", "").partition(" ")[0].lower()
     signing = tuple((secret, signing_key(secret.value)) for secret in registration.secrets)
     expires = any(secret.expires_at is not None for secret in registration.secrets)
@@ -151,7 +156,8 @@ def template_for(registration: Registration) -> RequestTemplate:
         registration=registration,
         for_plugins=registration.detached(),
         target=target,
-        origin=(target.scheme, target.host, target.port),
+        # Everybody's connection will do for a registration without a certificate, authorities or name.
+        origin=(target.scheme, target.host, target.port, identity if identity != NO_IDENTITY else None),
         shares_connections=scheme not in ("ntlm", "negotiate"),
         headers={**_DEFAULT_HEADERS, **headers},
         filter=EventFilter(registration.filter) if registration.filter else None,
@@ -366,6 +372,8 @@ class DeliverySender:
         outcome, answer, error = outcome_of_status(response.status), response.body, None
         if outcome is not Outcome.DELIVERED:
             error = describe_status(response.status, response.header("location"))
+            if response.status == 400 and _NO_CERTIFICATE in answer:
+                error = f"{error} {NEEDS_CERTIFICATE}"
         if answer or error is not None:
             answer, error = self._masked(answer, error, template, headers)
         return Attempt(

@@ -50,7 +50,7 @@ from typing import NamedTuple
 import structlog
 import trio
 
-from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.pools import PooledTransport
 from hookgw.delivery.sender import AttemptResult
@@ -698,7 +698,7 @@ class Lane:
         return self._must_refresh or self._must_stop or self._registration() is not registration
 
     async def _wait_for_connection(
-        self, origin: Origin, holder: str
+        self, origin: PoolKey, holder: str
     ) -> tuple[PooledTransport | None, DeliveryError | None]:
         """Wait in line for a connection.
 

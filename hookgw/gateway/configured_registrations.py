@@ -34,7 +34,9 @@ from hookgw.models.registrations import (
     new_secret,
 )
 from hookgw.models.signing_keys import signature_of
+from hookgw.models.tls_identity import NO_IDENTITY
 from hookgw.parsing.registrations import READ_ONLY, parse_registration
+from hookgw.parsing.tls_identities import unmask_tls
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
 
@@ -187,6 +189,9 @@ def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
     if change.ordering is msgspec.UNSET and change.concurrency is msgspec.UNSET:
         # A refused event of one instance must not hold up the other instances.
         change = msgspec.structs.replace(change, ordering=Ordering.INSTANCE, concurrency=DEFAULT_CONCURRENCY)
+    if change.tls is not msgspec.UNSET:  # nobody stores a key here that a mask could stand for
+        unmask_tls(change.tls, NO_IDENTITY)
+    # At no time: an expired certificate fails the attempts of one webhook, and must not stop the start.
     registration = change.apply(None, instance=GLOBAL_INSTANCE, label="", now=0.0)
     default = f"webhook-{zlib.crc32(registration.address.encode()):08x}"
     label = check_name(block.get("label", default), "label")

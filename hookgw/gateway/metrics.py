@@ -499,9 +499,12 @@ def _pool_families(pools: PoolStatistics) -> Iterator[Metric]:
         value=pools.suspect,
     )
     worst = f"of the {WORST_HOSTS} hosts with the most waiting lanes."
-    waiting = {host.host: host.waiting for host in pools.hosts}
+    # A host has a pool for each TLS identity.
+    waiting, lent = Counter[str](), Counter[str]()
+    for host in pools.hosts:
+        waiting[host.host] += host.waiting
+        lent[host.host] += host.lent
     yield _gauge("hookgw_host_lanes_waiting", f"Lanes that wait for a connection {worst}", "host", waiting)
-    lent = {host.host: host.lent for host in pools.hosts}
     yield _gauge("hookgw_host_connections", f"Connections in use {worst}", "host", lent)
 
 

@@ -18,6 +18,7 @@ from hookgw.config.master_keys import read_master_keys
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import Settings
 from hookgw.delivery.fair_share import FairShare
+from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
@@ -346,7 +347,12 @@ async def open_gateway(  # noqa: C901 -- one step a time
             )
             # No proxy and no address guard: nodes reach each other directly.
             peers = await resources.enter_async_context(
-                httpx.AsyncClient(timeout=PEER_TIMEOUT, trust_env=False, limits=PEER_LIMITS)
+                httpx.AsyncClient(
+                    timeout=PEER_TIMEOUT,
+                    trust_env=False,
+                    limits=PEER_LIMITS,
+                    verify=await threads.run(default_ssl_context),
+                )
             )
             peer_calls = PeerCalls(ownership, peers, settings.server.base_path)
             fleet = Fleet(ownership, secret, owner, refresh, lease, peers, peer_calls)

@@ -31,6 +31,7 @@ from hookgw.models.registrations import (
     in_grace,
     new_secret,
 )
+from hookgw.models.tls_identity import NO_IDENTITY, expired_part
 from hookgw.parsing.registrations import check_url
 from hookgw.plugins.hooks import Hooks
 
@@ -208,6 +209,11 @@ class RegistrationService:
         warnings = await self._outbound.warnings(registration)
         if registration.ordering is Ordering.URL and registration.concurrency > 1:
             warnings = [*warnings, "concurrency has no effect with ordering url."]
+        if registration.tls != NO_IDENTITY:
+            if registration.url.lower().startswith("http:"):
+                warnings = [*warnings, "tls has no effect: the URL begins with http://."]
+            if (sentence := expired_part(registration.tls, self._clock.wall())) is not None:
+                warnings = [*warnings, sentence]
         return warnings
 
     @completes
@@ -348,7 +354,7 @@ class RegistrationService:
         except PluginFailed as failure:
             return self._sender.failed(1, failure)
         # A connection of its own: a test must not wait for those of the host.
-        transport = self._outbound.transport()
+        transport = self._outbound.transport(template.origin[3])
         timeout = policy_of(registration, self._settings.delivery).timeout
         try:
             result = await self._sender.send(

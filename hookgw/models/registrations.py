@@ -12,11 +12,13 @@ from typing import Any
 
 import msgspec
 
+from hookgw.models.errors import Invalid
 from hookgw.models.event_filters import Condition
 from hookgw.models.masking import repr_without, without_user
 from hookgw.models.randomness import random_hex
 from hookgw.models.rates import Rate
 from hookgw.models.signing_keys import Signature, make_secret, signature_of
+from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity, expired_part
 
 DEFAULT_LABEL = "default"
 # Seconds for which an old secret signs beside a new one, unless the caller says otherwise.
@@ -120,6 +122,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         retry: the registration's retry rules.
         filter: conditions that an event must meet; the others are dropped.
         plugins: options for plugins, by plugin name.
+        tls: how connections to an ``https`` URL are made, if not as for everybody.
         failing_since: the time of the first failure since the last success; ``None`` after a success.
         fresh_since: when a ``set`` stored it, a change enabled it, or a pause ended. Failures from before do
             not count.
@@ -148,6 +151,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryOptions = RetryOptions()
     filter: tuple[Condition, ...] = ()
     plugins: dict[str, Any] = {}
+    tls: TlsIdentity = NO_IDENTITY
     failing_since: float | None = None
     fresh_since: float = 0.0
     paused_at: float | None = None
@@ -208,12 +212,13 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         failure of the other."""
         if self is other:  # asked for every delivery, and a registration rarely changes during an attempt
             return True
-        return (self.url, self.by_events, self.headers, self.secrets, self.timeout) == (
+        return (self.url, self.by_events, self.headers, self.secrets, self.timeout, self.tls) == (
             other.url,
             other.by_events,
             other.headers,
             other.secrets,
             other.timeout,
+            other.tls,
         )
 
     @property
@@ -260,6 +265,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryOptions | msgspec.UnsetType = msgspec.UNSET
     filter: tuple[Condition, ...] | msgspec.UnsetType = msgspec.UNSET
     plugins: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    tls: TlsIdentity | msgspec.UnsetType = msgspec.UNSET
 
     __repr__ = repr_without("headers", "secret", "plugins")
 
@@ -270,7 +276,12 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
             old: the stored registration; ``None`` to create one, which takes a ``set``.
             instance, label: the name of a new registration.
             now: seconds since the epoch.
+
+        Raises:
+            Invalid: a certificate has expired.
         """
+        if self.tls is not msgspec.UNSET and (sentence := expired_part(self.tls, now)) is not None:
+            raise Invalid(sentence)
         given = {
             name: value
             for name in (
@@ -287,6 +298,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
                 "retry",
                 "filter",
                 "plugins",
+                "tls",
             )
             if (value := getattr(self, name)) is not msgspec.UNSET
         }

@@ -33,6 +33,7 @@ from hookgw.parsing.messages import (
 )
 from hookgw.parsing.registrations import parse_grace, parse_registration, parse_registration_patch
 from hookgw.parsing.storage import parse_backup
+from hookgw.parsing.tls_identities import unmask_tls
 
 __all__ = [
     "Batch",
@@ -75,5 +76,6 @@ __all__ = [
     "parse_template_message",
     "parse_text_message",
     "unmask_headers",
+    "unmask_tls",
     "unmask_url",
 ]

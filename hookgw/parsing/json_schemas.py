@@ -16,7 +16,7 @@ from hookgw.parsing.deliveries import REPLAY_STATES
 from hookgw.parsing.erasure import MAX_JID
 from hookgw.parsing.instances import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
 from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
-from hookgw.parsing.registration_schema import CONDITION, HEADERS, REGISTRATION, RETRY, UPDATE
+from hookgw.parsing.registration_schema import CONDITION, HEADERS, REGISTRATION, RETRY, TLS, UPDATE
 from hookgw.parsing.schema_parts import (
     EVENT_ID_SCHEMA,
     MOMENT_SCHEMA,
@@ -202,6 +202,7 @@ BACKUP: Schema = {
 COMPONENTS: dict[str, Schema] = {
     "RegistrationRequest": REGISTRATION,
     "RetryRequest": RETRY,
+    "TlsRequest": TLS,
     "FilterCondition": CONDITION,
     "CustomHeaders": HEADERS,
     "RegistrationUpdate": UPDATE,

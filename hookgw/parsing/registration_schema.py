@@ -5,14 +5,17 @@ See :mod:`hookgw.parsing.json_schemas` for what it leaves out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from hookgw.models.event_filters import FIELDS
+from hookgw.models.masking import MASK
 from hookgw.models.rates import RATE_PATTERN
 from hookgw.parsing.event_filters import MAX_CONDITIONS, MAX_DEPTH, MAX_POINTER
 from hookgw.parsing.headers import MAX_HEADERS, NAME_PATTERN, VALUE_PATTERN
 from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_PLUGINS, MAX_SCHEDULE
 from hookgw.parsing.schema_parts import DURATION_SCHEMA, URL_SCHEMA, Schema, flag, length, or_null, ref
+from hookgw.parsing.tls_identities import MAX_PEM, MAX_SERVER_NAME
 
 _BASE64 = "[A-Za-z0-9+/]"
 # The base64 of 24 to 64 bytes, with exactly the padding that its length needs.
@@ -106,6 +109,38 @@ OPTIONS: Schema = {
         "description": "An event must meet all of these conditions; it is dropped otherwise.",
     },
     "plugins": or_null(ref("PluginBlocks"), "Options for plugins, an object for each."),
+    "tls": or_null(
+        ref("TlsRequest"),
+        "Replaces the stored identity as a whole; an empty object removes it. It has no effect on http URLs.",
+    ),
+}
+
+_PEM: Schema = {"type": ["string", "null"], "minLength": 1, "maxLength": MAX_PEM}
+_CERTIFICATES: Schema = _PEM | {"pattern": "-----BEGIN CERTIFICATE-----"}
+
+TLS: Schema = {
+    "type": "object",
+    "description": "How hookgw and the receiver identify themselves in TLS.",
+    # No schema can say that a key fits, or when a certificate expires.
+    "additionalProperties": False,
+    "properties": {
+        "ca": _CERTIFICATES
+        | {"description": "Authorities for the receiver's certificate, in PEM; they replace the usual ones."},
+        "clientCertificate": _CERTIFICATES
+        | {"description": "What hookgw presents, with its intermediates, in PEM."},
+        "clientKey": _PEM
+        | {
+            "pattern": f"-----BEGIN ([A-Z]+ )?PRIVATE KEY-----|^{re.escape(MASK)}$",
+            "description": "The key of the certificate, in PEM, without a password. It is never shown; "
+            "the mask keeps the stored one.",
+        },
+        "serverName": {
+            "type": ["string", "null"],
+            "minLength": 1,
+            "maxLength": MAX_SERVER_NAME,
+            "description": "The name in the receiver's certificate, if it is not the URL's host.",
+        },
+    },
 }
 
 HEADERS: Schema = {

@@ -36,6 +36,7 @@ from hookgw.parsing.fields import (
     whole_number,
 )
 from hookgw.parsing.headers import check_headers
+from hookgw.parsing.tls_identities import check_tls
 
 MAX_URL = 2048
 # Each partition is a lane with a task and up to one connection.
@@ -218,6 +219,7 @@ def read_change(
         retry=RetryOptions() if fields.is_null("retry") else _kept(fields, check_retry, "retry"),
         filter=_kept(fields, partial(read_filter, fields), "filter"),
         plugins=_kept(fields, check_plugins, "plugins"),
+        tls=_kept(fields, check_tls, "tls"),
     )
 
 

@@ -32,6 +32,14 @@ async def test_an_optional_plugin_may_be_broken(invoke: Invoke, tmp_path: Path) 
     assert "return a list of Connector" in {info["name"]: info["error"] for info in found}["mine"]
 
 
+async def test_a_ca_file_without_a_certificate_is_an_error(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate")
+    (tmp_path / "config.yaml").write_text(f"delivery: {{ca_file: {tmp_path / 'ca.pem'}}}\n")
+    result = await invoke("check-config", str(tmp_path / "config.yaml"))
+    assert result.exit_code == 1
+    assert f"delivery.ca_file: {tmp_path / 'ca.pem'} contains no PEM certificate." in result.stderr
+
+
 async def test_a_master_key_that_cannot_be_read_is_an_error(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("storage: {master_key_file: nofile}\n")
     result = await invoke("check-config")

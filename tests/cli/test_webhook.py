@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -355,3 +356,65 @@ async def test_usage_errors_exit_with_2_and_send_nothing(
     assert result.exit_code == 2
     assert said in result.stderr
     assert server.requests == []
+
+
+TLS = {"ca": "-----BEGIN CERTIFICATE-----\nca", "clientCertificate": "one", "clientKey": "********"}
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> str:
+    (tmp_path / "client.pem").write_text("-----BEGIN CERTIFICATE-----\nnew")
+    return str(tmp_path / "client.pem")
+
+
+@pytest.mark.parametrize("command", ["set", "update"])
+async def test_tls_options_read_files_and_keep_what_they_do_not_name(
+    invoke: Invoke, server: Receiver, pem: str, command: str
+) -> None:
+    server.default = says(STORED | {"tls": TLS}, 201)
+    url = ["https://x"] if command == "set" else []
+    options = ["--tls-certificate", pem, "--tls-server-name", "receiver.internal", "--json"]
+    result = await invoke("webhook", command, "loja1", *url, *options)
+    assert result.exit_code == 0, result.output
+    find, change = server.requests
+    assert find.target == "/webhook/find/loja1"
+    assert change.json["tls"] == {
+        **TLS,
+        "clientCertificate": "-----BEGIN CERTIFICATE-----\nnew",
+        "serverName": "receiver.internal",
+    }
+
+
+async def test_tls_options_of_an_instance_that_does_not_exist_yet(
+    invoke: Invoke, server: Receiver, pem: str
+) -> None:
+    server.will(says({"response": {"message": ["No such instance."]}}, 404))
+    server.default = says(STORED, 201)
+    options = ["--tls-certificate", pem, "--tls-key", "-", "--json"]
+    result = await invoke("webhook", "set", "loja1", "https://x", *options, input="the key")
+    assert result.exit_code == 0, result.output
+    sent = server.requests[1].json["tls"]
+    assert sent == {"clientCertificate": "-----BEGIN CERTIFICATE-----\nnew", "clientKey": "the key"}
+
+
+async def test_no_tls_removes_it(invoke: Invoke, server: Receiver, pem: str) -> None:
+    server.default = says(STORED)
+    assert (await invoke("webhook", "update", "loja1", "--no-tls")).exit_code == 0
+    (request,) = server.requests
+    assert request.json == {"tls": {}}
+    both = await invoke("webhook", "update", "loja1", "--no-tls", "--tls-ca", pem)
+    assert both.exit_code == 2
+    assert "Use --no-tls or the other --tls options, not both." in both.output
+
+
+async def test_a_file_that_cannot_be_read_is_a_usage_error(invoke: Invoke) -> None:
+    result = await invoke("webhook", "update", "loja1", "--tls-ca", "/nowhere/ca.pem")
+    assert result.exit_code == 2
+    assert "cannot read /nowhere/ca.pem: No such file or directory." in result.output
+
+
+async def test_certificates_are_shown_in_one_word(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(STORED | {"tls": TLS | {"serverName": "receiver.internal"}})
+    shown = (await invoke("webhook", "find", "loja1")).stdout
+    assert "ca: PEM, clientCertificate: one, clientKey: ********, serverName: receiver.internal" in shown
+    assert "BEGIN" not in shown

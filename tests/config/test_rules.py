@@ -33,6 +33,7 @@ MAY_BE_ZERO = {
     "storage.retention",
     "storage.audit",
     "events.dedupe",
+    "delivery.connection_age",
     "delivery.retry_after_max",
 }
 

@@ -6,13 +6,17 @@ import re
 
 import pytest
 import trio
+import trustme
 
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.errors import TooManyRequests
+from hookgw.models.masking import MASK
+from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
 from tests.dashboard.conftest import Browser, emit
+from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of
 
 PAGE = "/instances/loja1"
@@ -225,6 +229,30 @@ class TestAWebhook:
         await browser.submit(page, f"{PAGE}/webhooks", {**fields, "rate": "", "filter": ""})
         stored = gateway.registrations.get("loja1")
         assert (stored.rate, stored.filter) == (None, ())
+
+    async def test_a_tls_identity_is_set_kept_and_removed(
+        self, browser: Browser, gateway: Gateway, page: str
+    ) -> None:
+        authority = trustme.CA()
+        certificate, key = certificate_of(authority)
+        fields = {"url": "https://127.0.0.1:9/x", "enabled": "true", "own_page": "true", "label": "default"}
+        tls = {"tls_certificate": certificate, "tls_key": key, "tls_server_name": "receiver.internal"}
+        saved = await browser.submit(page, f"{PAGE}/webhooks", {**fields, **tls, "tls_ca": ""})
+        assert saved.status_code == 303
+        stored = gateway.registrations.get("loja1").tls
+        assert stored == TlsIdentity(None, certificate, key, "receiver.internal")
+        shown = (await browser.get(page)).text
+        assert certificate.strip() in shown
+        assert "PRIVATE KEY-----\n" not in shown
+        # As the form sends it back.
+        await browser.submit(
+            page, f"{PAGE}/webhooks", {**fields, **tls, "tls_key": MASK, "tls_server_name": ""}
+        )
+        assert gateway.registrations.get("loja1").tls == TlsIdentity(None, certificate, key)
+        refused = await browser.submit(page, f"{PAGE}/webhooks", {**fields, "tls_ca": "no"})
+        assert "tls.ca contains no PEM certificate" in refused.text
+        await browser.submit(page, f"{PAGE}/webhooks", {**fields, **dict.fromkeys(tls, ""), "tls_ca": ""})
+        assert gateway.registrations.get("loja1").tls == NO_IDENTITY
 
     async def test_a_failing_one_says_why_and_since_when(
         self, browser: Browser, gateway: Gateway, page: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
+import trustme
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
@@ -18,17 +20,19 @@ from hookgw.api.app import create_app
 from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.delivery.http.resolver import SystemResolver
 from hookgw.delivery.outbound import CHECK_TIMEOUT, OutboundHttp
+from hookgw.delivery.request_head import RequestHead
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.connectors import Session
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
 from hookgw.models.messages import Message, TextMessage
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, RegistrationChange
-from hookgw.models.units import Size
+from hookgw.models.target_url import parse_target
+from hookgw.models.units import DAY, Duration, Size
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.store import DeliveryQuery, DeliveryReport
-from hookgw.testing import GatewayKit, Receiver, open_kit
+from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
 from tests.delivery.http.raw_receiver import always_ok, serving
 from tests.support.proxies import http_proxy, open_proxy
 
@@ -279,7 +283,7 @@ async def test_certificates_are_loaded_in_a_thread_at_start(
         threads.append(threading.get_ident())
         loaded.set()
 
-    monkeypatch.setattr("hookgw.delivery.outbound.default_ssl_context", load)
+    monkeypatch.setattr("hookgw.delivery.http.client_tls.default_ssl_context", load)
     await nursery.start(OutboundHttp(DeliverySettings()).run)
     await trio.to_thread.run_sync(loaded.wait)
     assert threads != [threading.get_ident()]
@@ -336,3 +340,49 @@ async def test_servers_are_open_to_their_connector_alone(tmp_path: Path) -> None
             assert "is not dialled" in warning
     # hookgw's own option does not reach the plugin.
     assert [plugin.options for plugin in plugins.values()] == [[{"rate": 1}], [{}]]
+
+
+async def test_the_settings_reach_every_client(tmp_path: Path, nursery: trio.Nursery) -> None:
+    """Plugins, connectors, tests of webhooks and lanes trust ``ca_file``; a connection ends at its age."""
+    authority = trustme.CA()
+    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    settings = DeliverySettings(
+        allow_networks=("127.0.0.0/8",), ca_file=str(tmp_path / "ca.pem"), connection_age=Duration(1e-9)
+    )
+    async with open_receiver(ssl_context=context) as receiver:
+        outbound = OutboundHttp(settings)
+        await nursery.start(outbound.run)
+        port = parse_target(receiver.url).port
+        client = outbound.connector_clients({"erp": [("https", "127.0.0.1", port)]})["erp"]
+        for http in (outbound.http, client, client):
+            assert (await http.get(receiver.url)).status_code == 200
+        assert receiver.connections == 3
+        lent = outbound.pools.borrow_nowait(("https", "127.0.0.1", port, None), "shop")
+        assert lent is not None
+        target = parse_target(receiver.url)
+        head = RequestHead(target, {}).render(2)
+        apart = outbound.transport()
+        for transport in (apart, lent, lent):
+            await transport.exchange(target, head, b"{}", deadline=trio.current_time() + 10)
+        apart.close_nowait()
+        assert receiver.connections == 6
+        outbound.pools.give_back(lent)
+        nursery.cancel_scope.cancel()
+
+
+async def test_with_no_limit_a_connection_is_used_for_ever(
+    nursery: trio.Nursery, hookgw_receiver: Receiver, mock_clock: MockClock
+) -> None:
+    outbound = OutboundHttp(DeliverySettings(allow_networks=("127.0.0.0/8",), connection_age=Duration(0)))
+    await nursery.start(outbound.run)
+    target = parse_target(hookgw_receiver.url)
+    head = RequestHead(target, {}).render(2)
+    transport = outbound.transport()
+    for _ in range(3):
+        await transport.exchange(target, head, b"{}", deadline=trio.current_time() + 10)
+        mock_clock.jump(10 * DAY)
+    assert hookgw_receiver.connections == 1
+    transport.close_nowait()
+    nursery.cancel_scope.cancel()

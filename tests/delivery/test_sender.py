@@ -160,6 +160,17 @@ async def test_every_secret_in_force_signs_and_none_that_expired(hookgw_receiver
     assert len((request.header("webhook-signature") or "").split(" ")) == 2
 
 
+async def test_a_400_for_want_of_a_certificate_says_what_to_do(hookgw_receiver: Receiver) -> None:
+    """As nginx does it: the handshake succeeds without the certificate."""
+    page = b"<html><head><title>400 No required SSL certificate was sent</title></head></html>"
+    hookgw_receiver.will(answer(400, page))
+    result = await send(registration_for(hookgw_receiver.url))
+    assert result.attempt.error == (
+        "The receiver answered 400 Bad Request. It requires a client certificate: set tls.clientCertificate "
+        "and tls.clientKey of the registration."
+    )
+
+
 async def test_by_events_adds_the_kind_to_the_path(hookgw_receiver: Receiver) -> None:
     registration = registration_for(hookgw_receiver.url + "hook/?a=1", by_events=True)
     template = template_for(registration)

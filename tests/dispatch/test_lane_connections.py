@@ -18,7 +18,7 @@ from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.models.registrations import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, OTHER_LANE, URL, World, registration
 
-HOST = ("http", "127.0.0.1", 9)
+HOST = ("http", "127.0.0.1", 9, None)
 
 
 def small_world(**settings: object) -> World:

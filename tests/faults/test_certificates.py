@@ -12,7 +12,7 @@ import trio.testing
 import trustme
 from trio.testing import MockClock
 
-from hookgw.delivery.http.stream import default_ssl_context
+from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.models.deliveries import Outcome
 from hookgw.testing import GatewayKit, Hang, Receiver, open_receiver
 from tests.faults.support import KIND, attempts_of

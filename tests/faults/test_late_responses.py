@@ -11,7 +11,7 @@ import trio.testing
 import trustme
 from trio.testing import MockClock
 
-from hookgw.delivery.http.stream import default_ssl_context
+from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.models.deliveries import DeliveryState, Outcome
 from hookgw.models.events import Event
 from hookgw.testing import Answer, GatewayKit, Hang, Received, Receiver, answer, open_kit, open_receiver

@@ -45,6 +45,7 @@ _FIELDS = (
     *("MESSAGES_UPSERT", "messages.upsert", "https://a.test/", "whsec_", "5s", "********", "authorization"),
     *("instanceName", "token", "integration", "number", "text", "textMessage", "grace", "since", "until"),
     *("state", "dead", "kinds", "label", "2026-11-20T12:00:00Z"),
+    *("tls", "ca", "clientCertificate", "clientKey", "serverName", "-----BEGIN PRIVATE KEY-----"),
     *("filter", "pointer", "op", "value", "/data/key", "~1", "/0", "equals", "notIn", "prefix", "exists"),
 )
 _EVENT = ("event", "data", "id", "date_time", "sender", "server_url", "instance", "MESSAGES_UPSERT", "\n")

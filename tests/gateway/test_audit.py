@@ -23,6 +23,7 @@ from hookgw.models.registrations import (
     RetryOptions,
     new_secret,
 )
+from hookgw.models.tls_identity import TlsIdentity
 from hookgw.parsing import Replay
 from hookgw.store import AuditQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
@@ -75,6 +76,7 @@ async def test_fields_have_their_names_in_the_interface_and_values_only_if_none_
         timeout=2.5,
         retry=RetryOptions(schedule=(1.0,)),
         plugins={"message_filters": {"deny": ["me"]}},
+        tls=TlsIdentity("authority", "certificate", "key", "receiver.internal"),
     )
     assert changes == [
         FieldChange("events", "all", "CALL, MESSAGES_UPSERT"),
@@ -88,6 +90,10 @@ async def test_fields_have_their_names_in_the_interface_and_values_only_if_none_
         FieldChange("timeout", None, "2.5"),
         FieldChange("retry.schedule"),
         FieldChange("plugins.message_filters"),
+        FieldChange("tls.ca"),
+        FieldChange("tls.clientCertificate"),
+        FieldChange("tls.clientKey"),
+        FieldChange("tls.serverName"),
     ]
 
 

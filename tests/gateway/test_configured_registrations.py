@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import trustme
 from trio.testing import MockClock
 
 from hookgw.config.settings import OperationsSettings
@@ -22,10 +24,13 @@ from hookgw.models.errors import ConfigError
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 from hookgw.models.lanes import lane_rule
+from hookgw.models.masking import MASK
 from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.registrations import GLOBAL_INSTANCE, Ordering, Registration
+from hookgw.models.tls_identity import TlsIdentity
 from hookgw.store import Store, open_store
 from hookgw.testing import Receiver, answer, open_kit, open_receiver
+from tests.support.certificates import certificate_of
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
@@ -94,6 +99,18 @@ async def test_every_problem_is_named_with_its_place(tmp_path: Path) -> None:
     for message, start in zip(caught.value.messages, starts, strict=True):
         assert message.startswith(start)
         assert "ignored" not in message
+
+
+async def test_a_block_may_have_a_tls_identity(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate, key = certificate_of(authority, not_after=datetime(2026, 1, 1, tzinfo=UTC))
+    tls = {"clientCertificate": certificate, "clientKey": key}
+    # An expired certificate fails the attempts of one webhook; it does not stop the start.
+    [one] = await read(tmp_path, {"url": "https://crm.example/in", "label": "crm", "tls": tls})
+    assert one.tls == TlsIdentity(client_certificate=certificate, client_key=key)
+    with pytest.raises(ConfigError) as caught:
+        await read(tmp_path, {"url": "https://crm.example/in", "tls": tls | {"clientKey": MASK}})
+    assert str(caught.value) == ("global_webhooks[0].tls.clientKey is masked, but no key is stored: send it.")
 
 
 async def test_blocks_without_a_label_must_differ_in_their_urls(tmp_path: Path) -> None:

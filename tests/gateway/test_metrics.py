@@ -329,7 +329,9 @@ def test_the_answer_is_the_text_format_of_prometheus(metrics: Metrics) -> None:
 
 
 def test_connections_and_lanes_that_wait_are_shown(metrics: Metrics) -> None:
-    host = HostStatistics("https://receiver.example:443", 64, 0, 7, False)
+    # A host has a pool for each TLS identity.
+    host = HostStatistics("https://receiver.example:443", 60, 0, 5, False)
+    with_identity = HostStatistics("https://receiver.example:443", 4, 0, 2, False)
     metrics.watch_pools(
         lambda most: PoolStatistics(
             lent=65,
@@ -338,7 +340,7 @@ def test_connections_and_lanes_that_wait_are_shown(metrics: Metrics) -> None:
             waiting_for_descriptors=1,
             descriptors=1000,
             suspect=2,
-            hosts=[host][:most],
+            hosts=[host, with_identity][:most],
         ),
         lambda: 4096,
     )

@@ -23,8 +23,10 @@ from hookgw.models.registrations import (
     new_secret,
 )
 from hookgw.models.signing_keys import Signature
+from hookgw.models.tls_identity import TlsIdentity
 
 URL = "https://example.org/hook"
+NAMED = TlsIdentity(server_name="receiver.internal")
 NOW = 1_700_000_000.0
 
 
@@ -113,6 +115,7 @@ class TestChange:
             retry=RetryOptions(max_age=60.0),
             filter=(Condition("/data/x", FilterOp.EXISTS),),
             plugins={"filters": {"groups": False}},
+            tls=NAMED,
         )
         made = change.apply(None, instance="loja1", label="default", now=NOW)
         assert made.secrets == (Secret("whsec_bmV3"),)
@@ -216,7 +219,7 @@ class TestChangeOfSomeFields:
         assert made == msgspec.structs.replace(self.FAILING, updated_at=NOW, **fields)
 
     @pytest.mark.parametrize(
-        "fields", [{"url": "https://new.example"}, {"headers": {"x": "1"}}, {"timeout": 2.0}]
+        "fields", [{"url": "https://new.example"}, {"headers": {"x": "1"}}, {"timeout": 2.0}, {"tls": NAMED}]
     )
     def test_another_target_ends_the_failures_of_the_former_one(self, fields: dict[str, Any]) -> None:
         made = self.changed(self.FAILING, **fields)
@@ -239,6 +242,7 @@ class TestChangeOfSomeFields:
         ({"headers": {"x": "1"}}, False),
         ({"secrets": (Secret("whsec_bmV3"),)}, False),
         ({"timeout": 3.0}, False),
+        ({"tls": NAMED}, False),
         ({"by_events": True}, False),
         ({"enabled": False, "failing_since": NOW, "updated_at": NOW}, True),
         ({"ordering": Ordering.CHAT, "concurrency": 4, "generation": 1}, True),

@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 import pytest
+import trustme
 
 from hookgw import parsing
 from hookgw.models.errors import Invalid
@@ -27,6 +28,7 @@ from hookgw.parsing import parse_text_message as parse_text
 from hookgw.parsing.json_schemas import COMPONENTS, EMIT
 from hookgw.parsing.registration_schema import plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
+from tests.support.certificates import certificate_of
 from tests.support.spellings import Spelling
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…"), EventKind(name="CALL", meaning="…")])
@@ -68,6 +70,7 @@ PARSERS: dict[str, Callable[[Any], object]] = {
 URL = "https://crm.example/hook"
 FILTER: dict[str, Any] = {"pointer": "/data/a", "op": "equals", "value": "x"}
 SECRET = "whsec_" + "A" * 32
+CERTIFICATE, CERTIFICATE_KEY = certificate_of(trustme.CA())
 UPDATE = "RegistrationUpdate"
 EVENT = {"event": "call", "data": {}}
 
@@ -266,6 +269,8 @@ GOOD: list[tuple[str, Any]] = [
         {"timeout": None, "retry": None, "secret": None, "ordering": None, "concurrency": None},
         {"retry": {"schedule": ["1s", "0", 0], "maxAge": "1.5h", "disableAfter": None}},
         {"plugins": {"signed": {}}},
+        *each("tls", None, {}, {"ca": None, "serverName": "receiver.internal"}, {"ca": CERTIFICATE}),
+        *each("tls", {"clientCertificate": CERTIFICATE, "clientKey": CERTIFICATE_KEY}),
         *each("filter", None, []),
         *conditions({"pointer": "/data/a~1/0"}, "x", "", 1, -1.5, True, None),
         *conditions({"op": "notIn"}, ["x"], [1, None, "y"]),
@@ -326,6 +331,7 @@ BAD: list[tuple[str, Any]] = [
         *each("timeout", 1, "1", "1 year", [], "-1s"),
         *each("retry", [], {"schedule": "1s"}, {"schedule": ["1s"] * 101}),
         *each("plugins", [], {"signed": 1}),
+        *each("tls", [], "x", {"ca": ""}, {"ca": "x"}, {"serverName": ""}, {"clientKey": "x"}, {"cert": "x"}),
         *each("filter", {}, [1], [{}], [FILTER] * 21),
         *(
             {"filter": [FILTER | more]}
@@ -376,6 +382,12 @@ UNPUBLISHED: list[tuple[str, Any]] = [
     ("RegistrationRequest", {"webhook": 1, "url": URL}),
     ("RegistrationRequest", {"url": URL, "byEvents": True, "webhook_by_events": 1}),
     ("RegistrationRequest", {"url": URL, "retry": {"maxAge": 0}}),
+    # What is in a PEM text, and whether its parts belong together.
+    *with_url(
+        {"tls": {"ca": "-----BEGIN CERTIFICATE-----"}},
+        *each("tls", {"clientCertificate": CERTIFICATE}, {"clientKey": CERTIFICATE_KEY}),
+        {"tls": {"serverName": "two words"}},
+    ),
     # The operation decides what its value may be.
     *with_url(
         *({"filter": [FILTER | more]} for more in each("value", [], {}, "x" * 1025, 2**63)),

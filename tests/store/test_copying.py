@@ -14,6 +14,7 @@ from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, StartError, StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
+from hookgw.models.tls_identity import TlsIdentity
 from hookgw.store import Append, AuditQuery, CancelQuery, ReplayQuery, Store, copying, open_store
 from hookgw.store.copying import Copied, copy_rows
 from hookgw.store.postgresql import copy_rows as database_rows
@@ -52,8 +53,10 @@ def server(postgres: PostgresServer) -> Iterator[Server]:
 
 async def fill(store: Store) -> None:
     """Store something of every kind."""
+    identity = TlsIdentity("authority", "certificate", "key", "receiver.internal")
     await store.put_instance(
-        Instance(name="shop", id="x"), Registration(id="reg_1", instance="shop", url="http://a.test")
+        Instance(name="shop", id="x"),
+        Registration(id="reg_1", instance="shop", url="https://a.test", tls=identity),
     )
     await store.put_value("key", {"n": 1})
     await store.record_audit(

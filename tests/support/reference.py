@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from hookgw.api.openapi import describe
-from hookgw.models import deliveries, events, instances, registrations, signing_keys
+from hookgw.models import deliveries, events, instances, registrations, signing_keys, tls_identity
 from hookgw.models.errors import HookgwError
 from hookgw.plugins import gateway_protocol, hookspecs
 from hookgw.plugins.hook_implementation import HOOKS
@@ -69,7 +69,7 @@ PAGES = {
             ],
             "Events": ["Event", "EventKind", "NewEvent", "event_id_of", "decode_json"],
             "Registrations and deliveries": [
-                *("Registration", "Ordering", "RetryOptions", "Secret", "Signature"),
+                *("Registration", "Ordering", "RetryOptions", "Secret", "Signature", "TlsIdentity"),
                 *("Delivery", "DeliveryState", "Attempt", "Outcome", "Outgoing", "LaneState"),
             ],
             "Connectors": [
@@ -97,6 +97,7 @@ PAGES = {
             "RetryOptions": registrations.RetryOptions,
             "Secret": registrations.Secret,
             "Signature": signing_keys.Signature,
+            "TlsIdentity": tls_identity.TlsIdentity,
             "Events": gateway_protocol.Events,
             "Instances": gateway_protocol.Instances,
             "Registrations": gateway_protocol.Registrations,

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import trio
+import trustme
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw.api.app import create_app
@@ -29,6 +30,7 @@ from hookgw.models.signing_keys import Signature, make_secret
 from hookgw.testing import Receiver
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
+from tests.support.certificates import certificate_of
 from tests.support.planted import Planted
 
 CONFIG = """
@@ -60,6 +62,7 @@ PLUGIN = '''
 """A plugin that handles secrets without care."""
 import hookgw
 import trio
+import trustme
 
 class Connector:
     name = "leaky"
@@ -141,6 +144,10 @@ class World:
         self.ops_password = plant("password of operations.url", "planted-ops-password-20")
         self.private_key = plant("private key", make_secret(Signature.V1A))
         self.secret = whsec(self.planted, "signing secret")
+        certificate, key = certificate_of(trustme.CA())
+        # A line of it, as JSON and pages have no line ends.
+        plant("key of a client certificate", key.splitlines()[1])
+        self.tls = {"clientCertificate": certificate, "clientKey": key}
         self.option = plant("connector option")
         self.apikey = plant("secret option of a registration")
         self.pin = plant("secret option of another plugin")
@@ -218,7 +225,14 @@ def bodies(world: World, receiver: Receiver) -> dict[str, list[Any]]:
     """Requests with secrets in them, good and bad, by the end of a route."""
     url, headers = world.url_of(receiver), {"authorization": f"Bearer {world.header}"}
     plugins = {"evolution_envelope": {"apikey": world.apikey}, "leaky": {"pin": {"deep": [world.pin]}}}
-    good = {"url": url, "headers": headers, "secret": world.secret, "plugins": plugins}
+    good = {
+        "url": url,
+        "headers": headers,
+        "secret": world.secret,
+        "plugins": plugins,
+        "tls": world.tls,
+    }
+    key = world.tls["clientKey"]
     return {
         "/webhook/set/<instance>": [
             good,
@@ -238,6 +252,11 @@ def bodies(world: World, receiver: Receiver) -> dict[str, list[Any]]:
             {**good, "plugins": {"leaky": {"pin": world.pin, "broken": 1}}},
             {**good, "plugins": {"evolution_envelope": {"apikey": [world.apikey]}}},
             {**good, "plugins": {"evolution_envelope": world.apikey}},
+            {**good, "tls": {**world.tls, "clientCertificate": key}},
+            {**good, "tls": {**world.tls, "clientKey": key[:-40]}},
+            {**good, "tls": {**world.tls, "clientKey": [key]}},
+            {**good, "tls": {"clientKey": key}},
+            {**good, "tls": {**world.tls, "serverName": key}},
             {**good, "timeout": "soon", "plugins": {"nobody": {"password": world.header}}},
             good,
         ],

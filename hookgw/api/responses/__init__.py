@@ -41,6 +41,7 @@ from hookgw.api.responses.registrations import (
     RegistrationPage,
     Retry,
     Secret,
+    Tls,
 )
 from hookgw.api.responses.storage import Backup
 
@@ -105,4 +106,5 @@ __all__ = [
     "Settings",
     "ShownPresence",
     "Started",
+    "Tls",
 ]

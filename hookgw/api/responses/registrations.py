@@ -68,6 +68,22 @@ class Condition(Struct, frozen=True):
     value: Any = UNSET
 
 
+class Tls(Struct, frozen=True, rename="camel"):
+    """How hookgw and the receiver identify themselves in TLS; empty if that is as for everybody.
+
+    Attributes:
+        ca: the authorities that may have issued the receiver's certificate, in PEM.
+        client_certificate: what hookgw presents, in PEM.
+        client_key: masked; a `set` that sends the mask back keeps the stored key.
+        server_name: the name in the receiver's certificate.
+    """
+
+    ca: str | UnsetType = UNSET
+    client_certificate: str | UnsetType = UNSET
+    client_key: str | UnsetType = UNSET
+    server_name: str | UnsetType = UNSET
+
+
 class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     """A stored registration.
 
@@ -89,6 +105,7 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
         retry: its own retry rules.
         filter: the conditions that an event must meet; it is dropped otherwise.
         plugins: options of plugins, one object per plugin.
+        tls: how hookgw and the receiver identify themselves in TLS.
         created_at: when it was first set.
         updated_at: when it was last set.
         instance_id: the instance's id.
@@ -116,6 +133,7 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     retry: Retry
     filter: list[Condition]
     plugins: dict[str, Any]
+    tls: Tls
     created_at: Time
     updated_at: Time
     instance_id: str

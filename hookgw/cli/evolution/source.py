@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from hookgw.cli.failure import Failed
+from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.models.masking import repr_without, with_masked_user
 
 _TIMEOUT = 30.0
@@ -58,7 +59,13 @@ def read_server(url: str, key: str) -> list[SourceInstance]:
     timeout = httpx.Timeout(_TIMEOUT, connect=_CONNECT_TIMEOUT)
     try:
         # Never through a proxy of the environment: it would see the keys.
-        with httpx.Client(base_url=url, headers={"apikey": key}, trust_env=False, timeout=timeout) as http:
+        with httpx.Client(
+            base_url=url,
+            headers={"apikey": key},
+            trust_env=False,
+            verify=default_ssl_context() if url.startswith("https:") else False,
+            timeout=timeout,
+        ) as http:
             listed = _get(http, shown, "/instance/fetchInstances")
             if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
                 raise Failed(

@@ -68,7 +68,20 @@ class Values(NamedTuple):
     signature: str
     filter: str
     plugins: str
+    tls_ca: str
+    tls_certificate: str
+    tls_key: str
+    tls_server_name: str
     is_new: bool
+
+
+_TLS = {
+    "tls_ca": "ca",
+    "tls_certificate": "clientCertificate",
+    "tls_key": "clientKey",
+    "tls_server_name": "serverName",
+}
+"""The fields of ``tls``, by those of the form."""
 
 
 class WebhookForms:
@@ -146,6 +159,7 @@ class WebhookForms:
                 signature=form.get("signature"),
                 filter=form.text("filter"),
                 plugins=form.text("plugins"),
+                **{name: form.text(name) for name in _TLS},
                 is_new=self._gateway.registrations.find(instance, form.get("label", DEFAULT_LABEL)) is None,
             )
         stored = self._gateway.registrations.find(instance, label)
@@ -165,6 +179,7 @@ class WebhookForms:
                 signature=Signature.V1,
                 filter="",
                 plugins="",
+                **dict.fromkeys(_TLS, ""),
                 is_new=True,
             )
         plugins = self._gateway.hooks.secret_options.masked(stored.plugins)
@@ -183,6 +198,10 @@ class WebhookForms:
             signature=stored.signature,
             filter=_json([present_condition(one) for one in stored.filter]) if stored.filter else "",
             plugins=_json(plugins) if plugins else "",
+            tls_ca=stored.tls.ca or "",
+            tls_certificate=stored.tls.client_certificate or "",
+            tls_key=MASK if stored.tls.client_key else "",
+            tls_server_name=stored.tls.server_name or "",
             is_new=False,
         )
 
@@ -378,6 +397,8 @@ def _body_of(form: Form) -> dict[str, Any]:
         body["timeout"] = form.get("timeout") or None
     if form.has("rate"):
         body["rate"] = form.get("rate") or None
+    if any(form.has(name) for name in _TLS):
+        body["tls"] = {field: text for name, field in _TLS.items() if (text := form.text(name).strip())}
     for name, title, empty in (("filter", "Filter", "[]"), ("plugins", "Options of plugins", "{}")):
         if form.has(name):
             try:

@@ -11,9 +11,13 @@ import trio
 from hookgw.delivery.http.errors import DeliveryError, NotHttp, Reached, ResponseFailed, SendFailed, TlsFailed
 from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken, TlsAlert, unacknowledged
+from hookgw.models.tls_identity import TlsIdentity
 
 Origin = tuple[str, str, int]
 """Scheme, host and port."""
+
+PoolKey = tuple[str, str, int, TlsIdentity | None]
+"""What connections must have in common to be used by the same lanes: the origin, and the identity in TLS."""
 
 SMALL = 16 * 2**10
 """Bytes that fit the send buffer of an idle connection: sending them does not wait for the receiver."""
@@ -29,21 +33,23 @@ class Connection:
         stream: the open connection. This object owns it; :meth:`close_nowait` closes it.
         origin: where the connection leads.
         max_answer: the most bytes of a response body that are kept.
+        opened_at: when opening it began, by ``trio.current_time()``.
 
     Attributes:
-        origin: as given.
+        origin, opened_at: as given.
         parser: the state of the response to the last request.
         sent: whether the last request was sent completely.
     """
 
-    __slots__ = ("_read_error", "_send_error", "_size", "_stream", "origin", "parser", "sent")
+    __slots__ = ("_read_error", "_send_error", "_size", "_stream", "opened_at", "origin", "parser", "sent")
 
-    def __init__(self, stream: Stream, origin: Origin, max_answer: int) -> None:
+    def __init__(self, stream: Stream, origin: Origin, max_answer: int, opened_at: float = 0.0) -> None:
         self._stream = stream
         self._read_error: Exception | None = None
         self._send_error = ""
         self._size = 0
         self.origin = origin
+        self.opened_at = opened_at
         self.parser = ResponseParser(max_answer)
         self.sent = True
 
@@ -102,6 +108,7 @@ class Connection:
 
         Raises:
             SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
+            TlsFailed: the receiver refused the connection with an alert, before any response.
             trio.ClosedResourceError: the connection was closed meanwhile.
         """
         self.sent, self._size = False, len(request)
@@ -135,7 +142,8 @@ class Connection:
         failure: Exception = self._read_error or ResponseFailed(
             f"The receiver closed the connection {self._progress()}."
         )
-        if self._send_error and not self.parser.started:
+        # An alert says more than that sending failed.
+        if self._send_error and not self.parser.started and not isinstance(self._read_error, TlsFailed):
             failure = SendFailed(
                 f"The receiver broke the connection before the whole request was sent: {self._send_error}."
             )

@@ -21,6 +21,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.delivery.http import httpx_adapter
+from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
@@ -56,6 +57,8 @@ class ConnectorClient(httpx.AsyncClient):
         servers: the operator's servers.
         servers_dialer: for these.
         timeout: default seconds.
+        connection_age: seconds after which a connection is not used again; see :class:`LaneTransport`.
+        ssl_context: for ``https``.
         max_requests: how many requests may be in progress; further ones wait.
 
     Raises:
@@ -71,10 +74,14 @@ class ConnectorClient(httpx.AsyncClient):
         servers_dialer: Dialer,
         *,
         timeout: float,
+        connection_age: float = math.inf,
+        ssl_context: ClientContexts = USUAL_CONTEXTS,
         max_requests: int,
     ) -> None:
         super().__init__(
-            transport=_ConnectorTransport(plugin, dialer, servers, servers_dialer, max_requests),
+            transport=_ConnectorTransport(
+                plugin, dialer, servers, servers_dialer, connection_age, ssl_context, max_requests
+            ),
             timeout=timeout,
             follow_redirects=False,
             # A proxy or .netrc of the environment would lead requests past the guard, or add credentials.
@@ -100,12 +107,16 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         dialer: Dialer,
         servers: Collection[Origin],
         servers_dialer: Dialer,
+        connection_age: float,
+        ssl_context: ClientContexts,
         max_requests: int,
     ) -> None:
         self._plugin = plugin
         self._dialer = dialer
         self._servers = frozenset(servers)
         self._servers_dialer = servers_dialer
+        self._connection_age = connection_age
+        self._ssl_context = ssl_context
         self._limiter = trio.CapacityLimiter(max_requests)
         # The newest at the end, each with the time since when it has been idle.
         self._idle: list[tuple[Origin, float, LaneTransport]] = []
@@ -148,7 +159,12 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
             transport = next((one for place, _, one in reversed(self._idle) if place == origin), None)
             self._idle = [entry for entry in self._idle if entry[2] is not transport]
         if transport is None:
-            transport = LaneTransport(self._dialer_for(target), max_answer=MAX_ANSWER)
+            transport = LaneTransport(
+                self._dialer_for(target),
+                max_answer=MAX_ANSWER,
+                connection_age=self._connection_age,
+                ssl_context=self._ssl_context,
+            )
         try:
             response = await transport.handle_async_request(request)
         except BaseException:
@@ -167,7 +183,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         return response
 
     async def _stream(self, request: httpx.Request, target: Target, place: object) -> httpx.Response:
-        transport = StreamTransport(self._dialer_for(target))
+        transport = StreamTransport(self._dialer_for(target), self._ssl_context)
         deadline = trio.current_time() + httpx_adapter.longest_timeout(request)
         body = await request.aread()
         head = httpx_adapter.render_head(request, target, len(body))

@@ -8,20 +8,17 @@ import trio
 
 from hookgw.config.proxy_url import Proxy
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.address_rotation import MAX_ADDRESSES, AddressRotation
 from hookgw.delivery.http.errors import Blocked, OutOfDescriptors, Phase, ResolveFailed, TimedOut
 from hookgw.delivery.http.happy_eyeballs import (
     NO_DESCRIPTOR,
     Connect,
     SocketAddress,
     connect_directly,
-    connect_to_any,
     interleave,
 )
 from hookgw.delivery.http.proxy_tunnel import ProxyTunnels
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
-
-MAX_ADDRESSES = 8
-"""How many addresses of a name are tried, or named if they are refused; all of them are vetted."""
 
 
 class Dialer:
@@ -50,6 +47,7 @@ class Dialer:
             connect = ProxyTunnels(proxy, self._resolve).connect
         self._connect: Connect = connect or connect_directly
         self._through = f" through the proxy {proxy.place}" if proxy else ""
+        self._rotation = AddressRotation()
         self.connect_timeout = connect_timeout
 
     async def dial(self, host: str, port: int) -> socket.socket:
@@ -69,18 +67,21 @@ class Dialer:
             OutOfDescriptors: there is no file descriptor for a socket.
             TimedOut: connecting took longer than ``connect_timeout``.
         """
-        where, addresses = f"port {port} of {host}", None
+        where, found = f"port {port} of {host}", None
+        tried: list[SocketAddress] = []
         with trio.move_on_after(self.connect_timeout):
-            addresses = await self.vet(host, port)
             # The vetted addresses are dialled, and a proxy is asked for them. The name is not looked up
             # again: it could point elsewhere by then (DNS rebinding).
-            return await connect_to_any(addresses, self._connect, f"No connection to {where}{self._through}")
-        if addresses is None:
+            found = await self.vet(host, port)
+            return await self._rotation.connect(
+                host, port, found, self._connect, f"No connection to {where}{self._through}", tried
+            )
+        if found is None:
             phase, what = Phase.RESOLVE, f"Looking up {host}"
         else:
-            names = ", ".join(address[0] for address in addresses if address[0] != host)
-            tried = f" ({names})" if names else ""
-            phase, what = Phase.CONNECT, f"Connecting to {where}{tried}{self._through}"
+            names = ", ".join(address[0] for address in tried if address[0] != host)
+            which = f" ({names})" if names else ""
+            phase, what = Phase.CONNECT, f"Connecting to {where}{which}{self._through}"
         raise TimedOut(phase, f"{what} took longer than {self.connect_timeout:g} s.")
 
     async def vet(self, host: str, port: int) -> list[SocketAddress]:
@@ -112,4 +113,4 @@ class Dialer:
             raise Blocked(f"The host {host} is blocked. {' '.join(refusals[:MAX_ADDRESSES])}")
         if not addresses:
             raise ResolveFailed(f"The host {host} has no address.")
-        return interleave(addresses)[:MAX_ADDRESSES]
+        return interleave(addresses)

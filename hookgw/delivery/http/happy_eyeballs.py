@@ -19,6 +19,9 @@ NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 STAGGER = 0.25
 """Seconds without an answer after which the next address is tried in parallel (RFC 8305, section 5)."""
 
+AT_A_TIME = 4
+"""Addresses of a name that are dialled at a time: a name may have hundreds, chosen by its owner."""
+
 SocketAddress = tuple[Any, ...]
 """As returned by ``getaddrinfo``: the IP address first, then the port."""
 
@@ -35,7 +38,7 @@ async def connect_to_any(  # noqa: C901 -- reads once from top to bottom
     """Return the first connection that succeeds, and close the others. The caller owns the socket.
 
     Args:
-        addresses: tried in this order.
+        addresses: tried in this order, at most :data:`AT_A_TIME` at a time.
         connect: connects to one of them.
         error_prefix: precedes the reasons in the error.
 
@@ -45,6 +48,7 @@ async def connect_to_any(  # noqa: C901 -- reads once from top to bottom
         OutOfDescriptors: there is no file descriptor for a socket.
     """
     reasons: list[tuple[str, object]] = []
+    places = trio.CapacityLimiter(AT_A_TIME)
     winner: socket.socket | None = None
     fatal: ConnectFailed | None = None
 
@@ -65,11 +69,14 @@ async def connect_to_any(  # noqa: C901 -- reads once from top to bottom
                 nursery.cancel_scope.cancel()
             else:
                 sock.close()
+        finally:
+            places.release_on_behalf_of(refused)
 
     try:
         async with trio.open_nursery() as nursery:
             for address in addresses:
                 refused = trio.Event()
+                await places.acquire_on_behalf_of(refused)
                 nursery.start_soon(attempt, address, refused)
                 with trio.move_on_after(STAGGER):
                     await refused.wait()

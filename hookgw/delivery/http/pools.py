@@ -1,4 +1,8 @@
-"""The connections of all lanes: a pool for each scheme, host and port, lent for one attempt at a time.
+"""The connections of all lanes: a pool for each scheme, host, port and TLS identity, lent for an attempt.
+
+A registration with a TLS identity (:mod:`hookgw.models.tls_identity`) has connections of its own: the
+receiver knows by the certificate who sends, so that no other tenant may send over them. What it finds wrong
+with a certificate says nothing about the host for others.
 
 What is limited
 ---------------
@@ -63,8 +67,9 @@ import structlog
 import trio
 
 from hookgw.delivery.fair_share import FairShare
-from hookgw.delivery.http.connection import Origin
-from hookgw.delivery.http.errors import Blocked, DeadlinePassed, DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.connection import Connection, PoolKey
+from hookgw.delivery.http.errors import Blocked, DeadlinePassed, DeliveryError, OutOfDescriptors, TlsFailed
+from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import Stream
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.deliveries import WaitsFor
@@ -138,12 +143,25 @@ class PooledTransport(LaneTransport):
         self.pools.connected(self.pool)
         return stream
 
+    async def _converse(
+        self, connection: Connection, request: bytes, deadline: float, started_at: float
+    ) -> Response:
+        try:
+            return await super()._converse(connection, request, deadline, started_at)
+        except TlsFailed as failure:
+            # In TLS 1.3 the receiver refuses our certificate, or that there is none, after the handshake. A
+            # connection that was used before ends otherwise: exchange() opens another one.
+            if connection.opened_at >= started_at:
+                self.close_nowait()
+                self.pools.connect_failed(self, failure)
+            raise
+
 
 class HostPool(FairShare["Place"]):
     """The connections of one host. ``total`` is how many may be lent now.
 
     Attributes:
-        origin: scheme, host and port.
+        origin: scheme, host, port and TLS identity.
         limit: how many may be lent at most.
         idle: the idle connections, the newest last; a dictionary, because any of them may be lent next.
         late: those that are open for a late response, the newest last.
@@ -156,7 +174,7 @@ class HostPool(FairShare["Place"]):
 
     __slots__ = ("idle", "late", "lent", "limit", "newest", "origin", "shared_until", "suspect", "used_at")
 
-    def __init__(self, origin: Origin, limit: int) -> None:
+    def __init__(self, origin: PoolKey, limit: int) -> None:
         super().__init__(limit, RATIO)
         self.origin = origin
         self.limit = limit
@@ -274,7 +292,7 @@ class ConnectionPools:
     ) -> None:
         self._make_transport = make_transport
         self.host_connections = self._whole_host = host_connections
-        self._pools: dict[Origin, HostPool] = {}
+        self._pools: dict[PoolKey, HostPool] = {}
         # Of all pools, the longest idle first.
         self._idle: OrderedDict[PooledTransport, None] = OrderedDict()
         # Of all pools, the oldest first.
@@ -293,12 +311,12 @@ class ConnectionPools:
     # Lending. Nothing here waits.
 
     def borrow_nowait(
-        self, origin: Origin, holder: str, preferred: PooledTransport | None = None
+        self, origin: PoolKey, holder: str, preferred: PooledTransport | None = None
     ) -> PooledTransport | None:
         """Lend a connection, open or not, if one is free.
 
         Args:
-            origin: scheme, host and port.
+            origin: scheme, host, port and TLS identity.
             holder: on whose behalf: the instance of the event.
             preferred: the connection that the lane used last; lent again if it is idle.
 
@@ -320,7 +338,7 @@ class ConnectionPools:
         descriptors.take(holder)
         return self._lend(pool, holder, preferred)
 
-    def line_up(self, origin: Origin, holder: str, preferred: PooledTransport | None = None) -> Place:
+    def line_up(self, origin: PoolKey, holder: str, preferred: PooledTransport | None = None) -> Place:
         """Wait in line for a connection, after :meth:`borrow_nowait` found none. See :class:`Place`.
 
         Call :meth:`leave` in the end, whatever has come of it.
@@ -377,7 +395,7 @@ class ConnectionPools:
         place.transport = self._lend(place.pool, place.holder, place.preferred)
         place.event.set()
 
-    def _pool(self, origin: Origin, holder: str) -> HostPool:
+    def _pool(self, origin: PoolKey, holder: str) -> HostPool:
         pool = self._pools.get(origin)
         if pool is None:
             pool = self._pools[origin] = HostPool(origin, self.host_connections)
@@ -407,7 +425,7 @@ class ConnectionPools:
                 self.close_late(next(iter(pool.late)))
             self._make_room(self._descriptors.total - self._descriptors.used)
             transport = self._make_transport()
-            transport.pools, transport.pool = self, pool
+            transport.pools, transport.pool, transport.tls = self, pool, pool.origin[3]
         transport.holder, transport.is_probe = holder, pool.suspect
         pool.lent.add(transport)
         return transport

@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 
 from hookgw.config.proxy_url import Proxy
+from hookgw.delivery.http.address_rotation import AddressRotation
 from hookgw.delivery.http.errors import ConnectFailed
-from hookgw.delivery.http.happy_eyeballs import SocketAddress, connect_directly, connect_to_any, interleave
+from hookgw.delivery.http.happy_eyeballs import SocketAddress, connect_directly, interleave
 from hookgw.delivery.http.proxy import ProxyFailed, open_tunnel
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.http.stream import PlainStream, StreamBroken
@@ -23,6 +24,7 @@ class ProxyTunnels:
     def __init__(self, proxy: Proxy, resolve: Resolve) -> None:
         self._proxy = proxy
         self._resolve = resolve
+        self._rotation = AddressRotation()
 
     async def connect(self, address: SocketAddress) -> socket.socket:
         """Return a socket connected to the address. The caller owns it, and sets a timeout.
@@ -39,7 +41,13 @@ class ProxyTunnels:
             reason = getattr(error, "strerror", None) or error
             raise ConnectFailed(f"The proxy {proxy.place} could not be resolved: {reason}.") from error
         addresses = interleave(list(dict.fromkeys(entry[4] for entry in found)))
-        sock = await connect_to_any(addresses, connect_directly, f"No connection to the proxy {proxy.place}")
+        sock = await self._rotation.connect(
+            proxy.host,
+            proxy.port,
+            addresses,
+            connect_directly,
+            f"No connection to the proxy {proxy.place}",
+        )
         stream = PlainStream(sock)
         handshake = open_tunnel(proxy, address[0], address[1])
         try:

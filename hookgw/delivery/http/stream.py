@@ -13,14 +13,13 @@ import socket
 import ssl
 import struct
 import termios
-from functools import cache
 from typing import Protocol
 
-import httpx
 import trio
 
 from hookgw.delivery.http.errors import TlsFailed
 from hookgw.models.target_url import Target
+from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 
 READ_SIZE = 32 * 2**10
 ENCRYPTED_AT_ONCE = 128 * 2**10
@@ -143,9 +142,10 @@ class PlainStream:
 class TlsStream:
     """A connection over TLS. Made by :func:`open_tls`."""
 
-    def __init__(self, stream: trio.SSLStream[_PollableTcpStream]) -> None:
+    def __init__(self, stream: trio.SSLStream[_PollableTcpStream], *, has_certificate: bool) -> None:
         self._stream = stream
         self._tcp = stream.transport_stream
+        self._has_certificate = has_certificate
 
     async def is_quiet(self) -> bool:
         # Reading, not polling the socket: records without data for us (TLS 1.3 session tickets) may have
@@ -171,6 +171,8 @@ class TlsStream:
             while rest:
                 await self._stream.send_all(rest[:ENCRYPTED_AT_ONCE])
                 rest = rest[ENCRYPTED_AT_ONCE:]
+                if (error := self._tcp.send_error) is not None:
+                    raise error
         except trio.BrokenResourceError as error:
             raise _stream_broken(error.__cause__ or error) from error
 
@@ -179,10 +181,11 @@ class TlsStream:
             return bytes(await self._stream.receive_some(READ_SIZE))
         except trio.BrokenResourceError as error:
             cause = error.__cause__ or error
-            broken = _stream_broken(cause)
             if isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError):
-                raise TlsAlert(str(broken)) from error
-            raise broken from error
+                # In TLS 1.3 a server judges the client's certificate when the client's handshake is over.
+                hint = _certificate_hint(cause, self._has_certificate)
+                raise TlsAlert(f"{_reason(cause)}.{hint}".removesuffix(".")) from error
+            raise _stream_broken(cause) from error
 
     def close_nowait(self) -> None:
         # Without close_notify, which could wait. The receiver loses nothing: our requests carry a
@@ -206,6 +209,12 @@ class _PollableTcpStream(trio.abc.Stream):
 
     Trio's SSLStream cannot say whether it holds decrypted bytes back. Without this switch a surplus response
     that came in one segment with the last one would be taken for the response to the next request.
+
+    Sending never raises ``trio.BrokenResourceError``: SSLStream would refuse to read afterwards what the
+    other side said before it closed, such as the alert for a refused certificate, or a 413.
+
+    Attributes:
+        send_error: why the last bytes could not be sent.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -214,6 +223,7 @@ class _PollableTcpStream(trio.abc.Stream):
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
         self.waits = True
         self.is_interrupted = False
+        self.send_error: trio.BrokenResourceError | None = None
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         if not self.waits and not self._poll.poll(0):
@@ -225,7 +235,10 @@ class _PollableTcpStream(trio.abc.Stream):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         if self.is_interrupted:
             raise trio.ClosedResourceError
-        await self._stream.send_all(data)
+        try:
+            await self._stream.send_all(data)
+        except trio.BrokenResourceError as error:
+            self.send_error = error
 
     async def wait_send_all_might_not_block(self) -> None:
         await self._stream.wait_send_all_might_not_block()
@@ -238,13 +251,16 @@ class _PollableTcpStream(trio.abc.Stream):
         self._stream.socket.close()
 
 
-async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target) -> TlsStream:
+async def open_tls(
+    sock: socket.socket, context: ssl.SSLContext, target: Target, identity: TlsIdentity = NO_IDENTITY
+) -> TlsStream:
     """Do the TLS handshake on a connected socket.
 
     Args:
         sock: connected and non-blocking. The stream owns it; on failure or cancellation it is closed.
-        context: for the client side.
-        target: names the host that the certificate must be valid for.
+        context: for the client side, with the certificates of the identity.
+        target: names the host that the certificate must be valid for, unless the identity names another.
+        identity: of the registration.
 
     Raises:
         TlsFailed: the message says what is wrong with the certificate or the handshake.
@@ -252,10 +268,11 @@ async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target)
     stream = trio.SSLStream(
         _PollableTcpStream(sock),
         context,
-        server_hostname=target.server_hostname,
+        server_hostname=identity.server_name or target.server_hostname,
         https_compatible=True,  # HTTPS servers commonly close without close_notify
     )
-    tls = TlsStream(stream)
+    has_certificate = identity.client_certificate is not None
+    tls = TlsStream(stream, has_certificate=has_certificate)
     try:
         await stream.do_handshake()
     except trio.BrokenResourceError as error:
@@ -267,9 +284,8 @@ async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target)
             # ssl.SSLError is an OSError too; only the others say that the connection itself broke.
             reason = f"{target.place} broke the connection during the TLS handshake: {_stream_broken(cause)}."
         else:
-            reason = (
-                f"The TLS handshake with {target.place} failed: {getattr(cause, 'reason', None) or cause}."
-            )
+            reason = f"The TLS handshake with {target.place} failed: {_reason(cause)}."
+            reason += _certificate_hint(cause, has_certificate)
         raise TlsFailed(reason) from error
     except BaseException:
         tls.close_nowait()
@@ -287,24 +303,41 @@ def unacknowledged(fileno: int) -> int:
     return max(0, int(count))
 
 
+# What servers send if they want a certificate and get none: in TLS 1.3 an alert of its own; before that
+# BAD_CERTIFICATE (Go), or HANDSHAKE_FAILURE (OpenSSL), which may mean other things.
+_ASKS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE")
+_MAY_ASK = ("HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN", "ACCESS_DENIED")
+_REFUSES = (*_ASKS, *_MAY_ASK, "UNKNOWN_CA", "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "DECRYPT_ERROR")
+_HOW = "set tls.clientCertificate and tls.clientKey of the registration"
+NEEDS_CERTIFICATE = f"It requires a client certificate: {_HOW}."
+
+
+def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
+    """Return a sentence about the client certificate if an alert may mean that; else an empty text."""
+    reason = _reason(error)
+    if not _is_alert(error):
+        return ""
+    if has_certificate:
+        is_about_it = reason.endswith((*_REFUSES, "UNSUPPORTED_CERTIFICATE"))
+        return " It refused the certificate in tls.clientCertificate." if is_about_it else ""
+    if reason.endswith(_ASKS):
+        return f" {NEEDS_CERTIFICATE}"
+    return f" If it requires a client certificate, {_HOW}." if reason.endswith(_MAY_ASK) else ""
+
+
+def _is_alert(error: BaseException) -> bool:
+    return isinstance(error, ssl.SSLError) and "ALERT" in _reason(error)
+
+
+def _reason(error: BaseException) -> str:
+    return str(getattr(error, "reason", None) or error)
+
+
 def _poll_of(fileno: int) -> select.poll:
     """Return what tells whether anything arrived: unlike a non-blocking recv, it consumes nothing."""
     poll = select.poll()
     poll.register(fileno, select.POLLIN)
     return poll
-
-
-@cache
-def default_ssl_context() -> ssl.SSLContext:
-    """Return the context that all transports share; loading the certificates takes up to 100 ms.
-
-    It trusts the system's certificates (or those of ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``), or certifi's if
-    the system has none.
-    """
-    paths = ssl.get_default_verify_paths()
-    if paths.cafile is None and paths.capath is None:
-        return httpx.create_ssl_context(trust_env=False)
-    return ssl.create_default_context()
 
 
 def _stream_broken(error: BaseException) -> StreamBroken:

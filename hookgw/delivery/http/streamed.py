@@ -6,6 +6,7 @@ import sys
 
 import trio
 
+from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Connection, Origin
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import ResponseFailed
@@ -87,8 +88,8 @@ class StreamConnection(Connection):
 class StreamTransport(LaneTransport):
     """One request, and the body of its response in pieces. Close it with :meth:`close_nowait`."""
 
-    def __init__(self, dialer: Dialer) -> None:
-        super().__init__(dialer)
+    def __init__(self, dialer: Dialer, ssl_context: ClientContexts = USUAL_CONTEXTS) -> None:
+        super().__init__(dialer, ssl_context=ssl_context)
         self._streaming: StreamConnection | None = None
 
     async def begin(self, target: Target, request: bytes, *, deadline: float) -> Response:

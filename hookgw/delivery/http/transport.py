@@ -2,8 +2,8 @@
 
 An exchange takes these steps:
 
-1. The open connection is used again if it is fit for another exchange and nothing arrived on it since the
-   last one (no bytes, no end). Otherwise a new one is dialled.
+1. The open connection is used again if it is fit for another exchange, young enough, and nothing arrived on
+   it since the last one (no bytes, no end). Otherwise a new one is dialled.
 2. Head and body are sent in one piece. If they do not fit the kernel's buffer, a second task sends the rest
    while the response is read, because a receiver may respond before it has read the body.
 3. The bytes that arrive are fed to a :class:`~hookgw.delivery.http.response.ResponseParser` until the
@@ -21,13 +21,14 @@ response, if the owner wants that.
 
 from __future__ import annotations
 
+import math
 import ssl
-from collections.abc import Callable
 
 import httpx
 import trio
 
 from hookgw.delivery.http import httpx_adapter
+from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Connection
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
@@ -39,10 +40,12 @@ from hookgw.delivery.http.errors import (
     ResponseFailed,
     SendFailed,
     TimedOut,
+    TlsFailed,
 )
 from hookgw.delivery.http.response import Response
-from hookgw.delivery.http.stream import PlainStream, Stream, default_ssl_context, open_tls
+from hookgw.delivery.http.stream import PlainStream, Stream, open_tls
 from hookgw.models.target_url import Target
+from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 
 MAX_ANSWER = 64 * 2**10
 """Bytes of a (decoded) response body that are read by default."""
@@ -61,13 +64,17 @@ class LaneTransport(httpx.AsyncBaseTransport):
     Args:
         dialer: opens connections to vetted addresses.
         max_answer: the most bytes of a response body that are read, before and after decoding.
-        ssl_context: for ``https``, or a function that returns it when it is first needed.
+        ssl_context: for ``https``: one, or those of all TLS identities.
+        tls: how connections over TLS are made, if not as for everybody.
         deadlines: enforces the deadlines of many transports with one timer; its ``run`` must be running
             during exchanges. Without it each exchange has a cancel scope, which is slower.
+        connection_age: seconds after which a connection is not used again, however busy it is. A host that
+            moved is found again only by a new connection: its former address may go on answering.
 
     Attributes:
         keeps_late: whether a connection stays open for a late response.
         awaits_response: whether the connection is open for a late response; see :meth:`receive_late`.
+        tls: as given; set it before the first exchange.
         ended_at: when the last exchange ended, by ``trio.current_time()``.
     """
 
@@ -78,13 +85,17 @@ class LaneTransport(httpx.AsyncBaseTransport):
         dialer: Dialer,
         *,
         max_answer: int = MAX_ANSWER,
-        ssl_context: ssl.SSLContext | Callable[[], ssl.SSLContext] = default_ssl_context,
+        ssl_context: ssl.SSLContext | ClientContexts = USUAL_CONTEXTS,
+        tls: TlsIdentity | None = None,
         deadlines: Deadlines | None = None,
+        connection_age: float = math.inf,
     ) -> None:
         self._dialer = dialer
         self._max_answer = max_answer
         self._ssl_context = ssl_context
+        self.tls = tls
         self._deadlines = deadlines
+        self._connection_age = connection_age
         self._connection: Connection | None = None
         self._busy = False
         self.awaits_response = False
@@ -122,7 +133,8 @@ class LaneTransport(httpx.AsyncBaseTransport):
             or was not complete at the deadline.
 
         Raises:
-            Blocked, ResolveFailed, ConnectFailed, OutOfDescriptors, TlsFailed: no connection was established.
+            Blocked, ResolveFailed, ConnectFailed, OutOfDescriptors: no connection was established.
+            TlsFailed: nor here, or the receiver ended it with a TLS alert before any response.
             SendFailed, ResponseFailed: the receiver broke the connection, or did not send HTTP.
             TimedOut: the deadline, or the dialer's connect timeout, passed before the head of the response
                 was complete; ``DeadlinePassed`` if it was the deadline, and no connection was established.
@@ -142,17 +154,25 @@ class LaneTransport(httpx.AsyncBaseTransport):
             connection = self._connection
             if self.awaits_response:
                 self.close_nowait()
-            elif connection is not None and connection.origin == origin and await connection.is_quiet():
+            elif (
+                connection is not None
+                and connection.origin == origin
+                and started_at < connection.opened_at + self._connection_age
+                and await connection.is_quiet()
+            ):
                 sent_at = trio.current_time()
                 try:
                     return await self._converse(connection, request, deadline, started_at)
-                except (SendFailed, ResponseFailed) as failure:
+                except (SendFailed, ResponseFailed, TlsFailed) as failure:
                     # A byte of a response means that the receiver may have processed the request.
                     if connection.parser.started or trio.current_time() - sent_at >= REPEAT_WITHIN:
                         raise
                     first = failure
             self.close_nowait()
-            self._connection = Connection(await self._open(target, deadline), origin, self._max_answer)
+            # Before the lookup: a connection is as old as what it knows of its host's address.
+            opened_at = trio.current_time()
+            stream = await self._open(target, deadline)
+            self._connection = Connection(stream, origin, self._max_answer, opened_at)
             return await self._converse(self._connection, request, deadline, started_at)
         except DeliveryError as failure:
             if first is not None and first.reached > failure.reached:
@@ -274,10 +294,12 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if target.scheme == "http":
             return PlainStream(await self._dialer.dial(target.host, target.port))
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.
-        context = self._ssl_context if isinstance(self._ssl_context, ssl.SSLContext) else self._ssl_context()
+        context = self._ssl_context
+        if isinstance(context, ClientContexts):
+            context = await context.get(self.tls)
         sock = await self._dialer.dial(target.host, target.port)
         self._phase = Phase.TLS
         limit = self._dialer.connect_timeout
         with trio.move_on_after(limit):
-            return await open_tls(sock, context, target)
+            return await open_tls(sock, context, target, self.tls or NO_IDENTITY)
         raise TimedOut(Phase.TLS, f"The TLS handshake with {target.place} took longer than {limit:g} s.")

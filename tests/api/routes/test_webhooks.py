@@ -47,6 +47,7 @@ async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gat
             "retry",
             "filter",
             "plugins",
+            "tls",
             "createdAt",
             "updatedAt",
             "instanceId",

@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager, contextmanager
 import trio
 
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.response import Response
-from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
 from hookgw.models.target_url import Target, parse_target
+from hookgw.models.tls_identity import TlsIdentity
 
 BODY = b'{"event":"MESSAGES_UPSERT"}'
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -90,9 +91,11 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(behaviour: Behaviour, *, context: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+async def serving(
+    behaviour: Behaviour, *, context: ssl.SSLContext | None = None, host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[Server]:
     """Run ``behaviour`` for each connection; the connection is closed when it returns."""
-    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    (listener,) = await trio.open_tcp_listeners(port, host=host)
     listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     server = Server(listener.socket.getsockname()[1], "https" if context else "http")
 
@@ -140,7 +143,8 @@ async def transport(
     *,
     max_answer: int = 65536,
     connect_timeout: float = 5,
-    trust: ssl.SSLContext | Callable[[], ssl.SSLContext] = default_ssl_context,
+    trust: ssl.SSLContext | ClientContexts = USUAL_CONTEXTS,
+    tls: TlsIdentity | None = None,
     watched: bool = False,
     make: type[LaneTransport] = LaneTransport,
 ) -> AsyncIterator[LaneTransport]:
@@ -150,6 +154,7 @@ async def transport(
         dialer(connect_timeout=connect_timeout),
         max_answer=max_answer,
         ssl_context=trust,
+        tls=tls,
         deadlines=deadlines,
     )
     async with trio.open_nursery() as nursery:

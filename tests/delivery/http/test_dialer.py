@@ -12,7 +12,8 @@ import trio
 import trio.testing
 
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import MAX_ADDRESSES, Dialer
+from hookgw.delivery.http.address_rotation import MAX_ADDRESSES
+from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ConnectFailed, Phase, ResolveFailed, TimedOut
 from hookgw.delivery.http.happy_eyeballs import STAGGER
 
@@ -150,6 +151,89 @@ async def test_the_number_of_addresses_tried_is_limited() -> None:
     with pytest.raises(ConnectFailed) as caught:
         await Dialer(LOCAL, connect_timeout=5, resolve=names(*addresses)).dial("example.com", port)
     assert caught.value.message.count("refused") == MAX_ADDRESSES
+
+
+async def connected_to(dialer: Dialer, port: int) -> str | None:
+    """Dial the name once; return the address that accepted the connection."""
+    try:
+        with await dialer.dial("example.com", port) as sock:
+            return str(sock.getpeername()[0])
+    except ConnectFailed:
+        return None
+
+
+async def test_every_address_is_reached_in_the_end() -> None:
+    addresses = [f"127.0.1.{number}" for number in range(2 * MAX_ADDRESSES + 3)]
+    async with listening(addresses[-1]) as port:
+        dialer = Dialer(LOCAL, connect_timeout=5, resolve=names(*addresses))
+        assert [await connected_to(dialer, port) for _ in range(4)] == [
+            None,
+            None,
+            addresses[-1],
+            addresses[-1],
+        ]
+
+
+async def test_an_address_that_accepted_is_tried_first_until_it_refuses() -> None:
+    addresses = ("127.0.1.1", "127.0.1.2", "127.0.1.3")
+    dialled: list[str] = []
+    good = {"127.0.1.2"}
+
+    async def connect(address: Any) -> socket.socket:
+        await trio.lowlevel.checkpoint()
+        dialled.append(address[0])
+        if address[0] in good:
+            return socket.socket()
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    dialer = Dialer(LOCAL, connect_timeout=5, resolve=names(*addresses), connect=connect)
+
+    async def tried() -> list[str]:
+        dialled.clear()
+        (await dialer.dial("example.com", 80)).close()
+        return list(dialled)
+
+    assert await tried() == ["127.0.1.1", "127.0.1.2"]
+    assert await tried() == ["127.0.1.2"]
+    good = {"127.0.1.1"}
+    assert await tried() == ["127.0.1.2", "127.0.1.3", "127.0.1.1"]
+    assert await tried() == ["127.0.1.1"]
+
+
+async def test_four_addresses_are_dialled_at_a_time(autojump_clock: trio.testing.MockClock) -> None:
+    """All are silent, so each attempt gets no further than four, and the next one goes on behind them."""
+    addresses = [f"127.0.1.{number}" for number in range(10)]
+    dialled: list[str] = []
+
+    async def connect(address: Any) -> socket.socket:
+        dialled.append(address[0])
+        await trio.sleep_forever()
+        raise AssertionError
+
+    dialer = Dialer(LOCAL, connect_timeout=5, resolve=names(*addresses), connect=connect)
+    for _ in range(3):
+        with pytest.raises(TimedOut) as caught:
+            await dialer.dial("example.com", 80)
+        assert f"({', '.join(dialled[-4:])})" in caught.value.message
+    assert dialled == [*addresses, *addresses[:2]]
+
+
+async def test_an_attempt_with_a_short_deadline_begins_behind_the_last_one(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    addresses = [f"127.0.1.{number}" for number in range(4)]
+    dialled: list[str] = []
+
+    async def connect(address: Any) -> socket.socket:
+        dialled.append(address[0])
+        await trio.sleep_forever()
+        raise AssertionError
+
+    dialer = Dialer(LOCAL, connect_timeout=5, resolve=names(*addresses), connect=connect)
+    for _ in range(4):
+        with trio.move_on_after(STAGGER / 2):
+            await dialer.dial("example.com", 80)
+    assert dialled == addresses
 
 
 async def test_a_silent_address_times_out(mock_clock: trio.testing.MockClock) -> None:

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.connection import Connection, Origin
+from hookgw.delivery.http.connection import Connection, PoolKey
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import (
     Blocked,
@@ -33,11 +33,12 @@ from hookgw.delivery.http.pools import (
     PooledTransport,
 )
 from hookgw.delivery.http.stream import PlainStream
-from tests.delivery.http.raw_receiver import Server, always_ok, post, serving
+from hookgw.delivery.request_head import RequestHead
+from tests.delivery.http.raw_receiver import BODY, Server, always_ok, post, serving
 
-HOST = ("https", "receiver.example", 443)
-OTHER = ("https", "other.example", 443)
-THIRD = ("http", "other.example", 443)
+HOST = ("https", "receiver.example", 443, None)
+OTHER = ("https", "other.example", 443, None)
+THIRD = ("http", "other.example", 443, None)
 REFUSED = ConnectFailed("No connection to port 443 of receiver.example: connection refused.")
 
 
@@ -71,7 +72,7 @@ def make_pools(**options: Any) -> ConnectionPools:
 def borrow(
     pools: ConnectionPools,
     holder: str = "shop",
-    origin: Origin = HOST,
+    origin: PoolKey = HOST,
     preferred: PooledTransport | None = None,
 ) -> Fake:
     """Borrow a connection, and open it."""
@@ -84,14 +85,14 @@ def borrow(
     return transport
 
 
-def try_borrow(pools: ConnectionPools, holder: str, origin: Origin = HOST) -> Fake | Place:
+def try_borrow(pools: ConnectionPools, holder: str, origin: PoolKey = HOST) -> Fake | Place:
     if (transport := pools.borrow_nowait(origin, holder)) is not None:
         assert isinstance(transport, Fake)
         return transport
     return pools.line_up(origin, holder)
 
 
-def borrow_all(pools: ConnectionPools, holder: str, origin: Origin = HOST) -> list[Fake]:
+def borrow_all(pools: ConnectionPools, holder: str, origin: PoolKey = HOST) -> list[Fake]:
     found = []
     while (transport := pools.borrow_nowait(origin, holder)) is not None:
         assert isinstance(transport, Fake)
@@ -231,7 +232,7 @@ async def test_a_lane_waits_for_a_descriptor_and_keeps_its_place_at_the_host() -
 
 async def test_one_holder_leaves_descriptors_for_others() -> None:
     pools = make_pools(descriptors=64)
-    taken = [try_borrow(pools, "shop", ("http", f"host{number}", 80)) for number in range(60)]
+    taken = [try_borrow(pools, "shop", ("http", f"host{number}", 80, None)) for number in range(60)]
     assert sum(isinstance(one, Fake) for one in taken) == 48
     assert isinstance(try_borrow(pools, "bank"), Fake)
 
@@ -242,7 +243,7 @@ async def test_a_refused_socket_lowers_the_number_of_connections_for_a_while(
     pools = make_pools(descriptors=64)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(pools.run)
-        lent = [borrow(pools, f"holder {number}", ("http", f"host{number}", 80)) for number in range(20)]
+        lent = [borrow(pools, f"holder {n}", ("http", f"host{n}", 80, None)) for n in range(20)]
         idle = [borrow(pools, "shop") for number in range(2)]
         for transport in idle:
             pools.give_back(transport)
@@ -274,7 +275,7 @@ async def test_no_socket_is_not_the_fault_of_the_host(monkeypatch: pytest.Monkey
     async with serving(always_ok) as server:
         with monkeypatch.context() as patched:
             patched.setattr(socket, "socket", refuse)
-            transport = pools.borrow_nowait(("http", "127.0.0.1", server.port), "shop")
+            transport = pools.borrow_nowait(("http", "127.0.0.1", server.port, None), "shop")
             assert transport is not None
             with pytest.raises(OutOfDescriptors):
                 await post(transport, server)
@@ -363,7 +364,7 @@ async def test_what_our_own_rules_refuse_says_nothing_about_a_host() -> None:
     dialer = Dialer(AddressGuard(()), connect_timeout=5)
     pools = ConnectionPools(lambda: PooledTransport(dialer))
     async with serving(always_ok) as server:
-        transport = pools.borrow_nowait(("http", "127.0.0.1", server.port), "shop")
+        transport = pools.borrow_nowait(("http", "127.0.0.1", server.port, None), "shop")
         assert transport is not None
         with pytest.raises(Blocked):
             await post(transport, server)
@@ -386,7 +387,7 @@ async def test_a_deadline_shorter_than_the_connect_timeout_says_nothing_about_a_
     autojump_clock: MockClock,
 ) -> None:
     pools, server = silent_pools(), Server(80, "http")
-    transport = pools.borrow_nowait(("http", "127.0.0.1", 80), "shop")
+    transport = pools.borrow_nowait(("http", "127.0.0.1", 80, None), "shop")
     assert transport is not None
     with pytest.raises(DeadlinePassed):
         await post(transport, server, seconds=0.1)
@@ -400,7 +401,7 @@ async def test_a_deadline_shorter_than_the_connect_timeout_says_nothing_about_a_
 async def test_after_a_probe_that_its_own_deadline_ended_the_next_lane_probes(
     autojump_clock: MockClock,
 ) -> None:
-    pools, server, origin = silent_pools(), Server(80, "http"), ("http", "127.0.0.1", 80)
+    pools, server, origin = silent_pools(), Server(80, "http"), ("http", "127.0.0.1", 80, None)
 
     async def attempt(transport: PooledTransport, seconds: float) -> None:
         with pytest.raises(TimedOut):
@@ -431,7 +432,7 @@ async def test_a_connect_failure_is_noticed() -> None:
         unused_port = listener.getsockname()[1]
     dialer = Dialer(AddressGuard(("127.0.0.0/8",)), connect_timeout=5)
     pools = ConnectionPools(lambda: PooledTransport(dialer))
-    transport = pools.borrow_nowait(("http", "127.0.0.1", unused_port), "shop")
+    transport = pools.borrow_nowait(("http", "127.0.0.1", unused_port, None), "shop")
     assert transport is not None
     with pytest.raises(ConnectFailed):
         await post(transport, Server(unused_port, "http"))
@@ -448,7 +449,7 @@ def real(pools: ConnectionPools) -> tuple[PooledTransport, socket.socket]:
     assert transport is not None
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    transport._connection = Connection(PlainStream(ours), HOST, 100)
+    transport._connection = Connection(PlainStream(ours), HOST[:3], 100)
     return transport, theirs
 
 
@@ -520,7 +521,7 @@ async def test_two_lanes_share_a_connection_over_the_wire() -> None:
 
     async with serving(always_ok) as server:
         for holder in ("shop", "bank"):
-            transport = pools.borrow_nowait(("http", "127.0.0.1", server.port), holder)
+            transport = pools.borrow_nowait(("http", "127.0.0.1", server.port, None), holder)
             assert transport is not None
             assert (await post(transport, server)).status == 200
             pools.give_back(transport)
@@ -649,7 +650,7 @@ async def test_a_suspect_host_stays_suspect_when_nodes_come_and_go() -> None:
 # Connections that wait for a late response.
 
 
-async def give_back_late(pools: ConnectionPools, holder: str = "shop", origin: Origin = HOST) -> Fake:
+async def give_back_late(pools: ConnectionPools, holder: str = "shop", origin: PoolKey = HOST) -> Fake:
     """Borrow a connection, and give it back as after a deadline."""
     await trio.lowlevel.checkpoint()
     transport = borrow(pools, holder, origin)
@@ -686,7 +687,7 @@ async def test_connections_that_await_a_response_are_given_up_before_idle_ones()
     pools = make_pools(descriptors=4)
     idle, late = borrow(pools, origin=OTHER), await give_back_late(pools)
     pools.give_back(idle)
-    for origin in (THIRD, ("https", "a.example", 443), ("https", "b.example", 443)):
+    for origin in (THIRD, ("https", "a.example", 443, None), ("https", "b.example", 443, None)):
         borrow(pools, origin[1], origin)
     assert (late.opened, idle.opened) == (False, True)
 
@@ -705,3 +706,34 @@ async def test_the_end_closes_connections_that_await_a_response(mock_clock: Mock
         late = await give_back_late(pools)
         nursery.cancel_scope.cancel()
     assert not late.opened
+
+
+async def test_a_busy_connection_follows_a_host_that_moved(mock_clock: MockClock) -> None:
+    """The former address goes on answering, and no attempt fails."""
+    address = "127.0.0.2"
+
+    async def resolve(_host: str, port: int, **_: Any) -> Any:
+        return [(0, 0, 0, "", (address, port))]
+
+    dialer = Dialer(AddressGuard(("127.0.0.0/8",)), connect_timeout=5, resolve=resolve)
+    pools = ConnectionPools(lambda: PooledTransport(dialer, connection_age=300))
+
+    async with (
+        serving(always_ok, host="127.0.0.2") as former,
+        serving(always_ok, host="127.0.0.3", port=former.port) as present,
+    ):
+        target = former.target(host="moves.example")
+        head = RequestHead(target, {}).render(len(BODY))
+        origin, last = ("http", "moves.example", former.port, None), None
+        for second in range(400):
+            if second == 100:
+                address = "127.0.0.3"
+            last = pools.borrow_nowait(origin, "shop", last)
+            assert last is not None
+            answer = await last.exchange(target, head, BODY, deadline=trio.current_time() + 15)
+            assert answer.status == 200
+            pools.give_back(last)
+            assert (former.connections, present.connections) == (1, 0 if second < 300 else 1)
+            mock_clock.jump(1)
+        assert last is not None
+        last.close_nowait()

@@ -15,6 +15,7 @@ import trustme
 
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.address_rotation import MAX_ADDRESSES
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ConnectFailed, Phase, TimedOut
 from hookgw.delivery.http.proxy import MAX_HEAD
@@ -31,6 +32,7 @@ NAMES = {
     "half.example": [PUBLIC, "10.0.0.1"],
     "inside.example": ["127.0.0.1"],
     "proxy.example": ["127.0.0.1"],
+    "many.example": [*(f"127.0.9.{number}" for number in range(MAX_ADDRESSES)), "127.0.0.1"],
 }
 both_proxies = pytest.mark.parametrize(
     ("scheme", "speak"), [("http", http_proxy), ("socks5", socks5_proxy)], ids=["http", "socks5"]
@@ -89,6 +91,15 @@ async def test_a_request_goes_through_a_proxy_to_the_vetted_address(
         await lane.aclose()
     assert proxy.asked == [f"{PUBLIC}:{server.port}"]
     assert server.requests[0].startswith(b"POST /hook HTTP/1.1\r\nhost: example.com:%d\r\n" % server.port)
+
+
+async def test_every_address_of_a_proxy_is_reached_in_the_end() -> None:
+    async with receiver() as server, open_proxy(http_proxy, reaches=server.port) as proxy:
+        lane = LaneTransport(dialer(f"http://many.example:{proxy.port}"))
+        with pytest.raises(ConnectFailed, match=r"No connection to the proxy many\.example"):
+            await post(lane, server)
+        assert (await post(lane, server)).status == 200
+        await lane.aclose()
 
 
 @both_proxies

@@ -15,7 +15,6 @@ import trustme
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Phase, Reached, ResponseFailed, TimedOut, TlsFailed
-from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
 from tests.delivery.http.raw_receiver import BODY, OK, Peer, always_ok, answering, post, serving, transport
@@ -61,22 +60,6 @@ async def test_a_connection_over_tls_can_rest(trust: ssl.SSLContext) -> None:
         assert lane.fileno is not None
         assert (await post(lane, server)).status == 200
         assert server.connections == 1
-
-
-async def test_the_context_may_come_from_a_function(trust: ssl.SSLContext) -> None:
-    asked: list[int] = []
-
-    def give() -> ssl.SSLContext:
-        asked.append(1)
-        return trust
-
-    async with (
-        serving(always_ok, context=server_context("127.0.0.1")) as server,
-        transport(trust=give) as lane,
-    ):
-        assert not asked
-        assert (await post(lane, server)).status == 200
-        assert asked
 
 
 async def test_a_large_body_is_sent_and_an_early_response_is_read(trust: ssl.SSLContext) -> None:
@@ -279,18 +262,3 @@ async def test_a_handshake_that_stalls(
         await stalls.wait()
         await trio.testing.wait_all_tasks_blocked(0.01)
         mock_clock.jump(min(seconds, 5) + 0.1)
-
-
-def test_the_default_context_is_made_once_and_verifies() -> None:
-    context = default_ssl_context()
-    assert context is default_ssl_context()
-    assert context.verify_mode is ssl.CERT_REQUIRED
-    assert context.check_hostname
-
-
-def test_certifi_is_used_if_the_system_has_no_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = ssl.DefaultVerifyPaths(None, None, "", "", "", "")  # type: ignore[arg-type]
-    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
-    context = default_ssl_context.__wrapped__()
-    assert context.cert_store_stats()["x509_ca"] > 100
-    assert context.check_hostname

@@ -13,6 +13,7 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration, Secret
+from hookgw.models.tls_identity import TlsIdentity
 from hookgw.store import ConnectorState
 from hookgw.store.encryption import key_id
 from hookgw.store.sqlite import reencrypt
@@ -27,6 +28,7 @@ HOOK = Registration(
     url="https://u:planted-password@receiver.test/",
     headers={"x-key": "planted-header"},
     secrets=(Secret("whsec_planted-secret"), Secret("whsec_planted-old-secret", 5.0)),
+    tls=TlsIdentity(client_certificate="planted-certificate", client_key="planted-key"),
 )
 # In the clear, it must not be taken for a record that is encrypted.
 STATE = ConnectorState(instance="shop", instance_id="0b0c", state_json=b'"sealed:v1:planted-token"')

@@ -1,0 +1,85 @@
+"""Connect to one of a name's addresses: however many there are, all of them are reached in the end."""
+
+from __future__ import annotations
+
+import socket
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from hookgw.delivery.http.happy_eyeballs import Connect, SocketAddress, connect_to_any
+
+MAX_ADDRESSES = 8
+"""How many addresses of a name one attempt tries; the next one begins behind them."""
+
+MAX_REMEMBERED = 10_000
+"""Hosts that are remembered; the one that was not dialled for longest is forgotten first."""
+
+
+class AddressRotation:
+    """Remembers, for each host that did not accept a connection at once, where the next attempt begins."""
+
+    def __init__(self) -> None:
+        # By name and port: the IP address that was tried last, and whether it accepted the connection.
+        self._last: OrderedDict[tuple[str, int], tuple[str, bool]] = OrderedDict()
+
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        addresses: Sequence[SocketAddress],
+        connect: Connect,
+        error_prefix: str,
+        tried: list[SocketAddress] | None = None,
+    ) -> socket.socket:
+        """Connect to one of the addresses of a host; see :func:`connect_to_any`.
+
+        Args:
+            host, port: the host.
+            addresses: all of them, as the system prefers them.
+            connect: connects to one of them.
+            error_prefix: precedes the reasons in the error.
+            tried: gets the addresses that are dialled.
+        """
+        tried = [] if tried is None else tried
+        accepted: list[tuple[socket.socket, SocketAddress]] = []
+
+        async def connect_and_note(address: SocketAddress) -> socket.socket:
+            tried.append(address)
+            sock = await connect(address)
+            accepted.append((sock, address))
+            return sock
+
+        sock = None
+        try:
+            order = self._order(host, port, addresses)[:MAX_ADDRESSES]
+            sock = await connect_to_any(order, connect_and_note, error_prefix)
+        finally:
+            # Also when it was cancelled: a short timeout must not let it begin with the same address forever.
+            if sock is None and tried:
+                self._remember(host, port, tried[-1], accepted=False)
+        address = next(address for its_sock, address in accepted if its_sock is sock)
+        if address == addresses[0]:
+            # The system may have another favourite next time, and so spreads connections over the addresses.
+            self._last.pop((host, port), None)
+        else:
+            self._remember(host, port, address, accepted=True)
+        return sock
+
+    def _order(self, host: str, port: int, addresses: Sequence[SocketAddress]) -> list[SocketAddress]:
+        """Return the addresses in the order in which to try them.
+
+        They begin behind the last one that was tried in vain, or with the one that accepted a connection
+        after others had not. Without either, and if that address is gone, the order stays the system's.
+        """
+        last, accepted = self._last.get((host, port), ("", False))
+        found = next((index for index, address in enumerate(addresses) if address[0] == last), None)
+        if found is None:
+            return list(addresses)
+        start = found if accepted else found + 1
+        return [*addresses[start:], *addresses[:start]]
+
+    def _remember(self, host: str, port: int, address: SocketAddress, *, accepted: bool) -> None:
+        self._last[host, port] = address[0], accepted
+        self._last.move_to_end((host, port))
+        if len(self._last) > MAX_REMEMBERED:
+            self._last.popitem(last=False)
