@@ -225,6 +225,16 @@ class Dispatcher:
         found = (one.in_flight() for one in self._running_lanes(registration, lane))
         return [one for one in found if one is not None]
 
+    def cut_off(self, registration: str, seq: int, lane: str | None = None) -> None:
+        """End the attempt of a delivery that is being cancelled; for use within :meth:`paused`.
+
+        Args:
+            registration, lane: as for :meth:`paused`.
+            seq: the delivery's sequence number.
+        """
+        for one in self._running_lanes(registration, lane):
+            one.cut_off(seq)
+
     def in_flight_of_deleted(self, exists: Callable[[str], bool]) -> list[tuple[int, trio.Event]]:
         """Return what is :meth:`in_flight` to deleted registrations: their last attempts may still run.
 

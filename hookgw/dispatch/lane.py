@@ -21,9 +21,12 @@ memory, and nothing overtakes.
     resume:    end the wait of the head
     park:      end the task if there is nothing to do; its LaneMemory stays
     stop:      end the task after the attempt; the rest stays on disk
+    cut off:   end the attempt of a delivery that is being cancelled; the lane is paused
 
-Each of these calls sets a flag and wakes the task. The task looks at the flags before each attempt, and ends
-every wait for them. An attempt is never cut off, because the receiver may have acted on it already.
+Each of these calls but the last sets a flag and wakes the task. The task looks at the flags before each
+attempt, and ends every wait for them. No other call cuts an attempt off, because the receiver may have acted
+on it already. An attempt that is cut off is recorded with the body that was sent: if the delivery is sent
+again, it is with the same bytes.
 
 Before an attempt, the plugins run and the body is rendered. Then the lane borrows a connection
 (:mod:`hookgw.delivery.http.pools`), which may take long. All of this is given up if a flag is set, or if the
@@ -122,8 +125,10 @@ class Lane:
         "_idle_lanes",
         "_in_flight",
         "_in_flight_ended",
+        "_is_cut_off",
         "_is_parked",
         "_is_paused",
+        "_is_sending",
         "_memory",
         "_must_recount",
         "_must_redirect",
@@ -136,6 +141,7 @@ class Lane:
         "_read_at",
         "_registration_id",
         "_reported_waiting",
+        "_scope",
         "_services",
         "_settling",
         "_state",
@@ -167,8 +173,11 @@ class Lane:
         self._head: Delivery | None = None
         self._in_flight = False
         self._in_flight_ended: list[trio.Event] = []
+        self._is_cut_off = False
         self._is_parked = False
         self._is_paused = False
+        self._is_sending = False
+        self._scope = trio.CancelScope()
         self._must_recount = False
         self._must_redirect = False
         self._must_refresh = False
@@ -258,6 +267,16 @@ class Lane:
         self._must_stop = True
         self._wake_up()
 
+    def cut_off(self, seq: int) -> None:
+        """End the attempt of a delivery that is being cancelled, if it is in flight. Pause the lane first."""
+        head = self._head or self._deferred
+        if head is None or head.seq != seq:
+            return
+        self._memory.streak = 0  # the next delivery has met no failure yet
+        if self._is_sending:
+            self._is_cut_off = True
+            self._scope.cancel()
+
     @property
     def is_in_flight(self) -> bool:
         """Whether an attempt is in flight, or is being settled."""
@@ -304,6 +323,13 @@ class Lane:
             The memory that the next task of this lane continues with, if the lane was parked; ``None`` if
             it was stopped. No checkpoint lies between the decision to park and the return.
         """
+        while True:
+            # One scope for many attempts: a scope for each would cost a third of an attempt.
+            with trio.CancelScope() as self._scope:
+                return await self._run()
+            self._is_cut_off = False
+
+    async def _run(self) -> LaneMemory | None:
         try:
             while not self._must_stop:
                 if self._must_refresh:
@@ -603,7 +629,8 @@ class Lane:
             pools.give_back(transport)  # another lane of the registration was faster
             return
         self._must_redirect = False
-        self._in_flight = True
+        self._in_flight = self._is_sending = True
+        started_at = trio.current_time()
         try:
             try:
                 result = await sender.send(
@@ -615,10 +642,20 @@ class Lane:
                     timeout=plan.policy.timeout,
                     headers=headers,
                 )
+            except (trio.Cancelled, BaseExceptionGroup):
+                if self._is_cut_off:
+                    self._settle_cut_off(delivery, plan, number, started_at, body)
+                raise
             finally:
+                self._is_sending = False
                 pools.give_back(transport)
             self._transport = transport
-            await self._settle(delivery, plan, result, body)
+            if self._is_cut_off:
+                # The response was there in the moment of the call, and it decides.
+                with trio.CancelScope(shield=True):
+                    await self._settle(delivery, plan, result, body)
+            else:
+                await self._settle(delivery, plan, result, body)
         except OutOfDescriptors:
             # No attempt was made. The pools lend fewer connections from now on, so this ends.
             delivery.next_at = self._services.clock.steady() + DESCRIPTOR_WAIT
@@ -665,6 +702,21 @@ class Lane:
             await self._settle(delivery, plan, AttemptResult(attempt), body)
         finally:
             self._flight_ended()
+
+    def _settle_cut_off(
+        self, delivery: Delivery, plan: DeliveryPlan, number: int, started_at: float, body: bytes
+    ) -> None:
+        """Record an attempt that was cut off. Its delivery is pending until the cancellation is written."""
+        attempt = self._services.sender.cut_off(number, started_at, delivery.event, plan.template)
+        settlement = Settlement(
+            seq=delivery.seq,
+            state=DeliveryState.PENDING,
+            at=self._services.clock.steady(),
+            attempt=attempt,
+            failures=delivery.failures,
+            body=body if delivery.body is None else None,
+        )
+        self._services.outbox.settle_nowait(settlement)
 
     async def _settle(
         self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None

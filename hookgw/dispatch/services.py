@@ -89,6 +89,9 @@ class LaneSender(Protocol):
     def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
         """Return the record of an attempt that shares the failure of another to connect to the host."""
 
+    def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt:
+        """Return the record of an attempt that was cut off, because its delivery is being cancelled."""
+
 
 class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     """What all lanes share.

@@ -334,7 +334,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         history = DeliveryHistory(store, metrics.limited)
         replays = Replays(registry, store, history, jobs, outbox, audit)
-        cancellations = Cancellations(registry, store, dispatcher, pending, jobs, audit)
+        cancellations = Cancellations(registry, store, dispatcher, pending, history, jobs, audit)
         erasures = Erasures(registry, store, dispatcher, pending, jobs, audit)
 
         fleet: Fleet | None = None

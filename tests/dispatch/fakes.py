@@ -302,6 +302,9 @@ class FakeSender:
     def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
         return self._attempt(number, Outcome.UNREACHABLE)
 
+    def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt:
+        return self._attempt(number, Outcome.FAILED)
+
     def _attempt(self, number: int, outcome: Outcome) -> Attempt:
         error = None if outcome is Outcome.DELIVERED else f"It was {outcome}."
         return Attempt(number=number, at=self._clock.wall(), duration=0.0, outcome=outcome, error=error)
