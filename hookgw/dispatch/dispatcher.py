@@ -247,6 +247,10 @@ class Dispatcher:
         """Return a snapshot of the lanes that run or are parked: of one registration, or of all."""
         return list(self.each_lane(registration))
 
+    def find_lane(self, key: str) -> LaneStatistics | None:
+        """Return a snapshot of a lane that runs."""
+        return lane.statistics() if (lane := self._lanes.get(key)) is not None else None
+
     def each_lane(self, registration: str | None = None) -> Iterator[LaneStatistics]:
         """Yield the same, each lane as it is when it is yielded: the caller may pause between two of them."""
         if registration is None:

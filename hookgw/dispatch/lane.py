@@ -81,6 +81,7 @@ from hookgw.models.deliveries import (
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Registration, is_global
+from hookgw.models.stuck_lanes import is_stuck
 from hookgw.models.tasks import TaskFailed
 
 logger = structlog.get_logger("hookgw.lane")
@@ -100,6 +101,7 @@ class _Deferred(NamedTuple):
     """A head that waits on disk, with what is shown of it."""
 
     seq: int
+    instance: str
     queued_at: float
     next_at: float
 
@@ -293,6 +295,10 @@ class Lane:
     def statistics(self) -> LaneStatistics:
         """Return a snapshot."""
         head, registration = self._head or self._deferred, self._registration()
+        instance = None
+        if head is not None:
+            instance = head.event.instance if isinstance(head, Delivery) else head.instance
+        is_tried = head is not None and head.seq == self._memory.tried
         return LaneStatistics(
             lane=self.key,
             registration=self._registration_id,
@@ -302,6 +308,8 @@ class Lane:
             backlog=self._backlog,
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
+            head_instance=instance,
+            tried_since=self._memory.tried_since if is_tried else None,
             waiting_until=self._waiting_until,
             waits_for=self._waits_for,
             last_outcome=self._memory.outcome,
@@ -401,7 +409,7 @@ class Lane:
         # Cleared before the reads below: a call that comes during them starts this over once more.
         self._must_refresh = False
         if self._must_redirect:
-            self._memory.streak = 0
+            self._memory.streak, self._memory.tried = 0, None
         self._queue.discard()
         # The count waits until the settlements of this lane are on disk. Only then is it safe to read from
         # the start: before, a page could hold deliveries that are settled already.
@@ -507,7 +515,9 @@ class Lane:
                     # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
                     await self._services.outbox.flush()
                     self._wake = None
-                    self._deferred = _Deferred(delivery.seq, delivery.queued_at, delivery.next_at)
+                    self._deferred = _Deferred(
+                        delivery.seq, delivery.event.instance, delivery.queued_at, delivery.next_at
+                    )
                     self._queue.put_back()
                     return
                 await trio.sleep_forever()
@@ -767,6 +777,7 @@ class Lane:
         if pending:
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body
+            self._note_failure(delivery, now - attempt.duration)
         await self._services.monitor.attempted(attempt, delivery, plan.registration)
         if not pending:
             await self._finished(delivery, plan.registration, settlement)
@@ -776,6 +787,17 @@ class Lane:
             await trio.lowlevel.checkpoint()
         if decision.disables:
             await self._services.monitor.gone(plan.registration)
+
+    def _note_failure(self, delivery: Delivery, began: float) -> None:
+        """Note since when the head fails, and report it once if it holds the lane up."""
+        memory = self._memory
+        if memory.tried != delivery.seq:
+            memory.tried, memory.tried_since = delivery.seq, began
+        elif memory.stuck != delivery.seq:
+            found = self.statistics()
+            if is_stuck(found, self._services.clock.steady()):
+                memory.stuck = delivery.seq
+                self._services.monitor.lane_stuck(found)
 
     async def _finish(
         self, delivery: Delivery, registration: Registration | None, state: DeliveryState, reason: str

@@ -30,6 +30,8 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
         last: the highest position that the lane has taken.
         streak: how many of its attempts in a row found the receiver unreachable.
         outcome, error: of its last attempt.
+        tried, tried_since: the delivery whose attempts failed last, and when the first of them began.
+        stuck: the delivery of which was reported that it holds the lane up.
     """
 
     until: float = 0.0
@@ -37,6 +39,9 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
     streak: int = 0
     outcome: Outcome | None = None
     error: str | None = None
+    tried: int | None = None
+    tried_since: float = 0.0
+    stuck: int | None = None
 
 
 class ParkedLanes:

@@ -17,7 +17,7 @@ from hookgw.dispatch.lane_queue import MemoryClaim
 from hookgw.dispatch.rate_limit import RateLimit, RateLimits
 from hookgw.dispatch.retry_policy import Policy, policy_of
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery, LaneState, Settlement
+from hookgw.models.deliveries import Attempt, Delivery, LaneState, LaneStatistics, Settlement
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
@@ -41,6 +41,9 @@ class LaneMonitor(Protocol):
 
     async def lane_changed(self, lane: str, state: LaneState) -> None:
         """A lane began to wait, or to deliver after a wait, or ended."""
+
+    def lane_stuck(self, lane: LaneStatistics) -> None:
+        """One delivery holds a lane up; see :mod:`hookgw.models.stuck_lanes`. Once for each delivery."""
 
     def lane_failed(self, lane: str, failure: TaskFailed) -> None:
         """A lane ended by an exception, which is a bug; it starts again."""

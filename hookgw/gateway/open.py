@@ -78,6 +78,7 @@ from hookgw.gateway.registry import Registry
 from hookgw.gateway.reload import ConfigurationReload
 from hookgw.gateway.replay import Replays
 from hookgw.gateway.start_plugins import start_plugins
+from hookgw.gateway.stuck_lanes import StuckLanes
 from hookgw.gateway.views import Views
 from hookgw.gateway.watchdog import LoopWatchdog
 from hookgw.models.audit import Actor, ActorKind
@@ -258,7 +259,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
             auto_disable.take_up(registry.registrations())
         activity = Activity(metrics, store, clock, ownership.node if ownership else "")
         await activity.load()
-        monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable)
+        stuck = StuckLanes(dispatcher.find_lane, clock)
+        monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable, stuck)
         lane_services = LaneServices(
             outbox=store,
             registration=registry.registration,
@@ -373,6 +375,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             registrations,
             dispatcher,
             auto_disable,
+            stuck,
             restarts,
             disk,
             metrics,

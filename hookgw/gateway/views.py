@@ -273,6 +273,7 @@ def _in_time(part: LanesPart, now: float) -> Iterable[ReportedLane]:
             msgspec.structs.replace(
                 one.lane,
                 head_since=None if one.lane.head_since is None else one.lane.head_since + apart,
+                tried_since=None if one.lane.tried_since is None else one.lane.tried_since + apart,
                 waiting_until=None if one.lane.waiting_until is None else one.lane.waiting_until + apart,
             ),
             one.instance,

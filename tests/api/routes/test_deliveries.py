@@ -139,11 +139,14 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
         "url": hookgw_receiver.url,
         "state": "idle",
         "backlog": 0,
+        "head": None,
+        "headInstance": None,
         "headAge": None,
         "waitingUntil": None,
         "waitsFor": None,
         "lastOutcome": "delivered",
         "lastError": None,
+        "advice": None,
         **({} if gateway.fleet is None else {"node": gateway.fleet.node}),
     }
 
