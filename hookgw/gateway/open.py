@@ -73,6 +73,7 @@ from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.gateway.problems import Problems
+from hookgw.gateway.refused_addresses import by_registration, log_refused_addresses
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.reload import ConfigurationReload
@@ -398,7 +399,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
         views = Views(AllNodes(fleet, settings.server.base_path, clock, reports.answers()), clock)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
-        backlog.changed(await store.pending_counts())
+        counts = await store.pending_counts()
+        backlog.changed(counts)
         # In a fleet, lanes start with their shards.
         waiting = await store.pending_lanes() if fleet is None else []
         # A registration with a lane of a former generation starts none of its lanes: what is in the newest
@@ -519,7 +521,15 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 fleet.is_responsible if fleet else None,
             )
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
-            nursery.start_soon(outbound.log_refused_urls, configured)
+            nursery.start_soon(
+                log_refused_addresses,
+                registry.registrations(),
+                outbound.known_refusal,
+                by_registration(counts),
+            )
+            # Names, which must be looked up.
+            named = [one for one in configured if outbound.known_refusal(one) is None]
+            nursery.start_soon(outbound.log_refused_urls, named)
 
             async def note_failure(failure: PluginFailed, wait: float) -> None:
                 restarts.failed(failure, wait)

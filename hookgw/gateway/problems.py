@@ -98,9 +98,10 @@ class Problems:
             most: how many to return.
         """
         wall = self._clock.wall() - self._clock.steady()
-        held_up: dict[str, tuple[LaneStatistics, str]] = {}
-        for lane, advice in self._stuck.present():
-            held_up.setdefault(lane.registration, (lane, advice))
+        held_up: dict[str, tuple[LaneStatistics | None, str]] = {}
+        present = self._stuck.present()
+        for stuck, words in present:
+            held_up.setdefault(stuck.registration, (stuck, words))
         failing = [
             (registration, since)
             for registration, since in self._auto_disable.failing()
@@ -108,12 +109,13 @@ class Problems:
         ]
         # Where one lane of many is held up, the others deliver, and the webhook does not count as failing.
         known = {registration.id for registration, _ in failing}
-        for stuck, _ in held_up.values():
+        for stuck, _ in present:
             registration = self._registrations.by_id(stuck.registration)
             if registration is None or stuck.registration in known or stuck.tried_since is None:
                 continue
             if instance in (None, registration.instance) and self._has(registration):
                 failing.append((registration, stuck.tried_since))
+                known.add(registration.id)
         found = []
         for registration, since in heapq.nsmallest(most, failing, key=lambda one: one[1]):
             lane, advice = held_up.get(registration.id) or (self._failing_lane(registration), "")
