@@ -247,6 +247,10 @@ class Dispatcher:
         """Return a snapshot of the lanes that run or are parked: of one registration, or of all."""
         return list(self.each_lane(registration))
 
+    def holds(self, key: str) -> bool:
+        """Return whether a lane runs on this node when it has work, and not on another."""
+        return self._shards.shard_of_lane(key) in self._shards.held()
+
     def find_lane(self, key: str) -> LaneStatistics | None:
         """Return a snapshot of a lane that runs."""
         return lane.statistics() if (lane := self._lanes.get(key)) is not None else None

@@ -28,7 +28,14 @@ from hookgw.gateway.shielded import completes
 from hookgw.models.audit import ActorKind, AuditAction, AuditEntry
 from hookgw.models.clock import rfc3339
 from hookgw.models.deliveries import DeliveryState, parse_delivery_id
-from hookgw.models.errors import Conflict, Forbidden, NotFound, StorageUnavailable, TooManyRequests
+from hookgw.models.errors import (
+    Conflict,
+    Forbidden,
+    LaneElsewhere,
+    NotFound,
+    StorageUnavailable,
+    TooManyRequests,
+)
 from hookgw.models.events import Event
 from hookgw.models.jobs import CancelScope, Job, JobKind
 from hookgw.models.lanes import lane_rule
@@ -153,6 +160,7 @@ class Cancellations:
             NotFound: there is no such instance, or it has no such delivery.
             Forbidden: the caller may not cancel this delivery.
             Conflict: it is settled, perhaps by a response that came at the same time.
+            LaneElsewhere: another node has its lane; see :meth:`hookgw.gateway.views.Views.cancel_one`.
             Unavailable: the disk refused, or the change took too long. The delivery is pending still.
         """
         self._registry.instance(instance)
@@ -163,6 +171,10 @@ class Cancellations:
             raise Forbidden("The webhook of this delivery is of the configuration: it needs a global key.")
         if summary.state is not DeliveryState.PENDING:
             raise Conflict(f"The delivery cannot be cancelled: it is {_described(summary.state)}.")
+        # Lanes of the configuration's webhooks are on the nodes of these, and not on those of the instances.
+        registration = self._registry.registration(summary.registration)
+        if registration is not None and not self._dispatcher.holds(summary.lane):
+            raise LaneElsewhere(registration.id)
         self._store.check_open()  # before an attempt is cut off
         is_cancelled = await self._cancel_one(summary, found.event)
         # Not through the history, which refuses while others read: what is done must be answered.

@@ -396,7 +396,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
             holds,
             (lambda: owner.shards) if shared else lambda: range(SHARDS),
         )
-        views = Views(AllNodes(fleet, settings.server.base_path, clock, reports.answers()), clock)
+        nodes = AllNodes(fleet, settings.server.base_path, clock, reports.answers())
+        views = Views(nodes, deliveries, history, clock)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
         counts = await store.pending_counts()

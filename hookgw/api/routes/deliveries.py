@@ -177,7 +177,7 @@ class DeliveryRoutes:
         have acted on it. If a response comes at the same time and settles the delivery, the status is 409.
         """
         without_global = not current_principal().is_global
-        summary = await self._gateway.deliveries.cancel_one(instance, name, without_global=without_global)
+        summary = await self._gateway.views.cancel_one(instance, name, without_global=without_global)
         registration = self._registrations(instance).get(summary.registration)
         return json_response(present_delivery(summary, registration))
 

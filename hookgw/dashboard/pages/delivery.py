@@ -141,9 +141,7 @@ class DeliveryPage:
         elsewhere = await forward_form(instance)
         if elsewhere is not None:
             return elsewhere
-        await self._gateway.deliveries.cancel_one(
-            instance, name, without_global=not visitor().principal.is_global
-        )
+        await self._gateway.views.cancel_one(instance, name, without_global=not visitor().principal.is_global)
         page = _SKIPPED_ON.get(form.get("page"), f"/deliveries/{quote(instance)}/{quote(name)}")
         return self._site.redirect(page, done="skipped")
 
