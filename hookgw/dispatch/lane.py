@@ -775,9 +775,9 @@ class Lane:
         if self._services.may_send is not None:
             self._settling = settling
         if pending:
+            self._note_failure(delivery, now - attempt.duration)
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body
-            self._note_failure(delivery, now - attempt.duration)
         await self._services.monitor.attempted(attempt, delivery, plan.registration)
         if not pending:
             await self._finished(delivery, plan.registration, settlement)
