@@ -11,9 +11,10 @@ from trio.testing import MockClock
 
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
-from hookgw.models.deliveries import Outcome
+from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.models.errors import TooManyRequests
 from hookgw.testing import GatewayKit, Receiver, open_kit
-from tests.gateway.test_pending import emit
+from tests.gateway.test_pending import emit, states
 
 SETTING = 'delivery.allow_networks: ["10.0.0.5/32"]'
 BLOCKED = f"The host crm.example is blocked. Port 80 of 10.0.0.5 is not dialled. To allow it, set {SETTING}."
@@ -84,3 +85,26 @@ async def test_the_start_names_each_with_its_backlog(
     ]
     assert {log["log_level"] for log in named} == {"warning"}
     assert all("delivery.allow_networks" in log["reason"] for log in named)
+
+
+async def test_its_backlog_counts_against_its_own_instance_alone(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        refuse_names(patch)
+        limits = {"deliveries": 100, "instance_reserved_deliveries": 0}
+        async with open_kit(tmp_path, settings={"limits": limits}) as kit:
+            await kit.register("http://crm.example/hook")
+            await kit.register(hookgw_receiver.url, instance="bar")
+            with pytest.raises(TooManyRequests):
+                await emit(kit, 100)
+            await kit.settled()
+            # Four times what is free.
+            assert set((await states(kit)).values()) == {DeliveryState.PENDING}
+            assert kit.gateway.backlog.count == 80
+            (lane,) = [one for one in kit.gateway.lanes() if one.last_outcome is Outcome.BLOCKED]
+            assert (lane.state, lane.backlog) == (LaneState.WAITING, 80)
+            assert SETTING in (lane.last_error or "")
+            ids = await emit(kit, 15, instance="bar")
+            await kit.settled()
+            assert hookgw_receiver.ids == ids
