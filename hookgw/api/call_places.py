@@ -63,6 +63,7 @@ PLACES = {
     "/dashboard/deliveries": Place.ANY,
     "/dashboard/live/deliveries": Place.ANY,
     "/dashboard/deliveries/resend": Place.ALL,
+    "/dashboard/deliveries/skip": Place.OWNER_IN_BODY,
     "/dashboard/deliveries/replay": Place.OWNER_IN_BODY,
     "/dashboard/lanes": Place.ALL,
     "/dashboard/live/lanes": Place.ALL,

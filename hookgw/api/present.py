@@ -22,6 +22,7 @@ from hookgw.models.jobs import Job, JobKind
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration, is_global
 from hookgw.models.signing_keys import Signature, public_key_of
+from hookgw.models.stuck_lanes import advice_for
 from hookgw.models.tls_identity import TlsIdentity
 from hookgw.models.units import Duration
 from hookgw.plugins.secret_options import SecretOptions
@@ -362,12 +363,15 @@ def present_lane(
         url=lane.url,
         state=lane.state,
         backlog=lane.backlog,
+        head=None if lane.head is None else f"dlv_{lane.head}",
+        head_instance=lane.head_instance,
         # The steady clock of the snapshot may be a moment behind: never negative.
         head_age=None if lane.head_since is None else round(max(0.0, now - lane.head_since), 3),
         waiting_until=present_time(lane.waiting_until),
         waits_for=lane.waits_for,
         last_outcome=lane.last_outcome,
         last_error=lane.last_error,
+        advice=advice_for(lane, now),
         node=node or UNSET,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -16,9 +17,15 @@ from hookgw.cli.configuration import (
     warn_of_exposed_secrets,
 )
 from hookgw.cli.idle_gateway import check_routes
-from hookgw.config.master_keys import read_master_keys
+from hookgw.config.master_keys import MasterKeys, read_master_keys
+from hookgw.config.settings import Settings
 from hookgw.delivery.http.client_tls import read_ca_file
+from hookgw.delivery.outbound import OutboundHttp
+from hookgw.gateway.refused_addresses import by_registration, refused_addresses
 from hookgw.gateway.start_plugins import start_plugins
+from hookgw.models.errors import StartError, StorageUnavailable
+from hookgw.models.registrations import Registration
+from hookgw.store.stored_registrations import NOTHING, read_stored
 
 
 @click.command("check-config")
@@ -31,16 +38,39 @@ def check_config(file: Path | None, config: Path | None) -> None:
     HOOKGW_… environment variables. Also loads the plugins, checks what they
     provide, and loads the certificate, the authorities and the master key.
     Exits with code 1 if the gateway would not start.
+
+    Warns of each webhook whose address these settings refuse, also of those
+    that are stored. It reads them from the storage, while hookgw runs or not.
     """
     file = file or config
     settings, base = read_settings(file)
     hooks = load_hooks(settings, base)
-    catalog, _ = start_plugins(hooks, settings)
+    catalog, webhooks = start_plugins(hooks, settings)
     if hooks.implements("hookgw_routes"):
         trio.run(check_routes, hooks, catalog, settings)
-    read_master_keys(settings.storage)
+    keys = read_master_keys(settings.storage)
     read_ca_file(settings.delivery.ca_file)
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
     warn_of_exposed_secrets(file)  # after load_hooks, which configures the log
+    _warn_of_refused_addresses(settings, keys, [webhook.registration for webhook in webhooks])
     click.echo(f"{find_config(file) or 'The configuration (defaults and environment, no file)'} is valid.")
+
+
+def _warn_of_refused_addresses(
+    settings: Settings, keys: MasterKeys, configured: Sequence[Registration]
+) -> None:
+    """Print a line for each registration whose literal address or port is refused."""
+    stored = NOTHING
+    try:
+        stored = read_stored(settings.storage, keys)
+    # The check is of the configuration. The storage may be on another machine, or another user's.
+    except (StartError, StorageUnavailable) as error:
+        click.echo(f"Warning: The stored webhooks were not checked. {' '.join(error.messages)}", err=True)
+    found = refused_addresses(
+        [*stored.registrations.values(), *configured],
+        OutboundHttp(settings.delivery).known_refusal,
+        by_registration(stored.pending),
+    )
+    for refused in found:
+        click.echo(f"Warning: {refused}", err=True)

@@ -188,6 +188,7 @@ def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> No
 
 @delivery.command()
 @instance_argument()
+@click.argument("delivery_id", metavar="[ID]", required=False)
 @click.option("--label", help="Only deliveries to the registration with this label.")
 @click.option("--kind", "kinds", multiple=True, help="Only events of this kind; repeatable.")
 @click.option(
@@ -200,7 +201,9 @@ def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> No
 @click.option("--yes", is_flag=True, help="Cancel without asking.")
 @server_options
 @json_option
-def cancel(client: Client, instance: str, yes: bool, as_json: bool, **choice: Any) -> None:
+def cancel(
+    client: Client, instance: str, delivery_id: str | None, yes: bool, as_json: bool, **choice: Any
+) -> None:
     """Cancel INSTANCE's pending deliveries: they become dead letters.
 
     \b
@@ -208,8 +211,23 @@ def cancel(client: Client, instance: str, yes: bool, as_json: bool, **choice: An
         hookgw delivery cancel loja1 --kind PRESENCE_UPDATE
 
     Attempts in flight are not cut off. To send cancelled deliveries after all, use resend or replay.
+
+    With the ID of a delivery or of its event, only that delivery is skipped: an attempt in flight is cut off,
+    and its lane goes on with the next at once.
+
+    \b
+        hookgw delivery cancel loja1 dlv_17
     """
     body = {name: value for name, value in choice.items() if value}
+    if delivery_id is not None:
+        if body:
+            raise click.UsageError("With an ID, the options that select deliveries have no meaning.")
+        found = client.call("POST", "delivery", "cancel", instance, delivery_id)
+        if as_json:
+            show_json(found)
+        else:
+            click.echo(f"Cancelled {found['id']}. To send it after all, use resend.")
+        return
     if not yes:
         asked = client.call("POST", "delivery", "cancel", instance, body=body | {"dryRun": True})
         count = asked["matching"]

@@ -20,6 +20,7 @@ NOTICES = {
     "resumed": "Resumed: waiting deliveries are tried now.",
     "cancelled": "The pending deliveries are dead letters now. Replay sends them after all.",
     "cancelling": "The pending deliveries are becoming dead letters. That takes a while.",
+    "skipped": "The delivery is a dead letter now, and its lane goes on. Replay sends it after all.",
     "enabled": "Enabled.",
     "disabled": "Disabled. Pending deliveries became dead letters.",
     "resent": "The delivery is pending again.",

@@ -82,6 +82,7 @@ class OutboundHttp:
             connect=connect,
             proxy=parse_proxy(settings.proxy) if settings.proxy else None,
         )
+        self._guard = guard
         self._dialer = dialer(guard)
         # For what the operator lists by scheme, host and port. Even there hookgw does not call itself.
         self._servers_dialer = dialer(
@@ -211,6 +212,19 @@ class OutboundHttp:
                 # The name may exist later; the attempts will tell.
                 pass
         return []
+
+    def known_refusal(self, registration: Registration) -> str | None:
+        """Return why the settings refuse a registration's address, if that is known without a lookup.
+
+        Returns:
+            What an attempt would say, with the setting; ``None`` for a name, unless its port is refused, and
+            if the registration is disabled.
+        """
+        if not registration.enabled:
+            return None
+        target = parse_target(registration.url)
+        refusal = self._guard.known_refusal(target.host, target.port)
+        return refusal and f"The host {target.host} is blocked. {refusal}"
 
     async def log_refused_urls(self, registrations: Iterable[Registration]) -> None:
         """Log the :meth:`warnings` of registrations that the configuration sets, not the API."""

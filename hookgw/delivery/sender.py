@@ -38,6 +38,7 @@ from hookgw.models.tls_identity import NO_IDENTITY
 _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
 # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
 _NO_CERTIFICATE = b"No required SSL certificate was sent"
+CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
 
@@ -421,6 +422,19 @@ class DeliverySender:
         """
         outcome = Outcome.UNREACHABLE
         return _attempt(number, self._clock.wall(), trio.current_time(), outcome, error=str(failure))
+
+    def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt:
+        """Return the record of an attempt that was cut off, because its delivery is being cancelled.
+
+        Args:
+            number: of the attempt, from 1.
+            started_at: when it began, by ``trio.current_time()``.
+            event: what was sent.
+            template: with which it was sent.
+        """
+        _, _, url = template.beginning(event)
+        wall = self._clock.wall() - (trio.current_time() - started_at)
+        return _attempt(number, wall, started_at, Outcome.UNANSWERED, error=CUT_OFF, url=url)
 
 
 def _event_headers(event: Event) -> dict[str, str]:

@@ -226,6 +226,16 @@ class Dispatcher:
         found = (one.in_flight() for one in self._running_lanes(registration, lane))
         return [one for one in found if one is not None]
 
+    def cut_off(self, registration: str, seq: int, lane: str | None = None) -> None:
+        """End the attempt of a delivery that is being cancelled; for use within :meth:`paused`.
+
+        Args:
+            registration, lane: as for :meth:`paused`.
+            seq: the delivery's sequence number.
+        """
+        for one in self._running_lanes(registration, lane):
+            one.cut_off(seq)
+
     def in_flight_of_deleted(self, exists: Callable[[str], bool]) -> list[tuple[int, trio.Event]]:
         """Return what is :meth:`in_flight` to deleted registrations: their last attempts may still run.
 
@@ -237,6 +247,14 @@ class Dispatcher:
     def lanes(self, registration: str | None = None) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that run or are parked: of one registration, or of all."""
         return list(self.each_lane(registration))
+
+    def holds(self, key: str) -> bool:
+        """Return whether a lane runs on this node when it has work, and not on another."""
+        return self._shards.shard_of_lane(key) in self._shards.held()
+
+    def find_lane(self, key: str) -> LaneStatistics | None:
+        """Return a snapshot of a lane that runs."""
+        return lane.statistics() if (lane := self._lanes.get(key)) is not None else None
 
     def each_lane(self, registration: str | None = None) -> Iterator[LaneStatistics]:
         """Yield the same, each lane as it is when it is yielded: the caller may pause between two of them."""

@@ -21,9 +21,12 @@ memory, and nothing overtakes.
     resume:    end the wait of the head
     park:      end the task if there is nothing to do; its LaneMemory stays
     stop:      end the task after the attempt; the rest stays on disk
+    cut off:   end the attempt of a delivery that is being cancelled; the lane is paused
 
-Each of these calls sets a flag and wakes the task. The task looks at the flags before each attempt, and ends
-every wait for them. An attempt is never cut off, because the receiver may have acted on it already.
+Each of these calls but the last sets a flag and wakes the task. The task looks at the flags before each
+attempt, and ends every wait for them. No other call cuts an attempt off, because the receiver may have acted
+on it already. An attempt that is cut off is recorded with the body that was sent: if the delivery is sent
+again, it is with the same bytes.
 
 While the lane waits after a deadline, it listens for a response that comes late
 (:mod:`hookgw.dispatch.late_response`). If one settles the head, the wait ends, the head is read again, and is
@@ -82,6 +85,7 @@ from hookgw.models.deliveries import (
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Registration, is_global
+from hookgw.models.stuck_lanes import is_stuck
 from hookgw.models.tasks import TaskFailed
 
 logger = structlog.get_logger("hookgw.lane")
@@ -101,6 +105,7 @@ class _Deferred(NamedTuple):
     """A head that waits on disk, with what is shown of it."""
 
     seq: int
+    instance: str
     queued_at: float
     next_at: float
 
@@ -126,8 +131,10 @@ class Lane:
         "_idle_lanes",
         "_in_flight",
         "_in_flight_ended",
+        "_is_cut_off",
         "_is_parked",
         "_is_paused",
+        "_is_sending",
         "_late",
         "_memory",
         "_must_recount",
@@ -141,6 +148,7 @@ class Lane:
         "_read_at",
         "_registration_id",
         "_reported_waiting",
+        "_scope",
         "_services",
         "_settling",
         "_state",
@@ -172,8 +180,11 @@ class Lane:
         self._head: Delivery | None = None
         self._in_flight = False
         self._in_flight_ended: list[trio.Event] = []
+        self._is_cut_off = False
         self._is_parked = False
         self._is_paused = False
+        self._is_sending = False
+        self._scope = trio.CancelScope()
         self._must_recount = False
         self._must_redirect = False
         self._must_refresh = False
@@ -264,6 +275,17 @@ class Lane:
         self._must_stop = True
         self._wake_up()
 
+    def cut_off(self, seq: int) -> None:
+        """End the attempt of a delivery that is being cancelled, if it is in flight. Pause the lane first."""
+        head = self._head or self._deferred
+        if head is None or head.seq != seq:
+            return
+        self._memory.streak = 0  # the next delivery has met no failure yet
+        self._stop_listening()
+        if self._is_sending:
+            self._is_cut_off = True
+            self._scope.cancel()
+
     @property
     def is_in_flight(self) -> bool:
         """Whether an attempt is in flight, or is being settled."""
@@ -280,6 +302,10 @@ class Lane:
     def statistics(self) -> LaneStatistics:
         """Return a snapshot."""
         head, registration = self._head or self._deferred, self._registration()
+        instance = None
+        if head is not None:
+            instance = head.event.instance if isinstance(head, Delivery) else head.instance
+        is_tried = head is not None and head.seq == self._memory.tried
         return LaneStatistics(
             lane=self.key,
             registration=self._registration_id,
@@ -289,6 +315,8 @@ class Lane:
             backlog=self._backlog,
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
+            head_instance=instance,
+            tried_since=self._memory.tried_since if is_tried else None,
             waiting_until=self._waiting_until,
             waits_for=self._waits_for,
             last_outcome=self._memory.outcome,
@@ -310,6 +338,13 @@ class Lane:
             The memory that the next task of this lane continues with, if the lane was parked; ``None`` if
             it was stopped. No checkpoint lies between the decision to park and the return.
         """
+        while True:
+            # One scope for many attempts: a scope for each would cost a third of an attempt.
+            with trio.CancelScope() as self._scope:
+                return await self._run()
+            self._is_cut_off = False
+
+    async def _run(self) -> LaneMemory | None:
         try:
             while not self._must_stop:
                 if self._must_refresh:
@@ -499,7 +534,9 @@ class Lane:
                 # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
                 if is_long and await self._flush_or_listen():
                     self._wake = None
-                    self._deferred = _Deferred(delivery.seq, delivery.queued_at, delivery.next_at)
+                    self._deferred = _Deferred(
+                        delivery.seq, delivery.event.instance, delivery.queued_at, delivery.next_at
+                    )
                     self._queue.put_back()
                     return
                 if not is_long:
@@ -661,7 +698,8 @@ class Lane:
             return
         self._stop_listening()
         self._must_redirect = False
-        self._in_flight = True
+        self._in_flight = self._is_sending = True
+        started_at = trio.current_time()
         try:
             try:
                 result = await sender.send(
@@ -673,9 +711,21 @@ class Lane:
                     timeout=plan.policy.timeout,
                     headers=headers,
                 )
+            except (trio.Cancelled, BaseExceptionGroup):
+                if self._is_cut_off:
+                    self._settle_cut_off(delivery, plan, number, started_at, body)
+                raise
             finally:
+                self._is_sending = False
                 pools.give_back(transport)
             self._transport = transport
+            if self._is_cut_off:
+                if result.late is not None:
+                    pools.close_late(transport)
+                # The response was there in the moment of the call, and it decides.
+                with trio.CancelScope(shield=True):
+                    await self._settle(delivery, plan, result, body)
+                return
             history = self._services.history
             if result.attempt.outcome is Outcome.UNANSWERED and self._memory.hangs is None and history:
                 self._memory.hangs = await died_unanswered(history, delivery)
@@ -757,6 +807,21 @@ class Lane:
         finally:
             self._flight_ended()
 
+    def _settle_cut_off(
+        self, delivery: Delivery, plan: DeliveryPlan, number: int, started_at: float, body: bytes
+    ) -> None:
+        """Record an attempt that was cut off. Its delivery is pending until the cancellation is written."""
+        attempt = self._services.sender.cut_off(number, started_at, delivery.event, plan.template)
+        settlement = Settlement(
+            seq=delivery.seq,
+            state=DeliveryState.PENDING,
+            at=self._services.clock.steady(),
+            attempt=attempt,
+            failures=delivery.failures,
+            body=body if delivery.body is None else None,
+        )
+        self._services.outbox.settle_nowait(settlement)
+
     async def _settle(
         self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None
     ) -> None:
@@ -797,6 +862,7 @@ class Lane:
         if self._services.may_send is not None:
             self._settling = settling
         if pending:
+            self._note_failure(delivery, now - attempt.duration)
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body
         await self._services.monitor.attempted(attempt, delivery, plan.registration)
@@ -804,6 +870,17 @@ class Lane:
             await self._finished(delivery, plan.registration, settlement)
         if decision.disables:
             await self._services.monitor.gone(plan.registration)
+
+    def _note_failure(self, delivery: Delivery, began: float) -> None:
+        """Note since when the head fails, and report it once if it holds the lane up."""
+        memory = self._memory
+        if memory.tried != delivery.seq:
+            memory.tried, memory.tried_since = delivery.seq, began
+        elif memory.stuck != delivery.seq:
+            found = self.statistics()
+            if is_stuck(found, self._services.clock.steady()):
+                memory.stuck = delivery.seq
+                self._services.monitor.lane_stuck(found)
 
     async def _finish(
         self, delivery: Delivery, registration: Registration | None, state: DeliveryState, reason: str

@@ -27,6 +27,8 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
             has made no attempt yet, and the history must be asked (:mod:`hookgw.dispatch.hanging`).
         broken_seq, broken_sends: how many requests of which delivery broke or stalled in mid-body.
         outcome, error: of its last attempt.
+        tried, tried_since: the delivery whose attempts failed last, and when the first of them began.
+        stuck: the delivery of which was reported that it holds the lane up.
     """
 
     until: float = 0.0
@@ -37,11 +39,14 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
     broken_sends: int = 0
     outcome: Outcome | None = None
     error: str | None = None
+    tried: int | None = None
+    tried_since: float = 0.0
+    stuck: int | None = None
 
     def redirected(self) -> None:
         """Forget what was the former target's: the registration has another one."""
         self.streak = self.broken_sends = 0
-        self.hangs = False
+        self.hangs, self.tried = False, None
 
     def delivered(self) -> None:
         """Note that an attempt delivered."""

@@ -17,7 +17,7 @@ from hookgw.dispatch.lane_queue import MemoryClaim
 from hookgw.dispatch.rate_limit import RateLimit, RateLimits
 from hookgw.dispatch.retry_policy import Policy, policy_of
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery, LaneState, Settlement
+from hookgw.models.deliveries import Attempt, Delivery, LaneState, LaneStatistics, Settlement
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
@@ -44,6 +44,9 @@ class LaneMonitor(Protocol):
 
     async def lane_changed(self, lane: str, state: LaneState) -> None:
         """A lane began to wait, or to deliver after a wait, or ended."""
+
+    def lane_stuck(self, lane: LaneStatistics) -> None:
+        """One delivery holds a lane up; see :mod:`hookgw.models.stuck_lanes`. Once for each delivery."""
 
     def lane_failed(self, lane: str, failure: TaskFailed) -> None:
         """A lane ended by an exception, which is a bug; it starts again."""
@@ -91,6 +94,9 @@ class LaneSender(Protocol):
 
     def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
         """Return the record of an attempt that shares the failure of another to connect to the host."""
+
+    def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt:
+        """Return the record of an attempt that was cut off, because its delivery is being cancelled."""
 
 
 class LaneServices(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,8 +1,10 @@
 """Cancelling pending deliveries: they become dead letters, which can be replayed.
 
-A cancellation is a job (see :mod:`hookgw.gateway.jobs`). From the call until its end, the lanes of the
-registrations start no attempt. So nothing that is selected is sent after the call, except by an attempt that
-is in flight. The job waits for those, and cancels what they did not settle.
+A cancellation of many is a job (see :mod:`hookgw.gateway.jobs`). From the call until its end, the lanes of
+the registrations start no attempt. So nothing that is selected is sent after the call, except by an attempt
+that is in flight. The job waits for those, and cancels what they did not settle.
+
+A cancellation of one delivery is no job: it stops one lane, cuts an attempt in flight off, and is one commit.
 """
 
 from __future__ import annotations
@@ -18,16 +20,28 @@ import trio
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.gateway.audit import Audit, current_actor
+from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
+from hookgw.gateway.shielded import completes
 from hookgw.models.audit import ActorKind, AuditAction, AuditEntry
 from hookgw.models.clock import rfc3339
-from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
+from hookgw.models.deliveries import DeliveryState, parse_delivery_id
+from hookgw.models.errors import (
+    Conflict,
+    Forbidden,
+    LaneElsewhere,
+    NotFound,
+    StorageUnavailable,
+    TooManyRequests,
+)
+from hookgw.models.events import Event
 from hookgw.models.jobs import CancelScope, Job, JobKind
+from hookgw.models.lanes import lane_rule
 from hookgw.models.registrations import Registration, is_global
 from hookgw.parsing import Cancellation
-from hookgw.store import CancelQuery, Store
+from hookgw.store import CancelQuery, DeliverySummary, Store
 
 MOST_COUNTED = 100_000
 """The highest number that a count returns."""
@@ -45,11 +59,13 @@ class Cancellations:
         store: Store,
         dispatcher: Dispatcher,
         pending: PendingDeliveries,
+        history: DeliveryHistory,
         jobs: Jobs,
         audit: Audit,
     ) -> None:
         self._registry = registry
         self._store = store
+        self._history = history
         self._dispatcher = dispatcher
         self._pending = pending
         self._jobs = jobs
@@ -125,6 +141,85 @@ class Cancellations:
         )
         # Stored with its first step, unless that is the last.
         return await self._jobs.wait(self._jobs.start(job, self.cancelling, is_stored=False))
+
+    async def cancel_one(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:
+        """Turn one pending delivery into a dead letter, so that its lane goes on with the next at once.
+
+        Other lanes do not stop for it. If it is in flight, the attempt is cut off. A response that comes
+        before that counts.
+
+        Args:
+            instance: the instance's name.
+            name: the delivery's id; or its event's, which means the newest delivery of it.
+            without_global: refuse deliveries to registrations of the configuration: they are the operator's.
+
+        Returns:
+            The delivery as it is then.
+
+        Raises:
+            NotFound: there is no such instance, or it has no such delivery.
+            Forbidden: the caller may not cancel this delivery.
+            Conflict: it is settled, perhaps by a response that came at the same time.
+            LaneElsewhere: another node has its lane; see :meth:`hookgw.gateway.views.Views.cancel_one`.
+            Unavailable: the disk refused, or the change took too long. The delivery is pending still.
+        """
+        self._registry.instance(instance)
+        is_event = parse_delivery_id(name) is None
+        found = await self._history.find(instance, name, without_global=without_global and is_event)
+        summary = found.summary
+        if without_global and is_global(summary.registration):
+            raise Forbidden("The webhook of this delivery is of the configuration: it needs a global key.")
+        if summary.state is not DeliveryState.PENDING:
+            raise Conflict(f"The delivery cannot be cancelled: it is {_described(summary.state)}.")
+        # Lanes of the configuration's webhooks are on the nodes of these, and not on those of the instances.
+        registration = self._registry.registration(summary.registration)
+        if registration is not None and not self._dispatcher.holds(summary.lane):
+            raise LaneElsewhere(registration.id)
+        self._store.check_open()  # before an attempt is cut off
+        is_cancelled = await self._cancel_one(summary, found.event)
+        # Not through the history, which refuses while others read: what is done must be answered.
+        report = await self._store.find_delivery(instance, summary.id)
+        if report is None:
+            raise NotFound(f"The delivery {summary.id} was erased in the meantime.")
+        summary = report.summary
+        if not is_cancelled:
+            raise Conflict(
+                "The delivery was not cancelled: it was settled in the meantime, and is "
+                f"{_described(summary.state)}."
+            )
+        return summary
+
+    @completes
+    async def _cancel_one(self, found: DeliverySummary, event: Event) -> bool:
+        instance = self._registry.instance(found.instance)
+        registration_id, reason = found.registration, _reason()
+        while True:
+            registration = self._registry.registration(registration_id)
+            label = None if registration is None else registration.label
+            # All lanes of the registration, if deliveries move among them, or are parked.
+            lane = None
+            if registration is not None and not self._pending.is_moving(registration):
+                lane = lane_rule(registration).lane(event)
+            with self._dispatcher.paused(registration_id, lane):
+                self._dispatcher.cut_off(registration_id, found.seq, lane)
+                for seq, ended in self._dispatcher.in_flight(registration_id, lane):
+                    if seq == found.seq:
+                        await ended.wait()
+                current = self._registry.registration(registration_id)
+                if lane is not None and (
+                    current is None
+                    or self._pending.is_moving(current)
+                    or lane_rule(current).lane(event) != lane
+                ):
+                    continue  # it may be in another lane by now, which is not paused
+                details = {"label": label}
+                entry = self._audit.entry(AuditAction.DELIVERY_CANCEL, instance, found.id, details=details)
+                # No checkpoint since the look at the registration: a step that moves the delivery, or an
+                # attempt, comes after this.
+                if not await self._store.cancel_one(found.seq, reason, audit=[entry]):
+                    return False
+            self._pending.report_dead(registration_id, current, reason, 1)
+            return True
 
     def cancelling(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
         """Pause the lanes of a job's registrations, and return the work that cancels; see :class:`Jobs`."""
@@ -217,6 +312,10 @@ class Cancellations:
         }
         instance = self._registry.find_instance(job.instance)
         return self._audit.entry(AuditAction.DELIVERY_CANCEL, instance, details=details)
+
+
+def _described(state: DeliveryState) -> str:
+    return "a dead letter already" if state is DeliveryState.DEAD else state.value
 
 
 def _reason() -> str:

@@ -11,7 +11,7 @@ class DeliveryService:
 
     Attributes:
         resend, replay: see :class:`~hookgw.gateway.replay.Replays`.
-        cancel: see :meth:`~hookgw.gateway.cancellation.Cancellations.cancel`.
+        cancel, cancel_one: see :class:`~hookgw.gateway.cancellation.Cancellations`.
         count_cancellable: see :meth:`~hookgw.gateway.cancellation.Cancellations.count`.
     """
 
@@ -19,4 +19,5 @@ class DeliveryService:
         self.resend = replays.resend
         self.replay = replays.replay
         self.cancel = cancellations.cancel
+        self.cancel_one = cancellations.cancel_one
         self.count_cancellable = cancellations.count

@@ -8,6 +8,7 @@ from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.registry import Registry
+from hookgw.gateway.stuck_lanes import StuckLanes
 from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
 from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Registration
@@ -22,6 +23,7 @@ class DeliveryMonitor:
 
     Args:
         auto_disable: disables registrations that keep failing.
+        stuck: remembers lanes that one delivery holds up.
     """
 
     def __init__(
@@ -31,12 +33,14 @@ class DeliveryMonitor:
         metrics: Metrics,
         operational: OperationalEvents,
         auto_disable: AutoDisable,
+        stuck: StuckLanes,
     ) -> None:
         self._registry = registry
         self._hooks = hooks
         self._metrics = metrics
         self._operational = operational
         self._auto_disable = auto_disable
+        self.lane_stuck = stuck.report
 
     async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         self._metrics.attempted(attempt.outcome)

@@ -26,7 +26,7 @@ from hookgw.models.audit import Actor
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.deliveries import LaneState, LaneStatistics
-from hookgw.models.errors import HookgwError
+from hookgw.models.errors import Conflict, HookgwError
 from hookgw.models.units import DAY
 
 _AT_ONCE = 200
@@ -184,6 +184,32 @@ class ResendPart(msgspec.Struct, frozen=True):
     done: list[str]
 
 
+class CancelAsked(msgspec.Struct, frozen=True):
+    """A delivery whose lane is on another node than its instance; the node that asks has checked the actor.
+
+    Attributes:
+        instance: the instance's name.
+        delivery: the delivery's id.
+        actor: for the audit, and for the reason.
+    """
+
+    instance: str
+    delivery: str
+    actor: Actor
+
+
+class CancelPart(msgspec.Struct, frozen=True):
+    """Why a delivery was not cancelled, in sentences; none if it was.
+
+    Attributes:
+        refused: those sentences.
+        is_settled: whether it is settled, so that there is nothing to retry.
+    """
+
+    refused: list[str] = []
+    is_settled: bool = False
+
+
 class ReportsAsked(msgspec.Struct, frozen=True):
     """What events reported of connections, at a node that does not have these instances."""
 
@@ -200,6 +226,7 @@ LANES = Question("lanes", LanesAsked, LanesPart)
 CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
 OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
 RESEND = Question("resend", ResendAsked, ResendPart)
+CANCEL = Question("cancel", CancelAsked, CancelPart)
 REPORTS = Question("reports", ReportsAsked, ReportsPart)
 
 
@@ -245,6 +272,7 @@ class NodeReports:
             CONNECTIONS: self.connections,
             OVERVIEW: self.overview,
             RESEND: self.resend,
+            CANCEL: self.cancel,
             REPORTS: self.take_reports,
         }
 
@@ -332,6 +360,15 @@ class NodeReports:
                 except HookgwError as error:
                     part.refused.append((name, [*error.messages]))
         return part
+
+    async def cancel(self, asked: CancelAsked) -> CancelPart:
+        """Cancel a delivery whose lane this node has."""
+        with acting_as(asked.actor):
+            try:
+                await self._deliveries.cancel_one(asked.instance, asked.delivery)
+            except HookgwError as error:
+                return CancelPart([*error.messages], is_settled=isinstance(error, Conflict))
+        return CancelPart()
 
     async def take_reports(self, asked: ReportsAsked) -> ReportsPart:
         """Take what events reported of this node's instances."""

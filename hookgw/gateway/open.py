@@ -74,11 +74,13 @@ from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.gateway.problems import Problems
+from hookgw.gateway.refused_addresses import by_registration, log_refused_addresses
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.reload import ConfigurationReload
 from hookgw.gateway.replay import Replays
 from hookgw.gateway.start_plugins import start_plugins
+from hookgw.gateway.stuck_lanes import StuckLanes
 from hookgw.gateway.views import Views
 from hookgw.gateway.watchdog import LoopWatchdog
 from hookgw.models.audit import Actor, ActorKind
@@ -259,7 +261,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
             auto_disable.take_up(registry.registrations())
         activity = Activity(metrics, store, clock, ownership.node if ownership else "")
         await activity.load()
-        monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable)
+        stuck = StuckLanes(dispatcher.find_lane, clock)
+        monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable, stuck)
         lane_services = LaneServices(
             outbox=store,
             history=store,
@@ -336,7 +339,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         history = DeliveryHistory(store, metrics.limited)
         replays = Replays(registry, store, history, jobs, outbox, audit)
-        cancellations = Cancellations(registry, store, dispatcher, pending, jobs, audit)
+        cancellations = Cancellations(registry, store, dispatcher, pending, history, jobs, audit)
         erasures = Erasures(registry, store, dispatcher, pending, jobs, audit)
 
         fleet: Fleet | None = None
@@ -380,6 +383,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             registrations,
             dispatcher,
             auto_disable,
+            stuck,
             restarts,
             disk,
             metrics,
@@ -399,10 +403,12 @@ async def open_gateway(  # noqa: C901 -- one step a time
             holds,
             (lambda: owner.shards) if shared else lambda: range(SHARDS),
         )
-        views = Views(AllNodes(fleet, settings.server.base_path, clock, reports.answers()), clock)
+        nodes = AllNodes(fleet, settings.server.base_path, clock, reports.answers())
+        views = Views(nodes, deliveries, history, clock)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
-        backlog.changed(await store.pending_counts())
+        counts = await store.pending_counts()
+        backlog.changed(counts)
         # In a fleet, lanes start with their shards.
         waiting = await store.pending_lanes() if fleet is None else []
         # A registration with a lane of a former generation starts none of its lanes: what is in the newest
@@ -523,7 +529,15 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 fleet.is_responsible if fleet else None,
             )
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
-            nursery.start_soon(outbound.log_refused_urls, configured)
+            nursery.start_soon(
+                log_refused_addresses,
+                registry.registrations(),
+                outbound.known_refusal,
+                by_registration(counts),
+            )
+            # Names, which must be looked up.
+            named = [one for one in configured if outbound.known_refusal(one) is None]
+            nursery.start_soon(outbound.log_refused_urls, named)
 
             async def note_failure(failure: PluginFailed, wait: float) -> None:
                 restarts.failed(failure, wait)

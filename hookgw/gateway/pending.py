@@ -296,6 +296,13 @@ class PendingDeliveries:
             return None
         return lane_rule(registration).lane_of_instance(instance)
 
+    def is_moving(self, registration: Registration) -> bool:
+        """Return whether deliveries of a registration may be in another lane than its rule says.
+
+        They are while they are moved; and those of a disabled one are parked.
+        """
+        return registration.id in self._repartitions or not registration.enabled
+
     def report_dead(
         self, registration_id: str, registration: Registration | None, reason: str, count: int
     ) -> None:

@@ -16,8 +16,10 @@ from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.gateway.registrations import RegistrationService
+from hookgw.gateway.stuck_lanes import StuckLanes
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState
+from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.models.units import DAY
 
@@ -34,6 +36,8 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
         label: of the webhook.
         detail: what helps to recognise it: a URL.
         plugin: the name of the plugin.
+        delivery: what may be skipped: the instance and the id of a delivery that is tried in vain, with a
+            slash between them.
     """
 
     why: str
@@ -42,6 +46,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     label: str = ""
     detail: str = ""
     plugin: str = ""
+    delivery: str = ""
 
 
 class Problems:
@@ -58,6 +63,7 @@ class Problems:
         registrations: RegistrationService,
         dispatcher: Dispatcher,
         auto_disable: AutoDisable,
+        stuck: StuckLanes,
         restarts: PluginRestarts,
         disk: DiskSpaceWatch,
         metrics: Metrics,
@@ -68,6 +74,7 @@ class Problems:
         self._registrations = registrations
         self._dispatcher = dispatcher
         self._auto_disable = auto_disable
+        self._stuck = stuck
         self._restarts = restarts
         self._disk = disk
         self._metrics = metrics
@@ -84,24 +91,47 @@ class Problems:
         return found
 
     def of_webhooks(self, instance: str | None, most: int) -> list[Problem]:
-        """Return the webhooks that fail, with those first that have failed for longest.
+        """Return the webhooks that fail or are held up, with those first that have failed for longest.
 
         Args:
             instance: only webhooks of this one.
             most: how many to return.
         """
         wall = self._clock.wall() - self._clock.steady()
+        held_up: dict[str, tuple[LaneStatistics | None, str]] = {}
+        present = self._stuck.present()
+        for stuck, words in present:
+            held_up.setdefault(stuck.registration, (stuck, words))
         failing = [
             (registration, since)
             for registration, since in self._auto_disable.failing()
             if instance in (None, registration.instance) and self._has(registration)
         ]
+        # Where one lane of many is held up, the others deliver, and the webhook does not count as failing.
+        known = {registration.id for registration, _ in failing}
+        for stuck, _ in present:
+            registration = self._registrations.by_id(stuck.registration)
+            if registration is None or stuck.registration in known or stuck.tried_since is None:
+                continue
+            if instance in (None, registration.instance) and self._has(registration):
+                failing.append((registration, stuck.tried_since))
+                known.add(registration.id)
         found = []
         for registration, since in heapq.nsmallest(most, failing, key=lambda one: one[1]):
-            errors = (lane.last_error for lane in self._dispatcher.lanes(registration.id))
-            why = next(filter(None, errors), "Attempts fail.")
-            found.append(_of_webhook(registration, why, since + wall))
+            lane, advice = held_up.get(registration.id) or (self._failing_lane(registration), "")
+            why = (lane and lane.last_error) or "Attempts fail."
+            found.append(
+                msgspec.structs.replace(
+                    _of_webhook(registration, f"{why} {advice}".rstrip(), since + wall),
+                    delivery="" if lane is None or lane.tried_since is None else _skippable(lane),
+                )
+            )
         return found
+
+    def _failing_lane(self, registration: Registration) -> LaneStatistics | None:
+        """Return the lane of a webhook that says why it fails, if there is one."""
+        lanes = [lane for lane in self._dispatcher.lanes(registration.id) if lane.last_error is not None]
+        return next((lane for lane in lanes if lane.tried_since is not None), lanes[0] if lanes else None)
 
     def _has(self, registration: Registration) -> bool:
         is_global = registration.instance == GLOBAL_INSTANCE
@@ -140,6 +170,10 @@ class Problems:
         # That the network has ended a connection is a problem for a day; that a user has ended it is not.
         if instance.connected or (is_recent and reason != LOGGED_OUT_HERE):
             yield Problem(f"Not connected. {reason}".rstrip(), closing.at if closing else None, instance=name)
+
+
+def _skippable(lane: LaneStatistics) -> str:
+    return f"{lane.head_instance}/dlv_{lane.head}"
 
 
 def _of_webhook(registration: Registration, why: str, since: float | None) -> Problem:

@@ -19,7 +19,7 @@ from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.shielded import completes
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery, LaneStatistics
+from hookgw.models.deliveries import Attempt, Delivery, LaneStatistics, Outcome
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.models.events import Catalog, Event, new_event_id
 from hookgw.models.jobs import Job, JobKind
@@ -215,6 +215,17 @@ class RegistrationService:
             if (sentence := expired_part(registration.tls, self._clock.wall())) is not None:
                 warnings = [*warnings, sentence]
         return warnings
+
+    def refusals(self, registration: Registration) -> list[str]:
+        """Return why the address guard refuses a registration's deliveries, without a lookup, as warnings.
+
+        It is known of literal addresses and of ports, and of what the last attempt met.
+        """
+        known = self._outbound.known_refusal(registration)
+        if known is None and registration.enabled:
+            lanes = self._dispatcher.lanes(registration.id)
+            known = next((one.last_error for one in lanes if one.last_outcome is Outcome.BLOCKED), None)
+        return [] if known is None else [f"url: {known}"]
 
     @completes
     async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:

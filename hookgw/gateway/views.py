@@ -16,14 +16,18 @@ import trio
 from hookgw.gateway.activity import Counts, sum_of
 from hookgw.gateway.audit import current_actor
 from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.fleet.all_nodes import AllNodes
+from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.node_reports import (
+    CANCEL,
     CONNECTIONS,
     LANES,
     NO_CONNECTION,
     OVERVIEW,
     REPORTS,
     RESEND,
+    CancelAsked,
     Connection,
     ConnectionsAsked,
     LanesAsked,
@@ -37,8 +41,10 @@ from hookgw.gateway.node_reports import (
 from hookgw.gateway.problems import Problem
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState
+from hookgw.models.errors import Conflict, LaneElsewhere, Unavailable
 from hookgw.models.instances import Instance
 from hookgw.models.shards import shard_of
+from hookgw.store import DeliverySummary
 
 CLOCKS_APART = 5.0
 """Seconds by which the clocks of two nodes differ before the times of one are put right. It is more than an
@@ -141,14 +147,20 @@ class Views:
 
     Args:
         nodes: asks them.
+        deliveries: cancels those whose lanes this node has.
+        history: finds deliveries.
         clock: the time.
 
     Attributes:
         nodes: the same.
     """
 
-    def __init__(self, nodes: AllNodes, clock: Clock) -> None:
+    def __init__(
+        self, nodes: AllNodes, deliveries: DeliveryService, history: DeliveryHistory, clock: Clock
+    ) -> None:
         self.nodes = nodes
+        self._deliveries = deliveries
+        self._history = history
         self._clock = clock
 
     async def lanes(self, *, instance: str | None = None, most: int | None = None) -> Lanes:
@@ -251,6 +263,30 @@ class Views:
         why = "Its node did not answer, or its instance moves to another node. Retry."
         return refused + [(name, [why]) for _, name in deliveries if name not in done]
 
+    async def cancel_one(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:
+        """Cancel one delivery, by the node that has its lane.
+
+        The arguments, the return value and the errors are those of
+        :meth:`hookgw.gateway.cancellation.Cancellations.cancel_one`; another node's refusal is a ``Conflict``
+        or ``Unavailable``.
+        """
+        try:
+            return await self._deliveries.cancel_one(instance, name, without_global=without_global)
+        except LaneElsewhere as elsewhere:
+            found = (await self._history.find(instance, name)).summary
+            gathered = await self.nodes.ask(
+                CANCEL,
+                CancelAsked(instance, found.id, current_actor()),
+                instances=[elsewhere.registration],
+                within=RESEND_WITHIN,
+            )
+            if not gathered.parts:
+                raise
+            for part in gathered.parts.values():
+                if part.refused:
+                    raise (Conflict if part.is_settled else Unavailable)(*part.refused) from None
+            return (await self._history.find(instance, found.id)).summary
+
     async def pass_on_reports(self, states: ConnectionStates) -> NoReturn:
         """Tell other nodes what events reported of the connections of their instances, until cancelled."""
         while True:
@@ -273,6 +309,7 @@ def _in_time(part: LanesPart, now: float) -> Iterable[ReportedLane]:
             msgspec.structs.replace(
                 one.lane,
                 head_since=None if one.lane.head_since is None else one.lane.head_since + apart,
+                tried_since=None if one.lane.tried_since is None else one.lane.tried_since + apart,
                 waiting_until=None if one.lane.waiting_until is None else one.lane.waiting_until + apart,
             ),
             one.instance,

@@ -231,6 +231,9 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
         backlog: the number of pending deliveries, on disk and in memory.
         head: the sequence number of the delivery at the head; ``None`` for an empty lane.
         head_since: the time at which the head entered the outbox (steady clock); ``None`` without a head.
+        head_instance: the instance of the head's event.
+        tried_since: the beginning of the first failed attempt at the head (steady clock), as far as this
+            process knows; ``None`` if none has failed.
         waiting_until: the time of the next attempt, or of the next look at the rate (steady clock); ``None``
             unless the lane is waiting.
         waits_for: the ``rate`` of its registration, ``memory`` to read its next delivery, ``connection`` of
@@ -248,6 +251,8 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     backlog: int
     head: int | None = None
     head_since: float | None = None
+    head_instance: str | None = None
+    tried_since: float | None = None
     waiting_until: float | None = None
     waits_for: WaitsFor | None = None
     last_outcome: Outcome | None = None

@@ -157,6 +157,20 @@ class Unavailable(HookgwError):
         self.retry_after = retry_after
 
 
+class LaneElsewhere(Unavailable):
+    """The lane is on another node of the fleet, or moves.
+
+    Attributes:
+        registration: the id of the lane's registration.
+    """
+
+    def __init__(self, registration: str) -> None:
+        super().__init__(
+            "The lane of this delivery is on another node, or moves there. Retry.", retry_after=1.0
+        )
+        self.registration = registration
+
+
 class TooManyRequests(HookgwError):
     """Too many requests, or too many wrong keys. This request was not processed.
 

@@ -46,6 +46,7 @@ class ComposedStore(Generic[Tx]):
         self.drop_oldest = changes.drop_oldest
         self.cancel_cursor = changes.cancel_cursor
         self.cancel_step = changes.cancel_step
+        self.cancel_one = changes.cancel_one
         self.count_cancellable = changes.count_cancellable
         self.find_concerned = changes.find_concerned
         self.erase = changes.erase

@@ -258,6 +258,21 @@ class PendingChanges(Protocol):
             How many there were, and the cursor of the next step; no cursor after the last.
         """
 
+    async def cancel_one(self, seq: int, reason: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        """Turn one pending delivery into a dead letter.
+
+        The call takes its place among the writes before its first checkpoint: a settlement that was
+        requested before it comes first, and one that is requested after it is ignored.
+
+        Args:
+            seq: the delivery's sequence number.
+            reason: a sentence.
+            audit: stored in the same commit, unless nothing changes.
+
+        Returns:
+            Whether it was pending.
+        """
+
     async def count_cancellable(self, query: CancelQuery, most: int) -> int:
         """Return how many pending deliveries a query selects, at most ``most``."""
 

@@ -91,6 +91,10 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
         """Turn deliveries into dead letters, if they are still meant; return how many, by registration."""
 
     @abstractmethod
+    def _cancel_one(self, transaction: Tx, seq: int, reason: str, at: float) -> PendingChange:
+        """Turn a delivery into a dead letter, if it is pending; return what it was."""
+
+    @abstractmethod
     async def _find_concerned(
         self, instance: str, value: str, after: int, now: Now, pending: bool
     ) -> Concerned:
@@ -172,6 +176,17 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
             return counts
 
         return CancelStep(await self._commits.call(step), next_cursor)
+
+    async def cancel_one(self, seq: int, reason: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
+        at = self._clock.steady()
+
+        def cancel(transaction: Tx) -> bool:
+            is_cancelled = count_dead(transaction, self._cancel_one(transaction, seq, reason, at)) > 0
+            if is_cancelled:
+                self._write_audit(transaction, audit)
+            return is_cancelled
+
+        return await self._commits.call(cancel)
 
     async def count_cancellable(self, query: CancelQuery, most: int) -> int:
         now = await self._now()

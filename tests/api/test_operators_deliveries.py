@@ -108,6 +108,22 @@ async def test_a_cancellation_leaves_them_alone(
     assert by_operator.json() == {"cancelled": 1}
 
 
+async def test_one_of_them_is_cancelled_by_a_global_key_alone(
+    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+) -> None:
+    operators.default = answer(503, headers={"retry-after": "1000"})
+    await client.post("/event/emit/shop", json=one(id="e1"))
+    await operators.wait_for(1)
+    (delivery,) = (await client.get("/delivery/list/shop", headers=OPERATOR)).json()["deliveries"]
+    refused = await client.post(f"/delivery/cancel/shop/{delivery['id']}")
+    assert refused.status_code == 403
+    # By the event's id it is the newest delivery that the key may see.
+    assert (await client.post("/delivery/cancel/shop/e1")).status_code == 404
+    assert audited.backlog.count == 1
+    by_operator = await client.post(f"/delivery/cancel/shop/{delivery['id']}", headers=OPERATOR)
+    assert by_operator.json()["state"] == "dead"
+
+
 async def test_a_replay_leaves_them_alone(
     audited: Gateway, client: httpx.AsyncClient, operators: Receiver
 ) -> None:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from hookgw.config.master_keys import MasterKeys
+from hookgw.config.refused_ports import REFUSED_PORTS
+from hookgw.config.settings import StorageSettings
+from hookgw.models.clock import Clock
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration
+from hookgw.store import Append
+from hookgw.store.engines import open_storage
 from tests.cli.conftest import Invoke
 from tests.support.broken_plugins import PLUGINS, write_plugin
+from tests.support.postgres import PostgresServer
 
 
 @pytest.mark.parametrize(("hook", "why"), PLUGINS.values(), ids=PLUGINS)
@@ -137,3 +149,99 @@ async def test_an_integration_needs_a_connector(invoke: Invoke, tmp_path: Path, 
     if code:
         said = "instances.integrations.WHATSAPP-BAILEYS: there is no connector 'mine'. Known connectors: "
         assert said in result.stderr
+
+
+async def store_webhooks(place: dict[str, Any], keys: MasterKeys = MasterKeys()) -> None:  # noqa: B008
+    """Store webhooks with refused addresses and others, and a backlog."""
+    settings = msgspec.convert(place, StorageSettings)
+    async with open_storage(settings, clock=Clock(), keys=keys) as store:
+        for instance, url in (
+            ("loja1", "http://10.1.2.3/hook"),
+            ("loja2", "http://crm.example:5432/"),
+            ("loja3", "https://crm.example/"),
+        ):
+            one = Registration(id=f"reg_{instance}", instance=instance, url=url)
+            await store.put_registration(one)
+            event = Event(id=f"e{instance}", kind="CALL", instance=instance, data_json=b"{}", time=1.0)
+            await store.append([Append(event, ((one.id, f"{one.id}:0"),))])
+        disabled = Registration(id="reg_4", instance="loja4", url="http://10.1.2.4/", enabled=False)
+        await store.put_registration(disabled)
+
+
+TEN = 'the address is private (10.0.0.0/8). To allow it, set delivery.allow_networks: ["10.1.2.3/32"].'
+HOME = (
+    'the address is private (192.168.0.0/16). To allow it, set delivery.allow_networks: ["192.168.1.1/32"].'
+)
+PORT = (
+    "it is on the list of refused ports (PostgreSQL). To allow it, leave 5432 out of delivery.refused_ports."
+)
+REFUSED = [
+    f"Warning: Webhook {webhook}, {pending}: The host {host} is blocked. Port {port} is not dialled: {why}"
+    for webhook, pending, host, port, why in (
+        ("default of loja1", "1 pending delivery", "10.1.2.3", "80 of 10.1.2.3", TEN),
+        ("default of loja2", "1 pending delivery", "crm.example", "5432", PORT),
+        ("own of every instance", "0 pending deliveries", "192.168.1.1", "80 of 192.168.1.1", HOME),
+    )
+]
+
+
+@pytest.mark.parametrize("key", [None, b"k" * 32], ids=["clear", "encrypted"])
+async def test_webhooks_whose_address_is_refused_are_named(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: bytes | None
+) -> None:
+    place = {"path": str(tmp_path / "hookgw.db")}
+    await store_webhooks(place, MasterKeys(key))
+    webhooks = [{"label": "own", "url": "http://192.168.1.1/"}]
+    given: dict[str, Any] = {"storage": place, "global_webhooks": webhooks}
+    if key is not None:
+        monkeypatch.setenv("HOOKGW_MASTER_KEY", base64.b64encode(key).decode())
+    (tmp_path / "config.yaml").write_text(json.dumps(given))
+    before = (tmp_path / "hookgw.db").read_bytes()
+    result = await invoke("check-config")
+    assert (result.exit_code, result.stderr.splitlines()) == (0, REFUSED)
+    assert (tmp_path / "hookgw.db").read_bytes() == before
+    # With the settings that the lines name, nothing is left.
+    ports = [port for port in REFUSED_PORTS if port != 5432]
+    given["delivery"] = {"allow_networks": ["10.1.2.3/32", "192.168.1.1/32"], "refused_ports": ports}
+    (tmp_path / "config.yaml").write_text(json.dumps(given))
+    result = await invoke("check-config")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+async def test_the_stored_webhooks_are_read_beside_a_running_gateway(invoke: Invoke, tmp_path: Path) -> None:
+    place = {"path": str(tmp_path / "hookgw.db")}
+    await store_webhooks(place)
+    (tmp_path / "config.yaml").write_text(json.dumps({"storage": place}))
+    async with open_storage(msgspec.convert(place, StorageSettings), clock=Clock()) as store:
+        event = Event(id="more", kind="CALL", instance="loja1", data_json=b"{}", time=1.0)
+        await store.append([Append(event, (("reg_loja1", "reg_loja1:0"),))])
+        result = await invoke("check-config")
+        assert (result.exit_code, len(result.stderr.splitlines())) == (0, 2)
+        assert "default of loja1, 2 pending deliveries" in result.stderr
+        assert not (await store.pending_counts()).keys() - {(f"reg_loja{n}", f"loja{n}") for n in (1, 2, 3)}
+
+
+async def test_without_a_storage_there_is_nothing_to_check(invoke: Invoke, tmp_path: Path) -> None:
+    result = await invoke("check-config")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert not (tmp_path / "data").exists()
+
+
+async def test_a_storage_that_cannot_be_read_is_named_and_is_no_error(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "hookgw.db").write_bytes(b"x" * 8192)
+    (tmp_path / "config.yaml").write_text(json.dumps({"storage": {"path": str(tmp_path / "hookgw.db")}}))
+    result = await invoke("check-config")
+    assert result.exit_code == 0
+    assert result.stderr.startswith("Warning: The stored webhooks were not checked. ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+async def test_the_same_in_a_database(invoke: Invoke, tmp_path: Path, postgres: PostgresServer) -> None:
+    with postgres.new_schema() as schema:
+        place = {"engine": "postgresql", "url": postgres.url(), "schema": schema}
+        (tmp_path / "config.yaml").write_text(json.dumps({"storage": place}))
+        result = await invoke("check-config")
+        assert (result.exit_code, result.stderr) == (0, "")
+        await store_webhooks(place)
+        result = await invoke("check-config")
+        assert (result.exit_code, result.stderr.splitlines()) == (0, REFUSED[:2])

@@ -107,6 +107,22 @@ async def test_show_prints_urls_if_one_is_another(invoke: Invoke, server: Receiv
     assert result.stdout.count("https://x/hook") == 1
 
 
+async def test_cancel_of_one_asks_nothing(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"id": "dlv_17", "state": "dead"})
+    result = await invoke("delivery", "cancel", "loja1", "dlv_17")
+    (request,) = server.requests
+    assert (request.method, request.target, request.body) == ("POST", "/delivery/cancel/loja1/dlv_17", b"")
+    assert result.stdout == "Cancelled dlv_17. To send it after all, use resend.\n"
+    result = await invoke("delivery", "cancel", "loja1", "dlv_17", "--json")
+    assert json.loads(result.stdout) == {"id": "dlv_17", "state": "dead"}
+
+
+async def test_cancel_of_one_takes_no_selection(invoke: Invoke, server: Receiver) -> None:
+    result = await invoke("delivery", "cancel", "loja1", "dlv_17", "--label", "crm")
+    assert result.exit_code == 2
+    assert not server.requests
+
+
 async def test_cancel_shows_the_count_and_asks(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"cancelled": 0, "matching": 1234})
     options = ["--label", "crm", "--kind", "CALL", "--since", "2026-11-20T12:00:00Z"]

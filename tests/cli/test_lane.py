@@ -54,6 +54,13 @@ async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
     assert deleted == ["reg_2", "idle", "0", "delivered"]
 
 
+async def test_what_holds_a_lane_up_is_said_below_the_table(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([WAITING | {"advice": "Skip it: hookgw delivery cancel loja1 dlv_17."}, IDLE])
+    result = await invoke("lane", "list")
+    assert len(result.stdout.splitlines()) == 3
+    assert result.stderr == "\nSkip it: hookgw delivery cancel loja1 dlv_17.\n"
+
+
 async def test_json_is_the_response_itself(invoke: Invoke, server: Receiver) -> None:
     server.default = says([WAITING])
     assert json.loads((await invoke("lane", "list", "--json")).stdout) == [WAITING]

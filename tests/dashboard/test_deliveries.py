@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from hookgw.gateway.gateway import Gateway
+from hookgw.models.deliveries import DeliveryState
 from hookgw.models.events import Event
 from hookgw.parsing import parse_registration
 from hookgw.testing import Receiver, answer, open_receiver
@@ -147,6 +148,34 @@ async def test_a_delivery_is_replayed(browser: Browser, receiver: Receiver, loja
     assert receiver.ids[0] == receiver.ids[2]
 
 
+@pytest.mark.parametrize(
+    ("shown_on", "back_to"),
+    [("", "/deliveries/loja2/{}"), ("lanes", "/lanes"), ("overview", "/")],
+)
+async def test_a_delivery_is_skipped(browser: Browser, gateway: Gateway, shown_on: str, back_to: str) -> None:
+    await gateway.instances.create("loja2")
+    await set_webhook(gateway, "loja2")
+    for name in ("first", "second"):
+        await emit(gateway, "MESSAGES_UPSERT", name, "loja2")
+    with trio.fail_after(20):
+        while gateway.auto_disable.failing_since(gateway.registrations.get("loja2").id) is None:  # noqa: ASYNC110
+            await trio.sleep(0.05)
+    first = (await gateway.history.find("loja2", "first")).summary.id
+    page = {"": f"{LIST}/loja2/{first}", "lanes": "/lanes", "overview": "/"}[shown_on]
+    text = (await browser.get(page)).text
+    assert f'name="delivery" value="loja2/{first}"' in text
+    assert ">Skip this delivery</button>" in text
+    fields = {"delivery": f"loja2/{first}", "page": shown_on}
+    done = await browser.submit(page, f"{LIST}/skip", fields)
+    assert done.headers["location"] == f"/dashboard{back_to.format(first)}?done=skipped"
+    found = (await gateway.history.find("loja2", "first")).summary
+    assert (found.state, (found.reason or "")[:9]) == (DeliveryState.DEAD, "Cancelled")
+    assert "Skip this delivery" not in (await browser.get(f"{LIST}/loja2/{first}")).text
+    again = await browser.submit(page, f"{LIST}/skip", fields)
+    assert again.status_code == 409
+    assert "a dead letter already" in again.text
+
+
 async def test_several_are_sent_again_the_oldest_first(
     browser: Browser, receiver: Receiver, loja1: str
 ) -> None:
@@ -191,6 +220,7 @@ async def test_a_tenant_sees_and_sends_its_own(visitor: Browser, gateway: Gatewa
         ("resend", {"delivery": ["loja1/dlv_1"]}),
         ("replay", {"instance": "loja1", "replay_since": "2h"}),
         ("loja1/dlv_1/resend", {}),
+        ("skip", {"delivery": "loja1/dlv_1"}),
     )
     for action, fields in forms:
         assert (await visitor.submit(LIST, f"{LIST}/{action}", fields)).status_code == 403

@@ -127,7 +127,7 @@ async def test_a_proxy_that_does_not_connect_makes_the_receiver_unreachable(
             "http://crm.example:8081/hook",
             (
                 "url: The host crm.example is blocked. Port 8081 is not dialled: it is on the list of "
-                "refused ports. To allow it, set delivery.refused_ports: []."
+                "refused ports. To allow it, leave 8081 out of delivery.refused_ports."
             ),
         ),
     ],
@@ -183,8 +183,10 @@ async def test_a_refused_url_in_the_configuration_is_logged(tmp_path: Path, hook
     with capture_logs() as logs:
         async with open_kit(tmp_path, settings=settings) as kit:
             await kit.settled()
-    expected = {log["registration"]: log["reason"] for log in logs if "is refused" in log["event"]}
+    refused = [log for log in logs if log["event"] == "the settings refuse a webhook's address"]
+    expected = {log["label"]: log["reason"] for log in refused}
     assert expected.keys() == {"crm", "operations"}
+    assert not [log for log in logs if "is refused" in log["event"]]
     assert 'delivery.allow_networks: ["10.1.2.3/32"]' in expected["crm"]
     assert "hunter2" not in str(logs)
 

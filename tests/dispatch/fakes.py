@@ -28,6 +28,7 @@ from hookgw.models.deliveries import (
     Delivery,
     DeliveryState,
     LaneState,
+    LaneStatistics,
     Outcome,
     Page,
     Position,
@@ -302,6 +303,9 @@ class FakeSender:
     def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
         return self._attempt(number, Outcome.UNREACHABLE)
 
+    def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt:
+        return self._attempt(number, Outcome.FAILED)
+
     def _attempt(self, number: int, outcome: Outcome) -> Attempt:
         error = None if outcome is Outcome.DELIVERED else f"It was {outcome}."
         return Attempt(number=number, at=self._clock.wall(), duration=0.0, outcome=outcome, error=error)
@@ -327,6 +331,7 @@ class FakeMonitor:
         states: what ``lane_changed`` reported.
         gone_ids: registrations that answered 410.
         failures: when which lane ended by which exception.
+        stuck: when which lane was held up.
     """
 
     def __init__(self, registrations: dict[str, Registration]) -> None:
@@ -337,6 +342,7 @@ class FakeMonitor:
         self.states: list[LaneState] = []
         self.gone_ids: list[str] = []
         self.failures: list[tuple[float, str]] = []
+        self.stuck: list[tuple[float, LaneStatistics]] = []
 
     async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         self.attempts.append((attempt, registration))
@@ -355,6 +361,9 @@ class FakeMonitor:
 
     async def lane_changed(self, lane: str, state: LaneState) -> None:
         self.states.append(state)
+
+    def lane_stuck(self, lane: LaneStatistics) -> None:
+        self.stuck.append((trio.current_time(), lane))
 
     def lane_failed(self, lane: str, failure: TaskFailed) -> None:
         self.failures.append((trio.current_time(), f"{lane}: {failure}"))

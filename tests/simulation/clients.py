@@ -24,7 +24,16 @@ from hookgw.models.registrations import (
 from hookgw.parsing.deliveries import Cancellation, Replay
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
-from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued
+from tests.simulation.history import (
+    Accepted,
+    Cancelled,
+    Changed,
+    Known,
+    Record,
+    Refused,
+    Requeued,
+    Skipped,
+)
 from tests.simulation.operators import Operators
 from tests.simulation.scenario import GLOBAL_KEY, KINDS
 
@@ -151,6 +160,7 @@ class Clients:
             self._resend: 0.6,
             self._replay: 0.3,
             self._cancel: 0.3,
+            self._skip: 1.5,
             self._rotate: 0.2,
             self._look: 1 if self._world.api is not None else 0,
             self._operators.delete_instance: self._world.scenario.deletions,
@@ -448,6 +458,34 @@ class Clients:
         deliveries = self._world.gateway.deliveries
         self._note(Cancelled, instance=instance)
         await self.attempt("cancel", lambda: deliveries.cancel(instance, Cancellation()))
+
+    async def _skip(self) -> None:
+        # Heads of lanes, which are in flight or wait, and now and then any event.
+        gateway = self._world.gateway
+        known = [(f"dlv_{one.head}", one.head_instance) for one in gateway.lanes() if one.head is not None]
+        known += self._emitted[-2:]
+        if not known:
+            return
+        name, instance = self._chance.choice(known)
+        if instance is None:
+            return
+        began = self._world.now
+        # Before the call, too: a delivery may end so although the call is not answered.
+        self._note(Cancelled, instance=instance)
+
+        async def call() -> None:
+            found = await gateway.deliveries.cancel_one(instance, name)
+            if not self._world.is_over:
+                self._note(
+                    Skipped,
+                    began=began,
+                    instance=instance,
+                    event=found.event_id,
+                    registration=found.registration,
+                    attempts=found.attempts,
+                )
+
+        await self.attempt("skip", call)
 
 
 def _body_of(change: RegistrationChange) -> dict[str, Any]:

@@ -296,6 +296,22 @@ class Cancelled(Record, frozen=True, kw_only=True):
     instance: str
 
 
+class Skipped(Record, frozen=True, kw_only=True):
+    """One delivery was cancelled, and the call was answered.
+
+    Attributes:
+        began: when the call began.
+        instance, event, registration: of the delivery.
+        attempts: how many it had until then.
+    """
+
+    began: float
+    instance: str
+    event: str
+    registration: str
+    attempts: int
+
+
 class Resumed(Record, frozen=True, kw_only=True):
     """The connector runs, with the state that it stored last.
 

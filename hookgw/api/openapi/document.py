@@ -55,7 +55,7 @@ _ALSO_PER_INSTANCE = frozenset(
     {"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list", "/audit/list"}
 )
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
-_ENDS = {"/<label>": "Labelled", "/<kind>": "OfKind"}
+_ENDS = {"/<label>": "Labelled", "/<kind>": "OfKind", "/cancel/<instance>/<name>": "One"}
 """Ends of paths that also exist without them, and of the operation ids of these paths."""
 _ENCODING = "It may be compressed, with `content-encoding: gzip`."
 _VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}

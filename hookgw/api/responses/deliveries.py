@@ -147,12 +147,16 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
         url: the registration's URL, without user and password; `null` if it was deleted.
         state: its state.
         backlog: the number of pending deliveries.
+        head: the id of the delivery at its head, which it tries or is about to; `null` if there is none.
+        head_instance: the instance of that delivery's event.
         head_age: the age of the oldest pending delivery, in seconds.
         waiting_until: the time of the next attempt, while the lane waits.
         waits_for: what the lane waits for, if not for the time of a retry: the `rate` of its registration,
             `memory`, a `connection` of its host, or a file `descriptor`.
         last_outcome: the outcome of its last attempt.
         last_error: why that attempt failed.
+        advice: what holds the lane up and what to do, if its head has been tried for more than 10 minutes and
+            100 deliveries or more wait behind it; `null` otherwise.
         node: the node that the lane is on; only in a fleet.
     """
 
@@ -164,9 +168,12 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
     url: str | None
     state: LaneState
     backlog: Count
+    head: str | None
+    head_instance: str | None
     head_age: float | None
     waiting_until: Time | None
     waits_for: WaitsFor | None
     last_outcome: Outcome | None
     last_error: str | None
+    advice: str | None
     node: str | UnsetType = UNSET

@@ -78,6 +78,7 @@ class DeliveryRoutes:
             ("resend/<instance>/<name>", self.resend),
             ("replay/<instance>", self.replay),
             ("cancel/<instance>", self.cancel),
+            ("cancel/<instance>/<name>", self.cancel_one),
         ):
             blueprint.add_url_rule(f"/delivery/{path}", view_func=view, methods=["POST"])
         blueprint.add_url_rule("/lane/list", view_func=self.lanes)
@@ -167,6 +168,18 @@ class DeliveryRoutes:
         job = await deliveries.cancel(instance, asked, without_global=without_global)
         cancelled = responses.Cancelled(cancelled=job.done, job=job.id if job.is_running else UNSET)
         return json_response(cancelled, 202 if job.is_running else 200)
+
+    @describes(_TAG, {200: responses.Delivery}, errors=(409,))
+    async def cancel_one(self, instance: str, name: str) -> Response:
+        """Cancel one pending delivery: it becomes a dead letter, which can be resent.
+
+        Its lane goes on with the next delivery at once. An attempt in flight is cut off; the receiver may
+        have acted on it. If a response comes at the same time and settles the delivery, the status is 409.
+        """
+        without_global = not current_principal().is_global
+        summary = await self._gateway.views.cancel_one(instance, name, without_global=without_global)
+        registration = self._registrations(instance).get(summary.registration)
+        return json_response(present_delivery(summary, registration))
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         # Webhooks of the configuration are not among them: their labels and URLs are the operator's.

@@ -177,7 +177,9 @@ class WebhookRoutes:
         self._gateway.instances.get(instance)
         stored = self._gateway.registrations.find(instance, label)
         # Clients of other gateways expect 200 with null here, not 404.
-        return json_response(None if stored is None else self._present(stored, []))
+        if stored is None:
+            return json_response(None)
+        return json_response(self._present(stored, self._gateway.registrations.refusals(stored)))
 
     @describes(_TAG, {200: responses.Done, 202: responses.Started})
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:

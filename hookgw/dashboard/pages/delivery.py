@@ -9,6 +9,8 @@ from urllib.parse import quote
 import msgspec
 from quart import Response
 
+from hookgw.api.auth import check_access
+from hookgw.api.forwarding import forward_form
 from hookgw.dashboard.pages.deliveries import why_of
 from hookgw.dashboard.site import Site, visitor
 from hookgw.dashboard.streams import Streams
@@ -18,6 +20,9 @@ from hookgw.models.errors import HookgwError
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration
 from hookgw.store import DeliveryReport, DeliverySummary
+
+_SKIPPED_ON = {"overview": "/", "lanes": "/lanes"}
+"""The pages beside that of the delivery where one is skipped, by the field ``page`` of the form."""
 
 
 class SentHeader(NamedTuple):
@@ -47,6 +52,7 @@ class DeliveryPage:
             "POST",
             page="/deliveries/{instance}/{name}",
         )
+        site.add("/deliveries/skip", self.skip, "POST", page="/deliveries")
 
     async def show(self, instance: str, name: str) -> Response:
         """Show the delivery."""
@@ -126,6 +132,18 @@ class DeliveryPage:
         except HookgwError as error:
             return await self._page(instance, name, error)
         return self._site.redirect(f"/deliveries/{quote(instance)}/{quote(name)}", done="resent")
+
+    async def skip(self) -> Response:
+        """Cancel a delivery that its lane tries in vain, for this page and for those that list lanes."""
+        form = await self._site.form()
+        instance, _, name = form.get("delivery").partition("/")
+        check_access(visitor().principal, instance)
+        elsewhere = await forward_form(instance)
+        if elsewhere is not None:
+            return elsewhere
+        await self._gateway.views.cancel_one(instance, name, without_global=not visitor().principal.is_global)
+        page = _SKIPPED_ON.get(form.get("page"), f"/deliveries/{quote(instance)}/{quote(name)}")
+        return self._site.redirect(page, done="skipped")
 
 
 def _headers(registration: Registration | None) -> list[SentHeader]:

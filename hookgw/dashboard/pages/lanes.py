@@ -13,8 +13,9 @@ from hookgw.dashboard.site import NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.gateway.node_reports import ReportedLane
 from hookgw.models.api_keys import Principal
-from hookgw.models.deliveries import LaneStatistics
+from hookgw.models.deliveries import LaneState, LaneStatistics
 from hookgw.models.registrations import GLOBAL_INSTANCE
+from hookgw.models.stuck_lanes import advice_for
 
 MOST_LANES = 200
 """The most lanes on the page: those with the largest backlogs."""
@@ -31,6 +32,8 @@ class Row(NamedTuple):
         head_since, waiting_until: seconds since the epoch.
         waits_for: what it waits for beside a time, in words.
         node: where it is; empty without a fleet.
+        skips: the delivery that it tries in vain, as its instance, a slash and its id; empty for none.
+        advice: what holds it up, and what to do, in sentences.
     """
 
     lane: LaneStatistics
@@ -41,6 +44,8 @@ class Row(NamedTuple):
     waiting_until: float | None
     waits_for: str | None
     node: str
+    skips: str
+    advice: str | None
 
 
 class LanesPage:
@@ -95,7 +100,12 @@ class LanesPage:
 
     def _row(self, reported: ReportedLane, node: str) -> Row:
         lane, instance, label = reported.lane, reported.instance, reported.label
-        wall = self._gateway.clock.wall() - self._gateway.clock.steady()
+        now = self._gateway.clock.steady()
+        wall, skips = self._gateway.clock.wall() - now, ""
+        # The head has failed, or waits on disk for its next attempt since before the start.
+        fails = lane.tried_since is not None or (lane.state is LaneState.WAITING and lane.waits_for is None)
+        if fails and lane.head is not None:
+            skips = f"{lane.head_instance}/dlv_{lane.head}"
         path = ""
         if instance is not None and label is not None and instance != GLOBAL_INSTANCE:
             path = f"/instances/{quote(instance)}/webhooks/{quote(label)}"
@@ -108,4 +118,6 @@ class LanesPage:
             None if lane.waiting_until is None else lane.waiting_until + wall,
             lane.waits_for,
             node,
+            skips,
+            advice_for(lane, now),
         )

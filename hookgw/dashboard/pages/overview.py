@@ -35,6 +35,7 @@ class ShownProblem(NamedTuple):
         why: what is wrong, in sentences.
         since: seconds since the epoch; ``None`` if that is not known.
         detail: what helps to recognise it: a URL.
+        skips: a delivery that may be skipped, with its instance and a slash before the id.
     """
 
     title: str
@@ -42,6 +43,7 @@ class ShownProblem(NamedTuple):
     why: str
     since: float | None = None
     detail: str = ""
+    skips: str = ""
 
 
 class Period(NamedTuple):
@@ -178,9 +180,10 @@ def _of_node(node: str, problem: Problem) -> ShownProblem:
 def _shown(problem: Problem) -> ShownProblem:
     instance, label, why, since = problem.instance, problem.label, problem.why, problem.since
     if instance == GLOBAL_INSTANCE:
-        return ShownProblem(f"Webhook {label} of every instance", "/lanes", why, since, problem.detail)
+        title = f"Webhook {label} of every instance"
+        return ShownProblem(title, "/lanes", why, since, problem.detail, problem.delivery)
     path = f"/instances/{quote(instance)}"
     if not label:
         return ShownProblem(instance, path, why, since)
     title, path = f"Webhook {label} of {instance}", f"{path}/webhooks/{quote(label)}"
-    return ShownProblem(title, path, why, since, problem.detail)
+    return ShownProblem(title, path, why, since, problem.detail, problem.delivery)

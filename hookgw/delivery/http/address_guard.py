@@ -110,11 +110,23 @@ class AddressGuard:
         if port not in self._refused_ports:
             return None
         service = f" ({REFUSED_PORTS[port]})" if port in REFUSED_PORTS else ""
-        others = ", ".join(str(other) for other in self._refused_ports if other != port)
         return (
             f"Port {port} is not dialled: it is on the list of refused ports{service}. "
-            f"To allow it, set delivery.refused_ports: [{others}]."
+            f"To allow it, leave {port} out of delivery.refused_ports."
         )
+
+    def known_refusal(self, host: str, port: int) -> str | None:
+        """Return why a host is refused without a lookup: its port, or its literal address.
+
+        Returns:
+            As :meth:`refusal`; ``None`` for a name whose port may be dialled.
+        """
+        if (refusal := self.port_refusal(port)) is not None:
+            return refusal
+        try:
+            return self.refusal(host, port)
+        except ValueError:
+            return None
 
     def refusal(self, address: str, port: int) -> str | None:
         """Return why the address must not be dialled, or ``None`` if it may be.

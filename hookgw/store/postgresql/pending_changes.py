@@ -175,6 +175,9 @@ class PostgresqlPendingChanges(SteppedChanges[Transaction, Moment, Mapping[int, 
     ) -> dict[str, int]:
         return cancel(transaction, found, reason, at, now)
 
+    def _cancel_one(self, transaction: Transaction, seq: int, reason: str, at: float) -> PendingChange:
+        return dead_letters.bury(transaction.connection, [seq], reason, at)
+
     async def _find_concerned(
         self, instance: str, value: str, after: int, now: Moment, pending: bool
     ) -> Concerned:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.store.records import CancelQuery, micros
+from hookgw.store.records import CancelQuery, PendingChange, micros
 from hookgw.store.sqlite.dead_letters import bury
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.transaction import Transaction
@@ -105,6 +105,12 @@ def cancel(
     for (registration, _), (count, _) in gone.items():
         counts[registration] = counts.get(registration, 0) + count
     return counts
+
+
+def cancel_one(connection: sqlite3.Connection, seq: int, reason: str, at: float) -> PendingChange:
+    """Turn a delivery into a dead letter, if it is pending; return what it was."""
+    found = connection.execute("SELECT 1 FROM deliveries WHERE seq = ? AND state = 'pending'", (seq,))
+    return {} if found.fetchone() is None else bury(connection, [seq], reason, at)
 
 
 def _json(values: Collection[Any]) -> str:

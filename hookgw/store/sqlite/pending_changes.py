@@ -14,7 +14,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.records import CancelQuery, Concerned, Erased, ParkStep, PendingChange, ReplayQuery
 from hookgw.store.sqlite import dead_letters
 from hookgw.store.sqlite.audit import write_audit
-from hookgw.store.sqlite.cancel import cancel, find_pending
+from hookgw.store.sqlite.cancel import cancel, cancel_one, find_pending
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.erase import erase, find_concerned
 from hookgw.store.sqlite.repartition import repartition
@@ -179,6 +179,9 @@ class SqlitePendingChanges(SteppedChanges[Transaction, int, dict[int, str]]):
         self, transaction: Transaction, found: Collection[int], reason: str, at: float, now: int
     ) -> dict[str, int]:
         return cancel(transaction, found, reason, at, now)
+
+    def _cancel_one(self, transaction: Transaction, seq: int, reason: str, at: float) -> PendingChange:
+        return cancel_one(transaction.connection, seq, reason, at)
 
     async def _find_concerned(
         self, instance: str, value: str, after: int, now: int, pending: bool

@@ -139,11 +139,14 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
         "url": hookgw_receiver.url,
         "state": "idle",
         "backlog": 0,
+        "head": None,
+        "headInstance": None,
         "headAge": None,
         "waitingUntil": None,
         "waitsFor": None,
         "lastOutcome": "delivered",
         "lastError": None,
+        "advice": None,
         **({} if gateway.fleet is None else {"node": gateway.fleet.node}),
     }
 
@@ -243,6 +246,30 @@ async def test_a_misspelt_field_cancels_nothing(client: httpx.AsyncClient) -> No
     assert shape_of(response) == ["labels is not a field of a cancellation. Did you mean label?"]
     [delivery] = (await client.get("/delivery/list/loja1")).json()["deliveries"]
     assert delivery["state"] == "pending"
+
+
+async def test_cancel_one(client: httpx.AsyncClient) -> None:
+    await client.post("/webhook/set/loja1", json={"url": "https://example.com/hook"})
+    await client.post("/webhook/pause/loja1")
+    for number in range(3):
+        await client.post("/event/emit/loja1", json={"event": "CALL", "data": {}, "id": f"e{number}"})
+    first = (await client.get("/delivery/find/loja1/e0")).json()["id"]
+    response = await client.post(f"/delivery/cancel/loja1/{first}")
+    assert response.status_code == 200
+    found = response.json()
+    assert (found["id"], found["state"], found["eventId"]) == (first, "dead", "e0")
+    assert found["reason"] == "Cancelled with a global key."
+    again = await client.post(f"/delivery/cancel/loja1/{first}")
+    assert again.status_code == 409
+    assert shape_of(again) == ["The delivery cannot be cancelled: it is a dead letter already."]
+    assert (await client.post("/delivery/cancel/loja1/e1")).json()["eventId"] == "e1"
+    for instance, name in (("loja1", "dlv_999"), ("loja1", "e9"), ("nobody", first)):
+        assert (await client.post(f"/delivery/cancel/{instance}/{name}")).status_code == 404
+    entries = (await client.get("/audit/list/loja1")).json()["entries"]
+    assert [one["subject"] for one in entries if one["action"] == "delivery.cancel"][-1] == first
+    pending = (await client.get("/delivery/list/loja1", params={"state": "pending"})).json()["deliveries"]
+    assert [one["eventId"] for one in pending] == ["e2"]
+    assert (await client.post(f"/delivery/resend/loja1/{first}")).status_code == 202
 
 
 async def test_cancel(client: httpx.AsyncClient) -> None:

@@ -23,7 +23,7 @@ from hookgw.gateway.open import open_gateway
 from hookgw.models.errors import StartError
 from hookgw.models.jobs import JobKind, JobState
 from hookgw.models.shards import shard_of
-from hookgw.testing import open_receiver
+from hookgw.testing import hang, open_receiver
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
@@ -96,9 +96,11 @@ def settings_of(postgres: PostgresServer, schema: str, name: str, port: int | No
 
 
 @asynccontextmanager
-async def node(postgres: PostgresServer, schema: str, name: str, folder: Path) -> AsyncIterator[Node]:
+async def node(
+    postgres: PostgresServer, schema: str, name: str, folder: Path, **more: Any
+) -> AsyncIterator[Node]:
     """Run a node for the length of a block; it stops as in production."""
-    settings = settings_of(postgres, schema, name, free_port())
+    settings = settings_of(postgres, schema, name, free_port(), **more)
     async with (
         open_gateway(settings, base=folder) as gateway,
         httpx.AsyncClient(trust_env=False, verify=False, timeout=10) as http,
@@ -199,6 +201,53 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
                 await trio.sleep(0.05)
         await b.call("DELETE", f"/instance/delete/{name}")
         await a.call("POST", f"/event/emit/{name}", {"event": "CALL", "data": {}}, status=404)
+
+
+async def test_a_delivery_is_cancelled_by_the_node_that_has_its_lane(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    async with open_receiver() as own, open_receiver() as operators:
+        own.default = operators.default = hang()
+        webhooks = [{"label": "audit", "url": operators.url, "ordering": "url", "concurrency": 1}]
+        async with (
+            node(postgres, schema, "a", tmp_path, global_webhooks=webhooks) as a,
+            node(postgres, schema, "b", tmp_path, global_webhooks=webhooks) as b,
+        ):
+            await a.until("b", 128)
+            await b.until("a", 128)
+            for name in (OF_A, OF_B):
+                await a.call("POST", "/instance/create", {"instanceName": name}, status=201)
+                await a.call("POST", f"/webhook/set/{name}", {"url": own.url}, status=201)
+                for number in range(2):
+                    event = {"event": "CALL", "data": {}, "id": f"{name}{number}"}
+                    await a.call("POST", f"/event/emit/{name}", event, status=202)
+            with trio.fail_after(20):
+                await own.wait_for(2)
+                await operators.wait_for(1)
+            # Heads of both instances' lanes, from either node; of the configuration's webhook there is one
+            # lane, on one node, which has one of the instances at most.
+            for number, (asked, name) in enumerate(((a, OF_A), (a, OF_B), (b, OF_A), (b, OF_B))):
+                listed = (await asked.call("GET", f"/delivery/list/{name}?state=pending"))["deliveries"]
+                (mine,) = [
+                    one["id"] for one in listed if one["label"] and one["eventId"].endswith(f"{number // 2}")
+                ]
+                done = await asked.call("POST", f"/delivery/cancel/{name}/{mine}")
+                assert (done["state"], done["reason"][:9]) == ("dead", "Cancelled")
+                again = await asked.call("POST", f"/delivery/cancel/{name}/{mine}", status=409)
+                assert "a dead letter already" in again["response"]["message"][0]
+            assert sorted(filter(None, own.ids)) == sorted(
+                f"{name}{n}" for name in (OF_A, OF_B) for n in (0, 1)
+            )
+            for number in range(4):
+                with trio.fail_after(10):
+                    await operators.wait_for(number + 1)
+                head = str(operators.ids[-1])
+                assert len(operators.ids) == number + 1
+                found = await (a, b)[number % 2].call("GET", f"/delivery/list/{head[:-1]}?state=pending")
+                (theirs,) = [one["id"] for one in found["deliveries"] if one["eventId"] == head]
+                asked = (b, a)[number % 2]
+                assert (await asked.call("POST", f"/delivery/cancel/{head[:-1]}/{theirs}"))["state"] == "dead"
+            assert len(set(operators.ids)) == 4
 
 
 async def test_a_node_that_leaves_and_one_that_was_removed(

@@ -19,6 +19,7 @@ from tests.simulation.invariants import (
     repeats,
     secrets,
     silence,
+    skipped,
     state,
     waits,
 )
@@ -26,7 +27,7 @@ from tests.simulation.invariants.index import Index
 
 CHECKS = (
     *(kept, order, repeats, accounting, waits, silence, limits, secrets, records, state, ending),
-    *(erasing, backups, operational, blocking, metrics, known),
+    *(erasing, backups, operational, blocking, metrics, known, skipped),
 )
 
 

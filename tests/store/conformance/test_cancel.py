@@ -5,12 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import trio
 
+from hookgw.models.audit import Actor, ActorKind, AuditEntry
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.jobs import Job, JobKind
-from hookgw.store import Append, CancelQuery, Store
+from hookgw.store import Append, AuditQuery, CancelQuery, Store
 from tests.store.conformance.engines import Engine
-from tests.store.support import RULE, Listener, dead, event, ids_of, listed, report, seqs_of, settle, to
+from tests.store.support import (
+    RULE,
+    Listener,
+    dead,
+    delivered,
+    event,
+    ids_of,
+    listed,
+    report,
+    seqs_of,
+    settle,
+    to,
+)
 
 REASON = "Cancelled with a global key."
 
@@ -136,3 +150,62 @@ async def test_count(engine: Engine, store: Store, most: int, counted: int) -> N
     await store.append(to(*(f"e{number}" for number in range(5))))
     query = CancelQuery(instance="shop", registrations=("reg_1",))
     assert await store.count_cancellable(query, most) == counted
+
+
+async def test_one_delivery_is_cancelled_and_no_other(store: Store) -> None:
+    await store.append(to("e1", "e2", "e3"))
+    second = (await report(store, "e2")).summary.seq
+    assert await store.cancel_one(second, REASON)
+    found = await report(store, "e2")
+    assert (found.summary.state, found.summary.reason) == (DeliveryState.DEAD, REASON)
+    assert found.summary.finished_at is not None
+    assert await ids_of(store) == ["e1", "e3"]
+    assert sum(count for count, _ in (await store.pending_counts()).values()) == 2
+    await store.resend("shop", second, RULE)
+    assert await ids_of(store) == ["e1", "e3", "e2"]
+
+
+async def test_a_settlement_before_the_cancellation_wins_and_a_later_one_is_ignored(store: Store) -> None:
+    await store.append(to("e1", "e2"))
+    first, second = [(await report(store, name)).summary.seq for name in ("e1", "e2")]
+    store.settle_nowait(delivered(first))
+    assert not await store.cancel_one(first, REASON)
+    assert (await report(store, "e1")).summary.state is DeliveryState.DELIVERED
+    assert await store.cancel_one(second, REASON)
+    store.settle_nowait(delivered(second))
+    await store.flush()
+    found = (await report(store, "e2")).summary
+    assert (found.state, found.reason) == (DeliveryState.DEAD, REASON)
+
+
+async def test_of_two_cancellations_at_once_one_cancels(store: Store) -> None:
+    await store.append(to("e1"))
+    seq = (await report(store)).summary.seq
+    answers = []
+
+    async def cancel_it() -> None:
+        answers.append(await store.cancel_one(seq, REASON))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(cancel_it)
+        nursery.start_soon(cancel_it)
+    assert sorted(answers) == [False, True]
+    assert not await store.cancel_one(seq, REASON)
+    assert not await store.cancel_one(10**9, REASON)
+
+
+async def test_the_commit_that_cancels_one_writes_the_audit(store: Store) -> None:
+    await store.append(to("e1"))
+    seq = (await report(store)).summary.seq
+    entry = AuditEntry(at=1.0, action="delivery.cancel", actor=Actor(kind=ActorKind.HOOKGW), subject="dlv_1")
+    assert await store.cancel_one(seq, REASON, audit=[entry])
+    assert not await store.cancel_one(seq, REASON, audit=[entry])
+    assert [one.subject for one in (await store.list_audit(AuditQuery())).entries] == ["dlv_1"]
+
+
+async def test_the_listener_hears_of_the_one_that_is_cancelled(store: Store) -> None:
+    await store.append([Append(event("e1", data='"xyz"'), (("reg_1", "reg_1:0"),))])
+    listener = Listener()
+    store.subscribe(listener)
+    await store.cancel_one((await report(store)).summary.seq, REASON)
+    assert listener.calls == [("changed", {("reg_1", "shop"): (-1, -5)})]

@@ -1,0 +1,96 @@
+"""Lanes that one delivery holds up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw.models.deliveries import LaneState, LaneStatistics, Outcome
+from hookgw.models.stuck_lanes import advice_for, is_stuck
+from tests.dispatch.fakes import LANE, World
+
+
+def lane(**more: Any) -> LaneStatistics:
+    given: dict[str, Any] = {"head": 17, "head_instance": "loja1", "tried_since": 100.0, "backlog": 101}
+    return LaneStatistics(
+        **{"lane": LANE, "registration": "reg_1", "partition": None, "url": None, "state": LaneState.WAITING}
+        | given
+        | more
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "now", "expected"),
+    [
+        ({}, 700.1, True),
+        ({}, 700.0, False),
+        ({"backlog": 100}, 9000.0, False),
+        ({"tried_since": None}, 9000.0, False),
+        ({"state": LaneState.DELIVERING}, 9000.0, True),
+        ({"state": LaneState.PAUSED}, 9000.0, False),
+    ],
+)
+def test_it_takes_more_than_ten_minutes_and_a_hundred_behind(
+    more: dict[str, Any], now: float, expected: bool
+) -> None:
+    assert is_stuck(lane(**more), now) is expected
+    assert (advice_for(lane(**more), now) is not None) is expected
+
+
+def test_the_advice_names_the_delivery_and_both_remedies() -> None:
+    advice = advice_for(lane(backlog=1234), 1600.0)
+    assert advice is not None
+    assert "dlv_17 of loja1 has been tried for 25 minutes, and 1,233 wait behind it" in advice
+    assert "skip it: hookgw delivery cancel loja1 dlv_17." in advice
+    assert "retry.maxAge" in advice
+
+
+async def test_a_head_is_reported_once(autojump_clock: MockClock) -> None:
+    world = World()
+    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(101))
+        await trio.sleep(600)
+        assert world.monitor.stuck == []
+        await trio.sleep(6000)
+        ((at, found),) = world.monitor.stuck
+        assert 600 < at < 1200
+        assert (found.head, found.head_instance, found.backlog) == (1, "shop", 101)
+        # The next one that holds it up is another report.
+        world.sender.script["e2"] = [Outcome.UNREACHABLE] * 1000
+        dispatcher.dispatch(world.outbox.add(50))
+        with dispatcher.paused("reg_1"):
+            del world.outbox.pending[1]
+            dispatcher.cut_off("reg_1", 1)
+        await trio.sleep(2000)
+        assert [one.head for _, one in world.monitor.stuck] == [1, 2]
+
+
+async def test_one_with_few_behind_it_is_reported_when_there_are_more(autojump_clock: MockClock) -> None:
+    world = World()
+    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(100))
+        await trio.sleep(6000)
+        assert world.monitor.stuck == []
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(600)
+        assert len(world.monitor.stuck) == 1
+
+
+async def test_another_target_begins_anew(autojump_clock: MockClock) -> None:
+    world = World()
+    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(101))
+        await trio.sleep(500)
+        world.change(url="http://127.0.0.3:9/hook")
+        world.outbox.make_due("reg_1")
+        dispatcher.redirect("reg_1")
+        await trio.sleep(500)
+        assert world.monitor.stuck == []
+        (found,) = dispatcher.lanes()
+        assert found.tried_since == pytest.approx(world.clock.steady() - 500, abs=1)

@@ -1,0 +1,28 @@
+"""A delivery that was skipped is not tried again, unless somebody sends it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.history import Arrived, Skipped, Violation
+from tests.simulation.invariants.index import Index
+
+
+def check(index: Index) -> Iterator[Violation]:
+    """Nothing arrives of a delivery after the answer, except the attempt that the call cut off."""
+    skips: dict[tuple[str, str], list[Skipped]] = {}
+    for skipped in index.history.of(Skipped):
+        skips.setdefault((skipped.registration, skipped.event), []).append(skipped)
+    for arrived in index.history.of(Arrived):
+        for skipped in skips.get((arrived.registration, arrived.event), ()):
+            if (
+                arrived.at > skipped.at
+                and arrived.attempt > skipped.attempts
+                and not index.was_requeued(arrived.event, skipped.instance, arrived.at, since=skipped.began)
+                and not index.was_accepted_anew(arrived.event, skipped.instance, skipped.began, arrived.at)
+            ):
+                yield Violation(
+                    "skipped",
+                    f"{arrived.event} was skipped, and went to {arrived.registration}",
+                    frozenset((arrived.event, arrived.registration)),
+                )
