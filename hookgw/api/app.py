@@ -18,6 +18,7 @@ from hookgw.api.fleet_questions import FleetQuestions
 from hookgw.api.forwarding import FORWARDER, QUESTION, Forwarder
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
+from hookgw.api.query import install_query_check
 from hookgw.api.request_body import CheckedRequest
 from hookgw.api.routes.accounts import AccountRoutes
 from hookgw.api.routes.audit import AuditRoutes
@@ -185,6 +186,7 @@ class Application(QuartTrio):
     def expect_plugins(self) -> None:
         """Call this after hookgw's own routes were added, and before those of plugins are."""
         self._plugin_routes = PluginRoutes(self)
+        self._own_checks = self._count_checks()
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
         """See :meth:`hookgw.api.plugin_routes.PluginRoutes.contain`."""
@@ -197,11 +199,12 @@ class Application(QuartTrio):
         """
         # The fast path bypasses Quart. If plugins added request hooks, these must see every request, so there
         # is no fast path then. Hooks of our own are there: the authentication check, and in a fleet the
-        # forwarding, which the fast paths do themselves.
-        before = [check for checks in self.before_request_funcs.values() for check in checks]
+        # forwarding, which the fast paths do themselves; and the check of lists.
         others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
-        own = 1 if self._forwarder is None else 2
-        self._fast_paths = () if len(before) > own or any(others) else fast_paths
+        self._fast_paths = () if self._count_checks() > self._own_checks or any(others) else fast_paths
+
+    def _count_checks(self) -> int:
+        return sum(map(len, self.before_request_funcs.values()))
 
     @property
     def uses_fast_paths(self) -> bool:
@@ -236,6 +239,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
     app = Application(gateway)
     install_error_handlers(app)
     install_auth(app, gateway)
+    install_query_check(app)
     app.install_forwarding()
     emit = EmitEndpoint(gateway)
     ingest = IngestEndpoint(gateway)

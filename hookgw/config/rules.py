@@ -19,7 +19,7 @@ from hookgw.config.settings import UNIX, Settings
 from hookgw.models.errors import Invalid
 from hookgw.models.operational_kinds import OPERATIONAL_CATALOG
 from hookgw.models.units import DAY, Duration, Size
-from hookgw.parsing.headers import check_headers
+from hookgw.parsing.headers import check_custom_headers
 from hookgw.parsing.instances import FOREIGN
 from hookgw.parsing.registrations import check_secret, check_url
 
@@ -98,7 +98,7 @@ def _broken_operations(settings: Settings) -> Iterator[tuple[str, str]]:
     operations = settings.operations
     checks: list[tuple[str, Any, Callable[[Any, str], object]]] = [
         ("operations.url", operations.url, check_url),
-        ("operations.headers", operations.headers, check_headers),
+        ("operations.headers", operations.headers, check_custom_headers),
         ("operations.secret", operations.secret, check_secret),
     ]
     checks += [

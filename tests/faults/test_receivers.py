@@ -15,8 +15,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.testing import (
     Answer,
-    GatewayKit,
     Close,
+    GatewayKit,
     HalfClose,
     Hang,
     Receiver,
