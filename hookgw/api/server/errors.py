@@ -35,7 +35,8 @@ from hookgw.models.errors import (
 logger = structlog.get_logger("hookgw.api")
 
 JSON = "application/json"
-_PHRASES = {413: "Content Too Large"}  # RFC 9110; before 3.13, Python has the former phrase
+# RFC 9110; before 3.13, Python has the former phrases.
+_PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}
 _SECRET_PATHS = (INGEST_PATH, MEDIA_PATH)
 """Paths that end in a token."""
 BUG = "An internal error occurred; see hookgw's log."
