@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
 
 import structlog
 import trio
 from quart import Blueprint
 from quart_trio import QuartTrio
 
-from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
+from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth, is_dashboard
+from hookgw.api.cors import CrossOrigin
 from hookgw.api.fast_emit import FastEmit
 from hookgw.api.fast_ingest import FastIngest
 from hookgw.api.fleet_questions import FleetQuestions
-from hookgw.api.forwarding import FORWARDER, QUESTION, Forwarder
+from hookgw.api.forwarding import FORWARDED, FORWARDER, QUESTION, Forwarder
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
 from hookgw.api.query import install_query_check
@@ -40,7 +43,7 @@ from hookgw.api.routes.storage import StorageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.body_memory import COPIES, BodyMemory
 from hookgw.api.server.client import client_of
-from hookgw.api.server.errors import error_body, install_error_handlers
+from hookgw.api.server.errors import OUTSIDE_PATH, error_body, install_error_handlers
 from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
@@ -72,6 +75,10 @@ _SHARES = 2
 
 _BUSY = error_body(503, ["Too many requests are in progress (server.max_requests). Retry later."])
 _RETRY_SOON = {"retry-after": "1"}
+
+
+_SLASHES = re.compile("/{2,}")
+_ENCODED_SLASH = re.compile(b"%2f", re.IGNORECASE)
 
 
 class FastPath(Protocol):
@@ -114,21 +121,20 @@ class Application(QuartTrio):
         self._memory = BodyMemory(server.body_memory, gateway.metrics.limited)
         self._forwarder = Forwarder(gateway, gateway.fleet) if gateway.fleet is not None else None
         self._questions = FleetQuestions(gateway.views.nodes)
+        self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
         # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
         self.config["MAX_CONTENT_LENGTH"] = None
         self.config["BODY_TIMEOUT"] = None  # ClientTimeouts does this without a cancel scope per request
         self.url_map.strict_slashes = False
+        self.url_map.merge_slashes = False  # werkzeug would redirect, to a host that the client names
 
     async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one request (ASGI)."""
         if scope["type"] != "http":
             await super().asgi_app(scope, receive, send)
             return
-        base, path = self._base_path, scope["path"]
-        if base:
-            path = path.removeprefix(base) if path.startswith(f"{base}/") else _UNROUTABLE
-            scope["path"] = path
+        base, path = self._base_path, self._read_path(scope)
         scope[REQUEST_QUOTA] = self._quota
         self._learn_client(scope)
         if self._forwarder is not None:
@@ -137,6 +143,8 @@ class Application(QuartTrio):
         client = client_of(scope, receive, send)
         exchange = RequestResponse(scope, client, self._limit, self._count, self._active, self._memory)
         scope[EXCHANGE] = exchange
+        if self._cross_origin is not None and await self._is_preflight(exchange, self._cross_origin, path):
+            return
         if QUESTION in scope and path.startswith(QUESTIONS):
             # Also beyond the limit: otherwise the others would take a busy node for a dead one.
             await exchange.run(partial(self._questions.respond, exchange))
@@ -157,6 +165,28 @@ class Application(QuartTrio):
             if self._forwarder is not None:
                 with trio.move_on_after(1, shield=True):
                     await self._forwarder.close_response(scope)
+
+    async def _is_preflight(self, exchange: RequestResponse, cross_origin: CrossOrigin, path: str) -> bool:
+        """Add the headers that browsers need; return whether the request asked for them, and is answered."""
+        if FORWARDED in exchange.scope or is_dashboard(path) or path is _UNROUTABLE:
+            return False  # the node that forwarded it adds them
+        exchange.extra = cross_origin.lines(exchange.scope)
+        lines = cross_origin.preflight(exchange.scope)
+        if lines is None:
+            return False
+        exchange.extra += lines
+        await exchange.run(partial(exchange.respond, 204, {}, b""))
+        return True
+
+    def _read_path(self, scope: Any) -> str:
+        """Return a request's path, relative to the base path, and set it in the scope."""
+        base, path = self._base_path, _routable(scope)
+        if base and not path.startswith(f"{base}/"):
+            scope[OUTSIDE_PATH], path = path, _UNROUTABLE
+        elif base:
+            path = path.removeprefix(base)
+        scope["path"] = path
+        return path
 
     def _learn_client(self, scope: Any) -> None:
         """Take the client's address and scheme from what trusted proxies say."""
@@ -213,6 +243,17 @@ class Application(QuartTrio):
 
     def _count(self, scope: Any, status: int) -> None:
         self._gateway.metrics.requested(scope.get(ROUTE) or UNMATCHED, status)
+
+
+def _routable(scope: Any) -> str:
+    """Return a request's path as the routes read it."""
+    path: str = scope["path"]
+    raw = scope.get("raw_path") or b""
+    if b"%2" in raw and _ENCODED_SLASH.search(raw):
+        # It stays encoded: a slash in a name must not make two names of it. The names are refused then.
+        path = unquote(_ENCODED_SLASH.sub(b"%252F", raw).decode("latin-1"))
+    # Many clients put a slash between a base URL that ends in one and a path that begins with one.
+    return _SLASHES.sub("/", path) if "//" in path else path
 
 
 def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
