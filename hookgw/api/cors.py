@@ -52,7 +52,7 @@ class CrossOrigin:
         if not _header(scope, b"access-control-request-method"):
             return None
         wanted = _header(scope, b"access-control-request-headers")
-        lines = ((b"access-control-allow-methods", METHODS), (b"access-control-max-age", MAX_AGE))
+        lines: Lines = ((b"access-control-allow-methods", METHODS), (b"access-control-max-age", MAX_AGE))
         # Any: plugins read headers of their own, and what a header may do is decided by its request.
         if _NAMES.fullmatch(wanted):
             lines += ((b"access-control-allow-headers", wanted),)
