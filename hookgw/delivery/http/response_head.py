@@ -53,9 +53,10 @@ class ResponseHead(msgspec.Struct, frozen=True):
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9])([ \t]+)([1-9][0-9]{2})(?:[ \t][^\r\n]*)?")
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\r\n\0]*)")
-_SOUND_FIELDS = re.compile(rb"\r\n(?:" + _TOKEN + rb":[^\r\n\0]*\r\n)*\r\n")
+_SOUND_FIELDS = re.compile(rb"\r\n(?:" + _TOKEN + rb"+:[^\r\n\0]*+\r\n)*+\r\n")
 _LENGTH = re.compile(rb"0*([0-9]{1,18})")
 _ABOUT_BODY = frozenset({b"content-length", b"transfer-encoding"})
+_DECISIVE = _ABOUT_BODY | {b"connection"}
 
 
 def match_status_line(line: bytes) -> re.Match[bytes] | None:
@@ -82,19 +83,20 @@ def read_head(status_line: re.Match[bytes], lines: bytes, *, most_headers: int) 
     number, is_odd = int(status), spaces != b" "
     malformed: frozenset[bytes] = frozenset()
     if _SOUND_FIELDS.fullmatch(lines):
-        fields = _FIELD.findall(lines)  # a fourth of the time of one line after the other
-        if len(fields) > most_headers:
+        if lines.count(b"\n") - 2 > most_headers:  # before the first one, and behind the last one
             return None
+        # Sound as a whole: this takes a third of the time of one match a line.
+        fields = [line.split(b":", 1) for line in lines[2:-4].split(b"\r\n")] if len(lines) > 4 else []
     else:
         is_odd, unfolded = True, _unfolded(lines)
         if len(unfolded) > most_headers:
             return None
         matches = [(line, _FIELD.fullmatch(line)) for line in unfolded]
-        fields = [field.groups() for _, field in matches if field is not None]
+        fields = [[*field.groups()] for _, field in matches if field is not None]
         malformed = frozenset(
             line.partition(b":")[0].strip().lower() for line, field in matches if field is None
         )
-    headers = [(name.lower(), value.rstrip(b" \t")) for name, value in fields]
+    headers = [(name.lower(), value.strip(b" \t")) for name, value in fields]
     decisive = _Decisive(headers)
     options, codings, lengths = decisive.options, decisive.codings, decisive.lengths
     is_persistent = b"close" not in options and (minor != b"0" or b"keep-alive" in options)
@@ -122,11 +124,13 @@ class _Decisive:
         self.lengths: list[bytes] = []
         self.options: list[bytes] = []
         for name, value in headers:
+            if name not in _DECISIVE:  # most are not
+                continue
             if name == b"content-length":
                 self.lengths += [one.strip(b" \t") for one in value.split(b",")]
             elif name == b"transfer-encoding":
                 self.codings += _tokens(value)
-            elif name == b"connection":
+            else:
                 self.options += _tokens(value)
 
     def body_end(self) -> tuple[BodyEnd, int]:
