@@ -77,7 +77,6 @@ _BUSY = error_body(503, ["Too many requests are in progress (server.max_requests
 _RETRY_SOON = {"retry-after": "1"}
 
 
-_SLASHES = re.compile("/{2,}")
 _ENCODED_SLASH = re.compile(b"%2f", re.IGNORECASE)
 
 
@@ -180,11 +179,11 @@ class Application(QuartTrio):
 
     def _read_path(self, scope: Any) -> str:
         """Return a request's path, relative to the base path, and set it in the scope."""
-        base, path = self._base_path, _routable(scope)
+        base, path = self._base_path, _one_slash_first(_decoded_path(scope))
         if base and not path.startswith(f"{base}/"):
             scope[OUTSIDE_PATH], path = path, _UNROUTABLE
         elif base:
-            path = path.removeprefix(base)
+            path = _one_slash_first(path.removeprefix(base))
         scope["path"] = path
         return path
 
@@ -245,15 +244,19 @@ class Application(QuartTrio):
         self._gateway.metrics.requested(scope.get(ROUTE) or UNMATCHED, status)
 
 
-def _routable(scope: Any) -> str:
-    """Return a request's path as the routes read it."""
+def _decoded_path(scope: Any) -> str:
     path: str = scope["path"]
     raw = scope.get("raw_path") or b""
     if b"%2" in raw and _ENCODED_SLASH.search(raw):
         # It stays encoded: a slash in a name must not make two names of it. The names are refused then.
-        path = unquote(_ENCODED_SLASH.sub(b"%252F", raw).decode("latin-1"))
-    # Many clients put a slash between a base URL that ends in one and a path that begins with one.
-    return _SLASHES.sub("/", path) if "//" in path else path
+        return unquote(_ENCODED_SLASH.sub(b"%252F", raw).decode("latin-1"))
+    return path
+
+
+def _one_slash_first(path: str) -> str:
+    # Many clients write a slash between a base URL that ends in one and a path that begins with one. Further
+    # on, two slashes have an empty name between them, and the name behind it must not take its place.
+    return f"/{path.lstrip('/')}" if path.startswith("//") else path
 
 
 def create_app(gateway: Gateway, *pages: Blueprint) -> Application:

@@ -94,14 +94,27 @@ async def test_unknown_paths(path: str, client: httpx.AsyncClient) -> None:
     assert shape_of(response) == [f"No such route: {path}."]
 
 
-@pytest.mark.parametrize("path", ["/webhook//set/shop", "//webhook/set/shop", "/webhook/set///shop//"])
-async def test_slashes_in_a_row_are_one(path: str, client: httpx.AsyncClient, gateway: Gateway) -> None:
-    """A redirect would lead where the client's Host header says, and turn some clients' POST into a GET."""
+@pytest.mark.parametrize("path", ["//webhook/set/shop", "///webhook/set/shop/"])
+async def test_slashes_at_the_beginning_are_one(
+    path: str, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
     client.event_hooks = {}  # by its spelling it is not in the contract
     url = f"{str(client.base_url).rstrip('/')}{path}"
     response = await client.post(url, json={"url": "https://x.example"}, headers={"host": "evil.example"})
     assert (response.status_code, response.headers.get("location")) == (201, None)
     assert gateway.registrations.get("shop").url == "https://x.example"
+
+
+@pytest.mark.parametrize(
+    "path", ["/webhook//set/shop", "/webhook/set//shop", "/webhook/set//a/shop", "/webhook/set/shop//crm"]
+)
+async def test_slashes_in_a_row_are_no_route(path: str, client: httpx.AsyncClient, gateway: Gateway) -> None:
+    """A redirect would lead where the client's Host header says, and the next name would be an instance's."""
+    client.event_hooks = {}  # by its spelling it is not in the contract
+    response = await client.post(path, json={"url": "https://x.example"}, headers={"host": "evil.example"})
+    assert (response.status_code, response.headers.get("location")) == (404, None)
+    assert response.json()["response"]["message"] == [f"No such route: {path}."]
+    assert (await client.get("/instance/fetchInstances")).json() == []
 
 
 @pytest.mark.parametrize("path", ["webhook/find/a%2Fb", "webhook/find/a%2fb/crm", "webhook/find/a/b%2Fc"])
@@ -240,8 +253,8 @@ class TestBasePath:
         response = await client.get("/hooks/webhook/set/shop")
         assert shape_of(response) == ["/hooks/webhook/set/shop accepts OPTIONS, PATCH, POST, not GET."]
 
-    @pytest.mark.parametrize("path", ["/hooks//healthz", "//hooks/healthz", "/hooks/healthz//"])
-    async def test_slashes_in_a_row_are_one(self, path: str, client: httpx.AsyncClient) -> None:
+    @pytest.mark.parametrize("path", ["/hooks//healthz", "//hooks/healthz", "//hooks//healthz"])
+    async def test_slashes_before_and_behind_it_are_one(self, path: str, client: httpx.AsyncClient) -> None:
         client.event_hooks = {}  # by its spelling it is not in the contract
         assert (
             await client.send(client.build_request("GET", str(client.base_url) + path))
