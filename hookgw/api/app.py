@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
 
 import structlog
 import trio
 from quart import Blueprint
 from quart_trio import QuartTrio
 
-from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
+from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth, is_dashboard
+from hookgw.api.cors import CrossOrigin
 from hookgw.api.fast_emit import FastEmit
 from hookgw.api.fast_ingest import FastIngest
 from hookgw.api.fleet_questions import FleetQuestions
-from hookgw.api.forwarding import FORWARDER, QUESTION, Forwarder
+from hookgw.api.forwarding import FORWARDED, FORWARDER, QUESTION, Forwarder
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
+from hookgw.api.query import install_query_check
 from hookgw.api.request_body import CheckedRequest
 from hookgw.api.routes.accounts import AccountRoutes
 from hookgw.api.routes.audit import AuditRoutes
@@ -72,6 +76,9 @@ _BUSY = error_body(503, ["Too many requests are in progress (server.max_requests
 _RETRY_SOON = {"retry-after": "1"}
 
 
+_ENCODED_SLASH = re.compile(b"%2f", re.IGNORECASE)
+
+
 class FastPath(Protocol):
     """Handles some requests without Quart."""
 
@@ -112,21 +119,21 @@ class Application(QuartTrio):
         self._memory = BodyMemory(server.body_memory, gateway.metrics.limited)
         self._forwarder = Forwarder(gateway, gateway.fleet) if gateway.fleet is not None else None
         self._questions = FleetQuestions(gateway.views.nodes)
+        self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
         # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
         self.config["MAX_CONTENT_LENGTH"] = None
         self.config["BODY_TIMEOUT"] = None  # ClientTimeouts does this without a cancel scope per request
         self.url_map.strict_slashes = False
+        self.url_map.merge_slashes = False  # werkzeug would redirect, to a host that the client names
 
     async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one request (ASGI)."""
         if scope["type"] != "http":
             await super().asgi_app(scope, receive, send)
             return
-        base, path = self._base_path, scope["path"]
-        is_outside = bool(base) and not path.startswith(f"{base}/")
-        if base and not is_outside:
-            path = scope["path"] = path.removeprefix(base)
+        base, is_outside = self._base_path, self._read_path(scope)
+        path = scope["path"]
         scope[REQUEST_QUOTA] = self._quota
         self._believe_proxy(scope)
         if self._forwarder is not None:
@@ -135,6 +142,9 @@ class Application(QuartTrio):
         client = client_of(scope, receive, send)
         exchange = RequestResponse(scope, client, self._limit, self._count, self._active, self._memory)
         scope[EXCHANGE] = exchange
+        cross_origin = None if is_outside else self._cross_origin
+        if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
+            return
         if QUESTION in scope and path.startswith(QUESTIONS):
             # Also beyond the limit: otherwise the others would take a busy node for a dead one.
             await exchange.run(partial(self._questions.respond, exchange))
@@ -166,6 +176,27 @@ class Application(QuartTrio):
         if self._active.is_full and path not in _HEALTH_PATHS:
             return 503, _RETRY_SOON, _BUSY
         return None
+
+    async def _is_preflight(self, exchange: RequestResponse, cross_origin: CrossOrigin, path: str) -> bool:
+        """Add the headers that browsers need; return whether the request asked for them, and is answered."""
+        if FORWARDED in exchange.scope or is_dashboard(path):
+            return False  # the node that forwarded it adds them
+        exchange.extra = cross_origin.lines(exchange.scope)
+        lines = cross_origin.preflight(exchange.scope)
+        if lines is None:
+            return False
+        exchange.extra += lines
+        await exchange.run(partial(exchange.respond, 204, {}, b""))
+        return True
+
+    def _read_path(self, scope: Any) -> bool:
+        """Set the path, relative to the base path, in the scope; return whether it is outside of that."""
+        base, path = self._base_path, _one_slash_first(_decoded_path(scope))
+        is_outside = bool(base) and not path.startswith(f"{base}/")
+        if base and not is_outside:
+            path = _one_slash_first(path.removeprefix(base))
+        scope["path"] = path
+        return is_outside
 
     def _believe_proxy(self, scope: Any) -> None:
         """Take the client's address, and the scheme and host that it used, from what a trusted proxy says."""
@@ -206,6 +237,7 @@ class Application(QuartTrio):
     def expect_plugins(self) -> None:
         """Call this after hookgw's own routes were added, and before those of plugins are."""
         self._plugin_routes = PluginRoutes(self)
+        self._own_checks = self._count_checks()
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
         """See :meth:`hookgw.api.plugin_routes.PluginRoutes.contain`."""
@@ -218,11 +250,12 @@ class Application(QuartTrio):
         """
         # The fast path bypasses Quart. If plugins added request hooks, these must see every request, so there
         # is no fast path then. Hooks of our own are there: the authentication check, and in a fleet the
-        # forwarding, which the fast paths do themselves.
-        before = [check for checks in self.before_request_funcs.values() for check in checks]
+        # forwarding, which the fast paths do themselves; and the check of lists.
         others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
-        own = 1 if self._forwarder is None else 2
-        self._fast_paths = () if len(before) > own or any(others) else fast_paths
+        self._fast_paths = () if self._count_checks() > self._own_checks or any(others) else fast_paths
+
+    def _count_checks(self) -> int:
+        return sum(map(len, self.before_request_funcs.values()))
 
     @property
     def uses_fast_paths(self) -> bool:
@@ -231,6 +264,21 @@ class Application(QuartTrio):
 
     def _count(self, scope: Any, status: int) -> None:
         self._gateway.metrics.requested(scope.get(ROUTE) or UNMATCHED, status)
+
+
+def _decoded_path(scope: Any) -> str:
+    path: str = scope["path"]
+    raw = scope.get("raw_path") or b""
+    if b"%2" in raw and _ENCODED_SLASH.search(raw):
+        # It stays encoded: a slash in a name must not make two names of it. The names are refused then.
+        return unquote(_ENCODED_SLASH.sub(b"%252F", raw).decode("latin-1"))
+    return path
+
+
+def _one_slash_first(path: str) -> str:
+    # Many clients write a slash between a base URL that ends in one and a path that begins with one. Further
+    # on, two slashes have an empty name between them, and the name behind it must not take its place.
+    return f"/{path.lstrip('/')}" if path.startswith("//") else path
 
 
 def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
@@ -257,6 +305,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
     app = Application(gateway)
     install_error_handlers(app)
     install_auth(app, gateway)
+    install_query_check(app)
     app.install_forwarding()
     emit = EmitEndpoint(gateway)
     ingest = IngestEndpoint(gateway)

@@ -11,7 +11,7 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.fields import PAGE, read_time
 from hookgw.cli.job import follow_aloud
-from hookgw.cli.names import complete_kinds, instance_argument
+from hookgw.cli.names import complete_kinds, complete_labels, instance_argument
 from hookgw.cli.output import (
     Column,
     counted,
@@ -59,6 +59,11 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select deliveries and pages of them."""
     options = (
         click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind."),
+        click.option(
+            "--label",
+            shell_complete=complete_labels,
+            help="Only deliveries to the registration with this label.",
+        ),
         click.option(
             "--since",
             metavar="TIME",

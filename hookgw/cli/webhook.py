@@ -253,6 +253,8 @@ def list_(
     Without INSTANCE, list those of all instances and of the configuration. That needs a global key.
     """
     query = {"limit": limit, "cursor": cursor}
+    if instance is not None and (limit, cursor) != (None, None):
+        raise click.UsageError("The list of one instance has one page: leave out --limit and --cursor.")
     page = client.call("GET", "webhook", "list", instance, query=query)
     if as_json:
         show_json(page)

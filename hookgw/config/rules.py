@@ -13,13 +13,14 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from hookgw.config.cors_origins import parse_origin
 from hookgw.config.master_keys import CLEAR, parse_master_key
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import UNIX, Settings
 from hookgw.models.errors import Invalid
 from hookgw.models.operational_kinds import OPERATIONAL_CATALOG
 from hookgw.models.units import DAY, Duration, Size
-from hookgw.parsing.headers import check_headers
+from hookgw.parsing.headers import check_custom_headers
 from hookgw.parsing.instances import FOREIGN
 from hookgw.parsing.registrations import check_secret, check_url
 
@@ -98,7 +99,7 @@ def _broken_operations(settings: Settings) -> Iterator[tuple[str, str]]:
     operations = settings.operations
     checks: list[tuple[str, Any, Callable[[Any, str], object]]] = [
         ("operations.url", operations.url, check_url),
-        ("operations.headers", operations.headers, check_headers),
+        ("operations.headers", operations.headers, check_custom_headers),
         ("operations.secret", operations.secret, check_secret),
     ]
     checks += [
@@ -230,6 +231,14 @@ def _trusted_proxy(value: str) -> str | None:
     return f"{broken[:-1]}; unix stands for Unix sockets." if broken else None
 
 
+def _cors_origin(value: str) -> str | None:
+    try:
+        parse_origin(value)
+    except ValueError:
+        return f"{value[:200]!r} must be http(s)://host[:port] alone, for example https://crm.example."
+    return None
+
+
 _some_time = _rule(
     lambda value: 0 < value <= _MAX_TIME, f"must be more than 0s and at most {_MAX_TIME}, not {{value}}."
 )
@@ -263,6 +272,7 @@ _RULES: dict[str, Rule] = {
     "server.max_connections_per_address": _count,
     "server.max_requests": _count,
     "server.trusted_proxies": _trusted_proxy,
+    "server.cors_origins": _cors_origin,
     "server.max_header": _some_bytes,
     "server.max_body": _some_bytes,
     "server.max_batch_body": _some_bytes,

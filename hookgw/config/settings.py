@@ -63,6 +63,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """Limit of requests in progress; further requests get 503."""
     trusted_proxies: tuple[str, ...] = ()
     """Networks of proxies whose x-forwarded-for, -proto and -host count; unix: Unix sockets."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins (https://crm.example) whose pages may call the API from a browser; see http.md."""
     max_header: Size = Size(16 * 2**10)
     """The largest request head: request line and headers."""
     max_body: Size = Size(2**20)

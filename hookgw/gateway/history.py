@@ -33,7 +33,7 @@ class DeliveryHistory:
         self._store = store
         self._on_limited = on_limited
         # Those of an instance exist only while it reads: names come from outside.
-        self._turns: dict[tuple[str, bool], _Turns] = {}
+        self._turns: dict[tuple[str, bool | None], _Turns] = {}
 
     async def list(self, query: DeliveryQuery) -> DeliveryPage:
         """Return a page of an instance's deliveries; see :class:`hookgw.store.protocol.History`.
@@ -59,6 +59,16 @@ class DeliveryHistory:
         if report is None:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
         return report
+
+    async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
+        """Return the kind and payload of an event; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            TooManyRequests: too many such reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(instance, None):  # counted apart: lists must not hold up emits
+            return await self._store.find_content(instance, event_id)
 
     async def list_events(self, instance: str, kinds: Collection[str], cursor: str | None) -> EventPage:
         """Return a page of an instance's events; see :class:`hookgw.store.protocol.History`.
@@ -89,7 +99,7 @@ class DeliveryHistory:
         return await self._store.newest(instances)
 
     @asynccontextmanager
-    async def _turn(self, instance: str, is_tenant: bool) -> AsyncIterator[None]:
+    async def _turn(self, instance: str, is_tenant: bool | None) -> AsyncIterator[None]:
         key = instance, is_tenant
         turns = self._turns.setdefault(key, _Turns())
         turns.users += 1

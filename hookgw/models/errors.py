@@ -34,6 +34,12 @@ class Invalid(HookgwError):
     status = HTTPStatus.BAD_REQUEST
 
 
+class KeyReused(Invalid):
+    """An ``Idempotency-Key`` was used before, for something else. Nothing was stored or sent."""
+
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+
+
 class Unauthorized(HookgwError):
     """The key is missing or unknown."""
 

@@ -302,6 +302,11 @@ class EventReader:
         # Whether unknown kinds get suggestions.
         self._hints = True
 
+    @property
+    def has_key(self) -> bool:
+        """Whether the request has an ``Idempotency-Key``."""
+        return self._key is not None
+
     def read(  # noqa: C901 -- reads once from top to bottom
         self, body: bytes, *, lines: bool
     ) -> Generator[None, None, Batch]:

@@ -37,10 +37,36 @@ _HOP_BY_HOP = frozenset(
 )
 # "expect" asks the receiver for a 100 before the body, which hookgw does not wait for.
 _OWN = frozenset({"host", "content-length", "expect"})
+_OF_DELIVERY = frozenset({"x-event-type", "x-instance-name", "x-attempt"})
+"""Headers that say which delivery it is. Plugins may change them."""
+
+
+def check_custom_headers(value: Any, where: str) -> dict[str, str]:
+    """Check the headers of a registration: the rules of :func:`check_headers`, and none of a delivery's own.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    headers = as_object(value, where)
+    own = {name: text for name, text in headers.items() if name.lower() in _OF_DELIVERY}
+    # Former versions stored such headers, and sent none of them. A client that sends back what it read must
+    # not be refused for it.
+    problems = [
+        f"{where}.{show_name(name)} cannot be set: hookgw writes it itself."
+        for name, text in own.items()
+        if text != MASK
+    ]
+    try:
+        checked = check_headers({name: text for name, text in headers.items() if name not in own}, where)
+    except Invalid as error:
+        problems += error.messages
+    if problems:
+        raise Invalid(*problems)
+    return checked
 
 
 def check_headers(value: Any, where: str) -> dict[str, str]:
-    """Check the headers of a registration (RFC 9110, section 5).
+    """Check headers that a registration or a plugin adds to a request (RFC 9110, section 5).
 
     Raises:
         Invalid: with every mistake.

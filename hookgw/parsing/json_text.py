@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+from decimal import Decimal
 from itertools import accumulate
 from typing import Any
 
@@ -37,6 +38,23 @@ _ZERO_DIGITS = bytes(ord("0") if byte in b"123456789" else byte for byte in rang
 # Python writes integers in quadratic time. From this many digits, values are counted without writing them.
 _LONG_INTEGER = b"0" * 500
 _LONG_TEXT = 8 * 1024
+
+
+def is_same_json(one: bytes, other: bytes) -> bool:
+    """Return whether two JSON texts that passed :func:`decode_strict` mean the same.
+
+    The order of names, whitespace, escapes and the spelling of a number (``1.0``, ``1``) make no difference.
+    """
+    return one == other or _meaning(one) == _meaning(other)
+
+
+def _meaning(text: bytes) -> Any:
+    # A tuple for each number: to Python, 1 and True are equal.
+    return json.loads(text, parse_int=_number, parse_float=_number)
+
+
+def _number(digits: str) -> tuple[Decimal]:
+    return (Decimal(digits),)
 
 
 def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:

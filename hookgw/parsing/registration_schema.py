@@ -70,7 +70,8 @@ OPTIONS: Schema = {
     "webhookBase64": flag("Whether connectors put media into the event."),
     "headers": or_null(
         ref("CustomHeaders"),
-        "Sent with every delivery. Not allowed: host, content-length, webhook-*, hop-by-hop headers.",
+        "Sent with every delivery. Not allowed: host, content-length, webhook-*, x-event-type, "
+        "x-instance-name, x-attempt, hop-by-hop headers.",
     ),
     "secret": {
         "type": ["string", "null"],

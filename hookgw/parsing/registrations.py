@@ -35,7 +35,7 @@ from hookgw.parsing.fields import (
     place,
     whole_number,
 )
-from hookgw.parsing.headers import check_headers
+from hookgw.parsing.headers import check_custom_headers
 from hookgw.parsing.tls_identities import check_tls
 
 MAX_URL = 2048
@@ -209,7 +209,7 @@ def read_change(
         events=() if is_set and events is msgspec.UNSET else events,
         by_events=_kept(fields, as_bool, "byEvents", "webhookByEvents", "webhook_by_events", "by_events"),
         base64=_kept(fields, as_bool, "base64", "webhookBase64", "webhook_base64"),
-        headers=_kept(fields, check_headers, "headers"),
+        headers=_kept(fields, check_custom_headers, "headers"),
         secret=secret,
         signature=_kept(fields, check_signature, "signature"),
         ordering=_kept(fields, check_ordering, "ordering"),

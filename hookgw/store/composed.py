@@ -56,6 +56,7 @@ class ComposedStore(Generic[Tx]):
 
         self.list_deliveries = history.list_deliveries
         self.find_delivery = history.find_delivery
+        self.find_content = history.find_content
         self.list_events = history.list_events
         self.tally = history.tally
         self.newest = history.newest

@@ -396,6 +396,17 @@ class History(Protocol):
             The delivery with at least its newest 1,000 attempts; ``None`` if there is none.
         """
 
+    async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
+        """Return the kind and the payload of an instance's event.
+
+        Args:
+            instance: the instance's name.
+            event_id: the event's id; of several events with it, the newest counts.
+
+        Returns:
+            ``None`` if no delivery of such an event is stored.
+        """
+
     async def list_events(
         self, instance: str, kinds: Collection[str], *, cursor: str | None = None
     ) -> EventPage:

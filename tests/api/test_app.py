@@ -94,6 +94,49 @@ async def test_unknown_paths(path: str, client: httpx.AsyncClient) -> None:
     assert shape_of(response) == [f"No such route: {path}."]
 
 
+@pytest.mark.parametrize("path", ["//webhook/set/shop", "///webhook/set/shop/"])
+async def test_slashes_at_the_beginning_are_one(
+    path: str, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    client.event_hooks = {}  # by its spelling it is not in the contract
+    url = f"{str(client.base_url).rstrip('/')}{path}"
+    response = await client.post(url, json={"url": "https://x.example"}, headers={"host": "evil.example"})
+    assert (response.status_code, response.headers.get("location")) == (201, None)
+    assert gateway.registrations.get("shop").url == "https://x.example"
+
+
+@pytest.mark.parametrize(
+    "path", ["/webhook//set/shop", "/webhook/set//shop", "/webhook/set//a/shop", "/webhook/set/shop//crm"]
+)
+async def test_slashes_in_a_row_are_no_route(path: str, client: httpx.AsyncClient, gateway: Gateway) -> None:
+    """A redirect would lead where the client's Host header says, and the next name would be an instance's."""
+    client.event_hooks = {}  # by its spelling it is not in the contract
+    response = await client.post(path, json={"url": "https://x.example"}, headers={"host": "evil.example"})
+    assert (response.status_code, response.headers.get("location")) == (404, None)
+    assert response.json()["response"]["message"] == [f"No such route: {path}."]
+    assert (await client.get("/instance/fetchInstances")).json() == []
+
+
+@pytest.mark.parametrize("path", ["webhook/find/a%2Fb", "webhook/find/a%2fb/crm", "webhook/find/a/b%2Fc"])
+async def test_a_slash_in_a_name_is_not_the_end_of_it(
+    path: str, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await gateway.instances.create("a")
+    response = await client.get(f"/{path}")
+    assert response.status_code == 400
+    assert "1 to 128" in shape_of(response)[0]
+    assert (await client.get(f"/{path}", headers={"apikey": "wrong"})).status_code == 401
+
+
+async def test_a_key_does_not_reach_another_name_through_a_slash(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    _, key, _ = await gateway.instances.create("a")
+    for path in ("/webhook/find/a%2Fb", "/event/emit/a%2Fb", "/webhook/find/b%2F..%2Fa"):
+        response = await client.request("POST" if "emit" in path else "GET", path, headers={"apikey": key})
+        assert response.status_code == 403
+
+
 async def test_other_methods(client: httpx.AsyncClient) -> None:
     response = await client.get("/webhook/set/loja1")
     assert response.status_code == 405
@@ -198,14 +241,17 @@ class TestBasePath:
         del client.headers["apikey"]
         assert (await client.get(path)).status_code == status
 
-    async def test_a_redirect_stays_below_it(self, client: httpx.AsyncClient) -> None:
-        """A path with two slashes in a row leads to the path with one."""
-        client.event_hooks = {}  # of no route, so it is not in the contract
-        redirect = await client.get("/hooks/webhook//find/shop?label=x")
-        assert (redirect.status_code, httpx.URL(redirect.headers["location"]).raw_path) == (
-            308,
-            b"/hooks/webhook/find/shop?label=x",
-        )
+    async def test_an_error_names_the_path_that_was_asked_for(self, client: httpx.AsyncClient) -> None:
+        for path in ("/hooks/nope", "/hooks/event/nope"):
+            response = await client.get(path)
+            assert (response.status_code, shape_of(response)) == (404, [f"No such route: {path}."])
+        for path in ("/ingest/shop/t0ken", "/hooks/ingest/shop/t0ken/a/b?c=t0ken"):
+            response = await client.put(path)
+            assert response.status_code in (404, 405)
+            assert "t0ken" not in response.text
+            assert path.partition("shop")[0] in response.text
+        response = await client.get("/hooks/webhook/set/shop")
+        assert shape_of(response) == ["/hooks/webhook/set/shop accepts OPTIONS, PATCH, POST, not GET."]
 
     @pytest.mark.parametrize("key", [None, "wrong", KEY])
     async def test_a_path_outside_it_says_where_the_routes_are(
@@ -217,6 +263,13 @@ class TestBasePath:
         assert outside.json()["response"]["message"] == [
             "No such route: /event/kinds. All paths begin with /hooks/ (server.base_path)."
         ]
+
+    @pytest.mark.parametrize("path", ["/hooks//healthz", "//hooks/healthz", "//hooks//healthz"])
+    async def test_slashes_before_and_behind_it_are_one(self, path: str, client: httpx.AsyncClient) -> None:
+        client.event_hooks = {}  # by its spelling it is not in the contract
+        assert (
+            await client.send(client.build_request("GET", str(client.base_url) + path))
+        ).status_code == 200
 
 
 async def test_requests_are_counted_by_route(client: httpx.AsyncClient) -> None:

@@ -63,6 +63,7 @@ TABLE: dict[str, bytes] = {
     "an empty batch": emit([]),
     "lines": request(PLAIN + b"\n\n" + PLAIN, "Content-Type: application/x-ndjson; charset=utf-8"),
     "an idempotency key": emit(one(), 'Idempotency-Key: "k-1"'),
+    "an idempotency key with other data": emit(one(data={"other": 1}), "idempotency-key: k-1"),
     "two idempotency keys": emit(one(), "idempotency-key: k-2", "idempotency-key: k-3"),
     "warnings": emit(one(id="w", data={"key": 5}, instance="other", nonsense=1)),
     "an instance key": request(PLAIN, key=OWN_KEY),

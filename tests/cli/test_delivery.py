@@ -49,7 +49,7 @@ async def test_list_prints_a_page_and_how_to_get_the_next(invoke: Invoke, server
 
 async def test_list_passes_on_every_filter(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"deliveries": [], "cursor": None})
-    filters = ("--state", "dead", "--kind", "CALL", "--limit", "5", "--cursor", "dlv_9")
+    filters = ("--state", "dead", "--kind", "CALL", "--label", "crm", "--limit", "5", "--cursor", "dlv_9")
     times = ("--since", "2026-11-20T12:00:00+02:00", "--until", "2026-11-21T00:00:00Z")
     result = await invoke("delivery", "list", "loja1", *filters, *times)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -57,6 +57,7 @@ async def test_list_passes_on_every_filter(invoke: Invoke, server: Receiver) -> 
     assert query == {
         "state": "dead",
         "kind": "CALL",
+        "label": "crm",
         "limit": "5",
         "cursor": "dlv_9",
         "since": "2026-11-20T10%3A00%3A00.000Z",
@@ -66,8 +67,8 @@ async def test_list_passes_on_every_filter(invoke: Invoke, server: Receiver) -> 
 
 async def test_dead_letters_have_a_reason(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"deliveries": [SUMMARY], "cursor": None})
-    result = await invoke("delivery", "dead", "loja1", "--kind", "CALL", "--limit", "5")
-    assert server.requests[0].target == "/delivery/list/loja1?state=dead&kind=CALL&limit=5"
+    result = await invoke("delivery", "dead", "loja1", "--label", "crm", "--limit", "5")
+    assert server.requests[0].target == "/delivery/list/loja1?state=dead&label=crm&limit=5"
     row = result.stdout.splitlines()[-1].split()
     assert row[:5] == ["dlv_7", "CALL", "crm", "2", "2026-11-20T12:00:01.000Z"]
     assert row[5:] == ["The", "receiver", "answered", "404."]

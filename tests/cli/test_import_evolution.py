@@ -311,6 +311,7 @@ HOOK = {"url": "https://crm.example/hook", "enabled": True, "events": ["MESSAGES
         ({"enabled": None}, {"enabled": False}, "disabled in Evolution API"),
         ({"url": "vazio"}, {"enabled": False}, "cannot call its URL"),
         ({"headers": {"Host": "a", "x-n": 5}}, {"headers": {"x-n": "5"}}, "Host cannot be set"),
+        ({"headers": {"X-Attempt": "a", "x-n": "5"}}, {"headers": {"x-n": "5"}}, "X-Attempt cannot be set"),
         ({"headers": None}, {"headers": {}}, "0 headers"),
     ],
 )

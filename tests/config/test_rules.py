@@ -74,6 +74,7 @@ def test_only_durations_that_may_be_none_may_be_zero(path: str) -> None:
         ("server.tls", TlsSettings(certificate="a.pem", key="b.pem")),
         ("server.tls", TlsSettings(certificate="", key="")),
         ("server.trusted_proxies", ("10.0.0.0/8", "unix", "192.168.1.7", "::1/128")),
+        ("server.cors_origins", ("https://crm.example", "http://localhost:5173", "HTTPS://[::1]:443")),
         ("auth.global_key", "a" * 255),
         ("auth.global_key", "!~"),
         ("delivery.allow_networks", ("10.0.0.0/8", "192.168.1.7", "fd00::/8", "::1/128")),
@@ -162,6 +163,27 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("server.tls", TlsSettings(key="a.pem"), "", "set both, or neither for plain HTTP"),
         ("server.trusted_proxies", ("10.1.2.3/8",), "[0]", "write 10.0.0.0/8; unix stands for Unix sockets."),
         ("server.trusted_proxies", ("unix", "proxy"), "[1]", "is not a network"),
+        *(
+            (
+                "server.cors_origins",
+                ("https://a.example", value),
+                "[1]",
+                "must be http(s)://host[:port] alone",
+            )
+            for value in (
+                *(
+                    "*",
+                    "null",
+                    "crm.example",
+                    "ftp://a.example",
+                    "https://",
+                    "https://a.example/",
+                    "//a.example",
+                ),
+                *("https://a.example/x", "https://u@a.example", "https://a.example:0", "https://*.example"),
+                *("https://a.example:65536", "https://a.example:", "https://a b", "https://[::1", ""),
+            )
+        ),
         ("server.max_batch_events", 0, "", "must be from 1 to 1000000, not 0."),
         ("server.max_batch_events", 1_000_001, "", "must be from 1 to 1000000"),
         ("auth.global_key", "a b", "", "visible ASCII characters"),

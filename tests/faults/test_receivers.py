@@ -15,6 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.testing import (
     Answer,
+    Close,
     Drip,
     GatewayKit,
     HalfClose,
@@ -55,7 +56,8 @@ NO_ANSWER: dict[str, tuple[Answer, str]] = {
     "closes before the answer": (close(), "closed the connection"),
     "closes in the head": (answer().cut(10), "closed the connection"),
     "half-closes": (Answer((HalfClose(),)), "closed the connection"),
-    "an invalid head": (raw(HEAD + b"no colon\r\n\r\n"), "Invalid header token"),
+    "an invalid status line": (raw(b"HTTP/1.1 OK\r\n\r\n"), "status line"),
+    "an invalid header, and no end of the head": (raw(HEAD + b"content-length: x").then(Close()), "closed"),
     "a header of 1 MB": (raw(HEAD + b"a: " + MEGABYTE), "head"),
     "10,000 headers": (raw(HEAD + b"a: b\r\n" * 10_000 + b"\r\n"), "headers"),
     "a flood of 1xx": (Answer((Stream(flood(b"HTTP/1.1 103 Early Hints\r\n\r\n")),)), "1xx"),
@@ -69,6 +71,14 @@ TOO_SLOW: dict[str, Answer] = {
 }
 
 STATUS_STANDS: dict[str, Answer] = {
+    "malformed headers": raw(HEAD + b"X Powered By: PHP\r\nX-A : 1\r\nno colon\r\ncontent-length: 0\r\n\r\n"),
+    "a length that is none": raw(HEAD + b"content-length: x\r\n\r\n"),
+    "HTTP/1.2": raw(b"HTTP/1.2 200 OK\r\ncontent-length: 0\r\n\r\n"),
+    "interim responses that close": raw(
+        b"HTTP/1.0 100 Continue\r\n\r\nHTTP/1.1 103 x\r\nconnection: close\r\n\r\n"
+        + HEAD
+        + b"content-length: 0\r\n\r\n"
+    ),
     "resets after the answer": answer().then(Reset()),
     "resets in the body": answer(body=MEGABYTE).cut(1000, Reset()),
     "closes in the body": answer(body=MEGABYTE).cut(1000),

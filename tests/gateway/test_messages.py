@@ -18,7 +18,7 @@ from hookgw.gateway.connectors.session import MOST_CALLS, MOST_UNSTORED_CALLS
 from hookgw.gateway.messages import MessageService
 from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import Session
-from hookgw.models.errors import Conflict, Invalid, NetworkRefused, TooManyRequests, Unavailable
+from hookgw.models.errors import Conflict, KeyReused, NetworkRefused, TooManyRequests, Unavailable
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 from hookgw.models.instances import Instance
@@ -159,7 +159,7 @@ async def test_a_key_belongs_to_one_message(
         service = service_of(world)
         sent = await service.send("shop", first, key="k")
         assert await service.send("shop", first, key="k") == sent
-        with pytest.raises(Invalid, match="another message"):
+        with pytest.raises(KeyReused, match="another message"):
             await service.send("shop", second, key="k")
 
 

@@ -310,6 +310,7 @@ def test_other_secrets_are_refused(secret: Any, problem: str) -> None:
             "Expect",
         ),
         *("Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "webhook-id", "Webhook-Anything"),
+        *("X-Event-Type", "x-instance-name", "X-ATTEMPT"),
     ],
 )
 def test_headers_that_are_the_gateways_are_refused(name: str) -> None:
@@ -341,6 +342,16 @@ def test_header_values_are_strings(value: Any, kind: str) -> None:
 def test_header_names_are_case_insensitive() -> None:
     assert problems_of({"url": URL, "headers": {"X-A": "1", "x-a": "2"}}) == (
         "headers: x-a appears twice, in different capitals.",
+    )
+
+
+def test_a_header_of_a_delivery_that_was_stored_and_is_sent_back_is_dropped() -> None:
+    headers = {"X-Attempt": MASK, "x-event-type": MASK, "Authorization": MASK}
+    assert change_of({"url": URL, "headers": headers}).headers == {"Authorization": MASK}
+    assert problems_of({"url": URL, "headers": {"X-Attempt": "1", "x": 1, "Host": "x"}}) == (
+        "headers.X-Attempt cannot be set: hookgw writes it itself.",
+        "headers.x must be a string, not a number.",
+        "headers.Host cannot be set: hookgw writes it itself.",
     )
 
 

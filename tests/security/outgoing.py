@@ -199,6 +199,7 @@ def registered_headers(live: Live) -> Iterator[Trial]:
     names = ("", "a b", "a:", "a\r\nb", "a\x00", "ä", "(a)", "a/b", '"a"', "a\u212a")
     own = ["Host", "content-length", "Transfer-Encoding", "connection", "upgrade", "te", "trailer"]
     own += ["keep-alive", "proxy-authorization", "webhook-id", "Webhook-Signature", "webhook-x"]
+    own += ["x-event-type", "X-Instance-Name", "X-Attempt"]
     tried = [{"x": value} for value in values] + [{name: "a"} for name in (*names, *own)]
     tried += [{"x": "a", "X": "b"}, {f"x{n}": "a" for n in range(33)}, {"x": "a" * 4096}]
     for headers in tried:

@@ -49,6 +49,7 @@ ERRORS: dict[int, ErrorResponse] = {
         "The content type is missing or not supported, or the content encoding is not gzip. `/ingest` takes "
         "no content encoding.",
     ),
+    422: ErrorResponse("UnprocessableContent", "The `Idempotency-Key` was used before, for something else."),
     429: ErrorResponse(
         "TooManyRequests",
         "The key makes too many requests, or its address sent too many wrong keys.",

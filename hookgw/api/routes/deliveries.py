@@ -17,7 +17,7 @@ from hookgw.api.query import read_limit, read_times
 from hookgw.api.request_body import json_response, read_parsed
 from hookgw.api.silent_nodes import name_silent
 from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import Invalid
+from hookgw.models.errors import Invalid, NotFound
 from hookgw.models.registrations import Registration
 from hookgw.parsing import parse_cancellation, parse_replay
 from hookgw.parsing.schema_parts import TIME_SCHEMA
@@ -35,6 +35,7 @@ _filter = partial(Parameter, place="query", may_be_empty=True)
 _QUERY = (
     _filter("state", "Only deliveries in this state.", {"enum": [*DeliveryState]}),
     _filter("kind", "Only deliveries of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
+    _filter("label", "Only deliveries to the registration with this label.", {"type": "string"}),
     _filter("since", "Only deliveries accepted at this time or later.", TIME_SCHEMA),
     _filter("until", "Only deliveries accepted before this time.", TIME_SCHEMA),
     _filter("finishedSince", "Only deliveries that finished at this time or later.", TIME_SCHEMA),
@@ -102,11 +103,17 @@ class DeliveryRoutes:
             read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
             read_times(given, ("since", "until", "finishedSince")),
         )
-        kind = given.get("kind")
+        kind, label = given.get("kind"), given.get("label")
+        registration = None
+        if label is not None:
+            registration = self._gateway.registrations.find(instance, label)
+            if registration is None:
+                raise NotFound(f"The instance {instance!r} has no webhook {label[:128]!r}.")
         return DeliveryQuery(
             instance=instance,
             state=DeliveryState(state) if state is not None else None,
             kind=self._gateway.catalog.resolve(kind, "kind").name if kind is not None else None,
+            registration=registration.id if registration is not None else None,
             since=times.get("since"),
             until=times.get("until"),
             finished_since=times.get("finishedSince"),

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
+import trio
 from msgspec import UNSET
 from msgspec.json import Encoder
 
@@ -14,8 +15,10 @@ from hookgw.api.responses import Backlog, Emitted
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import RequestResponse
 from hookgw.gateway.emit_limits import emit_limits
-from hookgw.models.errors import Invalid
+from hookgw.models.errors import Invalid, KeyReused
+from hookgw.models.events import Event
 from hookgw.parsing import EventReader, is_single
+from hookgw.parsing.json_text import is_same_json
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -59,6 +62,7 @@ class EmitEndpoint:
             The body of the response, for status :data:`EMIT_STATUS`.
 
         Raises:
+            KeyReused: the ``Idempotency-Key`` belongs to another event.
             HookgwError: the response is an error.
         """
         gateway = self._gateway
@@ -90,6 +94,8 @@ class EmitEndpoint:
             batch.events, single=batch.is_single, is_parsed=True, headers=self._headers_for_observers(headers)
         )
         accepted = receipt.fresh.count(True)
+        if reader.has_key and not accepted:
+            await self._compare(batch.events[0])
         emitted = Emitted(
             accepted=accepted,
             duplicates=len(receipt.fresh) - accepted,
@@ -98,6 +104,26 @@ class EmitEndpoint:
             warnings=[*batch.warnings, *receipt.warnings] or UNSET,
         )
         return _encode(emitted)
+
+    async def _compare(self, event: Event) -> None:
+        """Raise ``KeyReused`` if the stored event with the id of a repeated event is another one."""
+        stored = await self._gateway.history.find_content(event.instance, event.id)
+        if stored is None:  # no registration wanted it, it was erased, or it is too old
+            return
+        kind, data = stored
+        if kind == event.kind and data != event.data_json:
+            if len(data) + len(event.data_json) <= _SHORT:
+                is_same = is_same_json(data, event.data_json)
+            else:
+                is_same = await trio.to_thread.run_sync(is_same_json, data, event.data_json)
+        else:
+            is_same = kind == event.kind
+        if not is_same:
+            what = "data" if kind == event.kind else "kind"
+            raise KeyReused(
+                f"Idempotency-Key: it was used for an event with another {what}. "
+                "Use a new key for each event."
+            )
 
     def _headers_for_observers(self, headers: Headers) -> dict[str, str]:
         if not self._gateway.hooks.implements("hookgw_accept"):

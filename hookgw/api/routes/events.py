@@ -63,7 +63,9 @@ class EventRoutes:
         blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
         return blueprint
 
-    @describes("Events", {202: responses.Emitted}, body=_EMIT_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE))
+    @describes(
+        "Events", {202: responses.Emitted}, body=_EMIT_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE), errors=(422,)
+    )
     async def emit(self, instance: str) -> Response:
         """Accept events; the response comes once they are on disk.
 
@@ -74,7 +76,9 @@ class EventRoutes:
         body = await self._endpoint.emit(instance, request.headers, request.body, scope[EXCHANGE])
         return Response(body, EMIT_STATUS, content_type=JSON)
 
-    @describes("Events", {202: responses.Emitted}, body=_KIND_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE))
+    @describes(
+        "Events", {202: responses.Emitted}, body=_KIND_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE), errors=(422,)
+    )
     async def emit_kind(self, instance: str, kind: str) -> Response:
         """Accept events of one kind, as a gateway sends them to a URL with `byEvents`.
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TAG = "Messages"
 _SENT = {201: responses.SentMessage}
-_ERRORS = (409, 501, 502)
+_ERRORS = (409, 422, 501, 502)
 _NUMBER = "5511988887777"
 _KEY = {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"}
 _TEXT_BODY = json_body(

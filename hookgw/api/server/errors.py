@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -35,7 +35,8 @@ from hookgw.models.errors import (
 logger = structlog.get_logger("hookgw.api")
 
 JSON = "application/json"
-_PHRASES = {413: "Content Too Large"}  # RFC 9110; before 3.13, Python has the former phrase
+# RFC 9110; before 3.13, Python has the former phrases.
+_PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}
 _SECRET_PATHS = (INGEST_PATH, MEDIA_PATH)
 """Paths that end in a token."""
 BUG = "An internal error occurred; see hookgw's log."
@@ -96,6 +97,13 @@ def shown_path(path: str) -> str:
     return path
 
 
+def _asked_path() -> str:
+    """Return the path that the current request asked for, with the base path, for messages."""
+    scope: Any = request.scope
+    root: str = scope.get("root_path", "")
+    return root + shown_path(request.path)
+
+
 def install_error_handlers(app: QuartTrio) -> None:
     """Give the errors that routes, or the routing itself, raise the one shape."""
     app.register_error_handler(HookgwError, _handle_route_error)
@@ -112,10 +120,10 @@ async def _handle_routing_error(error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 -- registered for this type only
     status = error.code or 500
     if isinstance(error, NotFound):
-        return error_response(status, [f"No such route: {shown_path(request.path)}."])
+        return error_response(status, [f"No such route: {_asked_path()}."])
     if isinstance(error, MethodNotAllowed):
         allowed = ", ".join(sorted(error.valid_methods or ()))
-        message = f"{shown_path(request.path)} accepts {allowed}, not {request.method}."
+        message = f"{_asked_path()} accepts {allowed}, not {request.method}."
         return error_response(status, [message], {"allow": allowed})
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         return error_response(status, [BUG])

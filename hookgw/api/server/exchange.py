@@ -83,6 +83,8 @@ class RequestResponse:
         memory: BodyMemory,
     ) -> None:
         self.scope = scope
+        self.extra: tuple[tuple[bytes, bytes], ...] = ()
+        """Headers for the response, besides those of the application."""
         self.is_read = False
         """Whether all of the body has been received."""
         self._client = client
@@ -265,6 +267,7 @@ class RequestResponse:
         if status not in BODILESS:
             lines.append((b"content-type", content_type.encode()))
             lines.append((b"content-length", b"%d" % len(body)))
+        lines += self.extra
         self._begin(status)
         self._is_finished = True
         await self._client.respond(status, lines, body)
@@ -274,6 +277,8 @@ class RequestResponse:
         """Send the start, or the next part, of the response (ASGI)."""
         if message["type"] == "http.response.start":
             self._begin(message["status"])
+            if self.extra:
+                message = {**message, "headers": [*message["headers"], *self.extra]}
         elif not message.get("more_body", False):
             self._is_finished = True
         await self._client.send(message)

@@ -16,7 +16,7 @@ from hookgw.models.errors import Invalid
 from hookgw.models.instances import INSTANCE_NAME, InstanceSettings
 from hookgw.models.masking import repr_without, with_masked_user
 from hookgw.models.target_url import parse_target
-from hookgw.parsing.headers import check_headers
+from hookgw.parsing.headers import check_custom_headers
 from hookgw.parsing.instances import FOREIGN
 
 ENVELOPE = "evolution_envelope"
@@ -289,7 +289,7 @@ def _headers(found: Any, *, envelope: bool, notes: list[str]) -> dict[str, str]:
             continue
         text = value if isinstance(value, str) else str(value).lower()
         try:
-            check_headers({name: text}, "headers")
+            check_custom_headers({name: text}, "headers")
         except Invalid as error:
             notes.append(f"webhook: a header left out: {' '.join(error.messages)}")
             continue

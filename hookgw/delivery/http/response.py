@@ -1,32 +1,35 @@
 """Responses of receivers, parsed from bytes as they arrive, within limits. No I/O.
 
-:class:`ResponseParser` is fed with bytes and drives ``httptools`` (llhttp). It adds:
+:class:`ResponseParser` is fed with bytes, however they are cut. :mod:`hookgw.delivery.http.response_head`
+takes heads apart, and ``httptools`` (llhttp) chunked bodies. The rules:
 
-- interim (1xx) responses are skipped, at most :data:`MAX_INTERIM` of them (RFC 9110, section 15.2);
-- :data:`MAX_HEAD` and :data:`MAX_HEADERS` limit the head, the caller limits the body;
-- once the head is complete the status stands, whatever happens to the body: the response is then
-  incomplete, and the connection must not be used again;
+- only a complete head has a status; then the status stands, whatever happens to the body: the response is
+  then incomplete, and the connection must not be used again;
+- interim (1xx) responses are skipped whatever they say, at most :data:`MAX_INTERIM` of them (RFC 9110,
+  section 15.2);
+- :data:`MAX_HEAD` and :data:`MAX_HEADERS` limit the head, the caller limits the body. Each limit is a place
+  in the bytes: where a read of the socket ends makes no difference;
+- a connection on which anything was odd is not used again;
 - a response that is byte for byte the last one on its connection is not parsed again: most receivers answer
-  every request alike, or alike for a second;
-- a response whose lengths contradict each other keeps its status too (RFC 9112, section 6.3: discard
-  the body and close the connection);
-- lines may end in a bare LF (RFC 9112, section 2.2), because hand-written receivers do that.
+  every request alike, or alike for a second.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 
 import httptools
 import msgspec
 
 from hookgw.delivery.http.errors import NotHttp, ResponseFailed
+from hookgw.delivery.http.response_head import BodyEnd, Headers, ResponseHead, match_status_line, read_head
 
 MAX_HEAD = 64 * 2**10
 """Bytes that the head of a response may have, including the interim responses before it."""
 
 MAX_HEADERS = 256
-"""Headers that a response may have."""
+"""Lines of headers that a response may have."""
 
 MOST_KEPT = 1024
 """Bytes of a response that is kept, to be compared with the next one."""
@@ -35,9 +38,10 @@ MAX_INTERIM = 32
 """Interim (1xx) responses that may precede the response."""
 
 _HTTP = b"HTTP/1."
-_BEGINNING = 48
-"""Bytes of a response in which its version must appear; line breaks may precede it."""
 _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+_HEAD_END = re.compile(rb"\n\r?\n")
+# A head for llhttp, which has no parser of bodies alone.
+_CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 # Some servers send "deflate" without the zlib wrapper of RFC 1950, hence the second value.
 _WINDOW_BITS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 
@@ -83,19 +87,26 @@ class ResponseParser:
     """
 
     __slots__ = (
-        "_beginning",
         "_bodiless",
         "_body",
+        "_body_end",
         "_body_size",
+        "_chunks",
         "_complete",
         "_headers",
         "_interim",
+        "_is_fit",
         "_last",
         "_last_bytes",
+        "_left",
         "_max_body",
-        "_parser",
+        "_offset",
+        "_pending",
         "_piece",
+        "_searched",
         "_size",
+        "_status_line",
+        "_tail",
         "reusable",
         "started",
         "status",
@@ -114,18 +125,23 @@ class ResponseParser:
         Args:
             bodiless: the request is a HEAD, so its response ends with its head.
         """
-        if not hasattr(self, "_parser"):
-            self._parser = httptools.HttpResponseParser(self)
-            self._parser.set_dangerous_leniencies(lenient_headers=True, lenient_optional_cr_before_lf=True)
         self._bodiless = bodiless
         self._body: list[bytes] = []
+        self._body_end = BodyEnd.UNKNOWN
         self._body_size = 0
+        self._chunks: httptools.HttpResponseParser | None = None
         self._complete = False
-        self._beginning = b""
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._headers: Headers = []
         self._interim = 0
+        self._is_fit = True  # nothing was odd so far, and nothing asked for the end of the connection
+        self._left = 0  # of a body with a length, or of the bytes that a chunked body may take
+        self._offset = 0  # of _pending, in all the bytes of the response
+        self._pending = bytearray()  # a head that is not complete
         self._piece = b""
+        self._searched = 0
         self._size = 0
+        self._status_line: re.Match[bytes] | None = None  # of the head in _pending, once it is complete
+        self._tail = b""
         self.reusable = False
         self.started = False
         self.status = 0
@@ -147,39 +163,27 @@ class ResponseParser:
             self.status = self._last.status
             return True
         self.started = True
-        if len(self._beginning) < _BEGINNING:
-            # llhttp also accepts the status lines of RTSP, ICE, HTTP/0.9 and HTTP/2.0. A receiver that speaks
-            # one of these has not taken the event. Line breaks left over from the last response are allowed.
-            self._beginning = (self._beginning + data[:_BEGINNING])[:_BEGINNING]
-            if not _HTTP.startswith(self._beginning.lstrip(b"\r\n")[:7]):
-                # No error shows the bytes: a URL may lead to another service, and its owner must not read the
-                # banner of that service in the attempts.
-                if self._beginning.startswith(_TLS_RECORDS):
-                    raise NotHttp(
-                        "The receiver did not respond with HTTP/1 but with TLS. Use https:// in the URL."
-                    )
-                raise NotHttp(
-                    "The receiver did not respond with HTTP/1. Check the scheme, host and port of the URL."
-                )
         self._size += len(data)
         self._piece = data
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            return self._stop(error)
-        # httptools keeps calling back within one piece of data, so these limits are checked after it. A piece
-        # has at most READ_SIZE bytes, which bounds what one call can pile up.
-        if len(self._headers) > MAX_HEADERS:
-            raise ResponseFailed(f"The response has more than {MAX_HEADERS} headers.")
-        if self._interim > MAX_INTERIM:
-            raise ResponseFailed(f"The receiver sent more than {MAX_INTERIM} interim (1xx) responses.")
-        if not self.status and self._size > MAX_HEAD:
-            raise ResponseFailed(f"The head of the response is longer than {MAX_HEAD} bytes.")
-        # The second limit is for one-byte chunks with long extensions, and for trailers without end: they
-        # take bytes on the connection and none in the body.
-        return (
-            self._complete or self._body_size > self._max_body or self._size > 2 * (self._max_body + MAX_HEAD)
-        )
+        if not self.status:
+            behind = self._feed_head(data)
+            if behind is None:
+                return False
+            if self._bodiless:
+                self._complete = True
+                return True
+            data = behind
+        match self._body_end:
+            case BodyEnd.LENGTH:
+                self._feed_sized(data)
+            case BodyEnd.CHUNKED:
+                if data and not self._feed_chunked(data):
+                    return True
+            case BodyEnd.CLOSE:
+                self.on_body(data)
+            case BodyEnd.UNKNOWN:
+                return True
+        return self._complete or self._body_size > self._max_body
 
     def finish(self) -> Response:
         """Return the response with as much of the body as arrived. The head must be complete.
@@ -198,8 +202,8 @@ class ResponseParser:
                 break
         self.reusable = self.reusable and whole
         response = Response(self.status, self._headers, body, whole)
-        # An idle connection must not keep a large response in memory.
-        piece, self._piece, self._body, self._headers = self._piece, b"", [], []
+        # An idle connection must not keep a large response in memory, nor a reference cycle with httptools.
+        piece, self._piece, self._body, self._headers, self._chunks = self._piece, b"", [], [], None
         self._last = None
         # A response to HEAD ends with its head, whatever that says: the same bytes mean another response.
         if self.reusable and not self._bodiless and len(piece) == self._size <= MOST_KEPT:
@@ -207,69 +211,139 @@ class ResponseParser:
         return response
 
     def rest(self) -> None:
-        """Free the parser, and break its reference cycle with httptools; :meth:`begin` makes another."""
+        """Free what only an exchange needs."""
         self._last, self._last_bytes = None, b""
-        if hasattr(self, "_parser"):
-            del self._parser
 
     def end_of_stream(self) -> None:
         """Note that the receiver closed its side: this ends a body without a length, and truncates others."""
-        names = {name: value.lower() for name, value in self._headers}
-        sized = b"content-length" in names or names.get(b"transfer-encoding", b"").endswith(b"chunked")
-        self._complete = self._complete or not sized
+        self._complete = self._complete or (self.status != 0 and self._body_end is BodyEnd.CLOSE)
         self.reusable = False
+
+    def _feed_head(self, data: bytes) -> bytes | None:
+        """Take more bytes of the heads; return those behind the final one, or ``None`` before its end."""
+        pending = self._pending
+        pending += data
+        while pending:
+            if self._status_line is None:
+                self._status_line = self._find_status_line()
+            if self._status_line is None:
+                break
+            found = _HEAD_END.search(pending, self._searched)
+            if found is None:
+                self._searched = max(self._searched, len(pending) - 2)
+                break
+            end = found.end()
+            if self._offset + end > MAX_HEAD:
+                break
+            head = self._read_head(self._status_line, bytes(pending[self._status_line.end() : end]))
+            self._is_fit = self._is_fit and head.is_persistent and not head.is_odd
+            del pending[:end]
+            if head.status >= 200:
+                self.status, self._headers = head.status, head.headers
+                self._body_end, self._left = head.body_end, head.length
+                if head.body_end is BodyEnd.CHUNKED:
+                    # For one-byte chunks with long extensions, and for trailers without end: they take bytes
+                    # on the connection and none in the body.
+                    self._left = 2 * (self._max_body + MAX_HEAD)
+                self._pending = bytearray()
+                return bytes(pending)
+            self._interim += 1
+            if self._interim > MAX_INTERIM:
+                raise ResponseFailed(f"The receiver sent more than {MAX_INTERIM} interim (1xx) responses.")
+            self._offset += end
+            self._status_line = None
+        if self._offset + len(pending) > MAX_HEAD:
+            raise ResponseFailed(f"The head of the response is longer than {MAX_HEAD} bytes.")
+        return None
+
+    def _read_head(self, status_line: re.Match[bytes], lines: bytes) -> ResponseHead:
+        head = read_head(status_line, lines, most_headers=MAX_HEADERS)
+        if head is None:
+            raise ResponseFailed(f"The response has more than {MAX_HEADERS} headers.")
+        if head.status == 101:
+            raise ResponseFailed("The receiver switched protocols (101), which the request did not ask for.")
+        return head
+
+    def _find_status_line(self) -> re.Match[bytes] | None:
+        """Return the status line, or ``None`` before its end; raise as soon as there cannot be one.
+
+        No error shows the bytes: a URL may lead to another service, and its owner must not read the banner of
+        that service in the attempts.
+        """
+        pending = self._pending
+        if pending[0] in b"\r\n":
+            # Left over from the last response, or sent before this one.
+            breaks = len(pending) - len(pending.lstrip(b"\r\n"))
+            del pending[:breaks]
+            self._offset += breaks
+            self._is_fit = False
+        if not _HTTP.startswith(pending[: len(_HTTP)]):
+            if pending.startswith(_TLS_RECORDS):
+                raise NotHttp(
+                    "The receiver did not respond with HTTP/1 but with TLS. Use https:// in the URL."
+                )
+            if not any(record.startswith(pending) for record in _TLS_RECORDS):
+                raise NotHttp(
+                    "The receiver did not respond with HTTP/1. Check the scheme, host and port of the URL."
+                )
+        end = pending.find(b"\n") + 1
+        if not end or self._offset + end > MAX_HEAD:
+            return None
+        line = match_status_line(bytes(pending[:end]))
+        if line is None:
+            raise ResponseFailed("The receiver did not respond with valid HTTP/1: the status line is wrong.")
+        self._searched = end - 1
+        return line
+
+    def _feed_sized(self, data: bytes) -> None:
+        self.on_body(data[: self._left] if len(data) > self._left else data)
+        # Bytes behind a complete response belong to no request of ours (response splitting, or a receiver
+        # that counts wrongly).
+        self._left -= len(data)
+        if self._left <= 0:
+            self._complete = True
+            self.reusable = self._is_fit and self._left == 0
+
+    def _feed_chunked(self, data: bytes) -> bool:
+        """Return whether the body is sound so far, and may go on."""
+        if self._chunks is None:
+            self._chunks = httptools.HttpResponseParser(self)
+            # Some servers pad sizes with spaces.
+            self._chunks.set_dangerous_leniencies(lenient_spaces_after_chunk_size=True)
+            self._chunks.feed_data(_CHUNKED)
+        is_cut = len(data) > self._left
+        if is_cut:
+            data = data[: self._left]
+        self._left -= len(data)
+        try:
+            self._chunks.feed_data(data)
+        except httptools.HttpParserError:  # also behind a complete body
+            return False
+        self._tail = (self._tail + data[-5:])[-5:]
+        if self._complete:
+            # llhttp skips line breaks behind a body.
+            self.reusable = self._is_fit and not is_cut and _is_last_line(self._tail)
+        return self._left > 0
 
     # Callbacks of httptools, under the names that it looks up.
 
     def on_message_begin(self) -> None:
-        # Bytes behind a complete response belong to no request of ours (response splitting, or a receiver
-        # that counts wrongly). Parsing them would mix a second response into the first.
         if self._complete:
-            self.reusable = False
             raise _Surplus
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        # Trailers come here too. They are dropped: a trailer must not pose as a header (RFC 9110, section
-        # 6.5.1).
-        if not self.status:
-            self._headers.append((name.lower(), value))
-
-    def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
-        if status >= 200:
-            self.status = status
-            self._complete = self._bodiless
-        elif status < 100:
-            # llhttp accepts "099"; a status has three digits, and the first is not 0 (RFC 9110, section 15).
-            raise httptools.HttpParserInvalidStatusError("Invalid status code")
 
     def on_body(self, body: bytes) -> None:
         self._body_size += len(body)
         # The piece that crosses the limit is kept whole and cut in finish(); nothing behind it is kept.
-        if self._body_size - len(body) <= self._max_body and not self._complete:
+        if self._body_size - len(body) <= self._max_body:
             self._body.append(body)
 
     def on_message_complete(self) -> None:
-        if self.status:
-            self._complete = True
-            self.reusable = self._parser.should_keep_alive()
-        else:
-            self._interim += 1
-            self._headers.clear()
+        self._complete = True
 
-    def _stop(self, error: Exception) -> bool:
-        if isinstance(error, httptools.HttpParserUpgrade) or self._parser.get_status_code() == 101:
-            raise ResponseFailed("The receiver switched protocols (101), which the request did not ask for.")
-        if not self.status and "Content-Length" in str(error):
-            # Contradicting lengths stop llhttp before on_headers_complete. The status line was sound, and it
-            # decides: a delivered event must not be retried because of a bad header (RFC 9112, section 6.3).
-            self.status = max(0, self._parser.get_status_code())
-        self.reusable = False
-        if self.status < 200:
-            # llhttp's reasons are fixed texts: they quote nothing that arrived.
-            reason = error.__context__ or error
-            raise ResponseFailed(f"The receiver did not respond with valid HTTP/1: {reason}.")
-        return True
+
+def _is_last_line(tail: bytes) -> bool:
+    """Return whether the last bytes of a chunked body are the end of a line, and one empty line."""
+    return tail.endswith(b"\r\n\r\n") and tail[0] not in b"\r\n"
 
 
 class _Surplus(Exception):

@@ -14,7 +14,7 @@ import msgspec
 
 from hookgw.gateway.connectors.outgoing_call import OutgoingCall
 from hookgw.models.clock import Clock
-from hookgw.models.errors import Invalid
+from hookgw.models.errors import KeyReused
 from hookgw.models.messages import MediaMessage, Message
 
 KEPT_SECONDS = 600.0
@@ -60,14 +60,16 @@ class RecentSends:
             digest: of the message; see :func:`digest_of`.
 
         Raises:
-            Invalid: the key belongs to another message.
+            KeyReused: the key belongs to another message.
             HookgwError: as the send in progress.
         """
         send = self._in_progress.get((instance_id, key)) or self._ended.get(instance_id, {}).get(key)
         if send is None or (send.call is None and self._clock.steady() - send.ended_at > KEPT_SECONDS):
             return None
         if send.digest != digest:
-            raise Invalid("Idempotency-Key: it was used for another message. Use a new key for each message.")
+            raise KeyReused(
+                "Idempotency-Key: it was used for another message. Use a new key for each message."
+            )
         if send.call is not None:
             return await send.call.result()
         sent: dict[str, Any] = msgspec.json.decode(send.message_json)

@@ -54,6 +54,8 @@ _BY_SEQ = f"""{_FOUND} WHERE d.seq = %(seq)s AND d.instance = %(instance)s
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(d.seq) FROM events m JOIN deliveries d ON d.event = m.seq
     WHERE m.id = %(id)s AND m.instance = %(instance)s AND (NOT %(without_global)s OR {_IS_LISTED}))"""  # noqa: S608
+_CONTENT = """SELECT d.kind, e.data FROM events e JOIN deliveries d ON d.event = e.seq
+    WHERE e.id = %(id)s AND e.instance = %(instance)s ORDER BY d.seq DESC LIMIT 1"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer, url
     FROM attempts WHERE delivery = %s ORDER BY number DESC LIMIT %s"""
@@ -152,6 +154,9 @@ class PostgresqlHistory:
         return await self._lists.run(
             partial(find_delivery, instance=instance, name=name, without_global=without_global)
         )
+
+    async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
+        return await self._lists.run(partial(find_content, instance=instance, event_id=event_id))
 
     async def list_events(
         self, instance: str, kinds: Collection[str], *, cursor: str | None = None
@@ -334,6 +339,15 @@ def find_delivery(
         event=event_of_summary(summary, data, sender, server_url),
         attempts=tuple(attempt_of(*row) for row in reversed(rows)),
     )
+
+
+def find_content(connection: Connection, instance: str, event_id: str) -> tuple[str, bytes] | None:
+    """Return the kind and the payload of an event; see :meth:`hookgw.store.protocol.History.find_content`."""
+    number = instance_number(connection, instance)
+    if number is None:
+        return None
+    found = connection.execute(_CONTENT, {"id": sought(event_id), "instance": number}).fetchone()
+    return None if found is None else (found[0], bytes(found[1]))
 
 
 def list_events(connection: Connection, instance: str, kinds: Collection[str], before: int) -> EventPage:

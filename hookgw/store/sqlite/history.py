@@ -68,6 +68,10 @@ _BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {_IS_LISTED}"
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(n.seq) FROM deliveries n JOIN events m ON m.seq = n.event
     WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {_IS_LISTED})"""  # noqa: S608
+_CONTENT = """SELECT k.name, e.data FROM events e
+    CROSS JOIN deliveries d ON d.event = e.seq CROSS JOIN names k ON k.number = d.kind
+    WHERE e.id = :id AND e.instance = (SELECT number FROM names WHERE name = :instance)
+    ORDER BY d.seq DESC LIMIT 1"""
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer,
         (SELECT substr(name, 2) FROM names WHERE names.number = url)
@@ -169,6 +173,9 @@ class SqliteHistory:
         return await self._lists.run(
             partial(find_delivery, instance=instance, name=name, without_global=without_global)
         )
+
+    async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
+        return await self._lists.run(partial(find_content, instance=instance, event_id=event_id))
 
     async def list_events(
         self, instance: str, kinds: Collection[str], *, cursor: str | None = None
@@ -328,6 +335,12 @@ def find_delivery(
     rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS))
     attempts = [attempt_of(*row) for row in rows]
     return DeliveryReport(summary=summary, event=event, attempts=tuple(reversed(attempts)))
+
+
+def find_content(connection: sqlite3.Connection, instance: str, event_id: str) -> tuple[str, bytes] | None:
+    """Return the kind and the payload of an event; see :meth:`hookgw.store.protocol.History.find_content`."""
+    found = connection.execute(_CONTENT, {"id": event_id, "instance": of_instance(instance)}).fetchone()
+    return None if found is None else (found[0], bytes(found[1]))
 
 
 def list_events(

@@ -92,6 +92,22 @@ async def test_bad_filters(query: str, client: httpx.AsyncClient, gateway: Gatew
     assert shape_of(response)
 
 
+async def test_the_label_selects_a_registration(
+    client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    await client.post(
+        "/webhook/set/loja1/crm", json={"url": f"{hookgw_receiver.url}/crm", "events": ["CALL"]}
+    )
+    await emit_to(client, gateway, hookgw_receiver, 2)
+    for label, count in (("default", 2), ("crm", 0), ("", 2)):
+        found = (await page(client, f"?label={label}"))["deliveries"]
+        assert [one["label"] for one in found] == [label or "default"] * count
+    response = await client.get("/delivery/list/loja1?label=x")
+    assert (response.status_code, shape_of(response)) == (404, ["The instance 'loja1' has no webhook 'x'."])
+    await gateway.instances.create("loja2")
+    assert (await client.get("/delivery/list/loja2?label=crm")).status_code == 404
+
+
 @pytest.mark.parametrize("name", ["e-0", "the id"])
 async def test_one_delivery_with_every_attempt(
     name: str, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver

@@ -68,6 +68,63 @@ async def test_an_idempotency_key(client: httpx.AsyncClient) -> None:
         assert found == (1 - duplicates, duplicates, ["k-1"])
 
 
+WITH_KEY = {"idempotency-key": "k-1"}
+FIRST = {"event": "CALL", "data": {"a": [1, 1.50, "é"], "b": True}}
+
+
+async def emit_first(client: httpx.AsyncClient, receiver: Receiver) -> None:
+    await client.post("/webhook/set/loja1", json={"url": receiver.url})
+    assert (await client.post(EMIT, json=FIRST, headers=WITH_KEY)).json()["accepted"] == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        json.dumps(FIRST),
+        json.dumps({**FIRST, "event": "call", "date_time": "2026-11-20T12:00:00Z", "sender": "x"}),
+        json.dumps({**FIRST, "id": "k-1"}),
+        '{"data": {"b":true, "a":[1.0,15e-1,"\\u00e9"]}, "event": "CALL"}',
+    ],
+    ids=["the same", "other fields", "its id too", "another spelling"],
+)
+async def test_a_key_with_the_same_content_is_a_repetition(
+    body: str, client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    await emit_first(client, hookgw_receiver)
+    response = await client.post(EMIT, content=body, headers={**WITH_KEY, "content-type": "application/json"})
+    assert (response.status_code, response.json()["duplicates"]) == (202, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "what"),
+    [
+        (EMIT, {"event": "PRESENCE_UPDATE"}, "kind"),
+        (EMIT, {"data": {"a": [1, 1.5, "é"], "b": 1}}, "data"),
+        (EMIT, {"data": {"a": [1.5, 1, "é"], "b": True}}, "data"),
+        (EMIT, {"data": "x" * 10_000}, "data"),
+        (EMIT, {"data": None}, "data"),
+        (f"{EMIT}/CALL", {"data": None}, "data"),
+    ],
+)
+async def test_a_key_with_other_content_is_refused(
+    changed: dict[str, Any], what: str, path: str, client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    await emit_first(client, hookgw_receiver)
+    response = await client.post(path, json=FIRST | changed, headers=WITH_KEY)
+    sentence = f"Idempotency-Key: it was used for an event with another {what}. Use a new key for each event."
+    assert (response.status_code, shape_of(response)) == (422, [sentence])
+    assert response.json()["error"] == "Unprocessable Content"
+    # Without the header, an id that comes again is a duplicate, whatever it is the id of.
+    response = await client.post(path, json=FIRST | changed | {"id": "k-1"})
+    assert (response.status_code, response.json()["duplicates"]) == (202, 1)
+
+
+async def test_a_key_of_an_event_that_is_not_stored_is_a_duplicate(client: httpx.AsyncClient) -> None:
+    await client.post(EMIT, json=FIRST, headers=WITH_KEY)  # nobody wants it
+    response = await client.post(EMIT, json=FIRST | {"data": 1}, headers=WITH_KEY)
+    assert (response.status_code, response.json()["duplicates"]) == (202, 1)
+
+
 @pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.name)
 async def test_envelopes_of_other_gateways(path: Path, client: httpx.AsyncClient) -> None:
     headers = {"content-type": "application/json"}

@@ -594,7 +594,7 @@ async def test_a_repetition_does_not_send_twice(client: httpx.AsyncClient, conne
     assert first.json() == second.json()
     assert len(connector.sent) == 1
     other = await client.post("/message/sendText/loja1", json=body | {"text": "Tchau"}, headers=headers)
-    assert other.status_code == 400
+    assert other.status_code == 422
     assert "another message" in shape_of(other)[0]
 
 

@@ -102,6 +102,11 @@ async def test_head_and_body_arrive_unchanged() -> None:
         b"HTTP/1.1 200 OK\r\n\r\nok",
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok surplus",
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nX Powered By: PHP\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok",
+        b"HTTP/1.1 103 Early Hints\r\nconnection: close\r\n\r\n" + OK,
+        b"HTTP/1.0 100 Continue\r\n\r\n" + OK,
     ],
 )
 async def test_a_connection_that_cannot_be_kept_is_closed(response: bytes) -> None:
@@ -539,8 +544,11 @@ async def test_a_late_response_is_read_on_the_same_connection(
 
 
 @both_timers
-async def test_half_a_head_by_the_deadline(watched: bool, mock_clock: trio.testing.MockClock) -> None:
-    error = await late(Hang(b"HTTP/1.1 200 OK\r\ncontent-le"), mock_clock, watched=watched)
+@pytest.mark.parametrize("lines", [b"content-le", b"Content-Length: x", b"no colon\r\n"])
+async def test_half_a_head_by_the_deadline(
+    lines: bytes, watched: bool, mock_clock: trio.testing.MockClock
+) -> None:
+    error = await late(Hang(b"HTTP/1.1 200 OK\r\n" + lines), mock_clock, watched=watched)
     assert isinstance(error, TimedOut)
     assert error.message == "The head of the response was not complete within 15.1 s."
 

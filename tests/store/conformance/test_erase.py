@@ -98,6 +98,10 @@ async def test_everything_of_the_event_goes(store: Store, value: str) -> None:
     assert await listed(store) == ["e2"]
     assert await store.find_delivery("shop", "e1") is None
     assert await store.find_delivery("other", "e1") is not None
+    assert await store.find_content("shop", "e1") is None
+    content = await store.find_content("other", "e1")
+    assert content is not None
+    assert json.loads(content[1]) == {"remoteJid": ANA}
     assert await found(store) == []
     assert await ids_of(store, "reg_2:0") == []
 

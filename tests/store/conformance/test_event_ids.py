@@ -41,6 +41,7 @@ async def test_an_id_outlasts_its_history(engine: Engine, store: Store, step: in
     assert await prune(store) == 0
     assert await listed(store) == []
     assert await store.find_delivery("shop", "e1") is None
+    assert await store.find_content("shop", "e1") is None
     listener = Listener()
     store.subscribe(listener)
     assert await store.append(to("e1", "unheard", "new", "e3")) == [False, False, True, False]
