@@ -841,8 +841,8 @@ class Lane:
             self._stop_listening()
         else:
             decision = self._memory.decide(delivery, plan.policy, result, now)
-        self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
         pending = decision.state is DeliveryState.PENDING
+        self._memory.note(attempt, is_pending=pending)
         if not pending:
             self._stop_listening()
         settlement = Settlement(

@@ -9,9 +9,14 @@ import structlog
 
 from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.retry_policy import Decision, Policy, decide
-from hookgw.models.deliveries import FIRST, Delivery, DeliveryState, Outcome, Position
+from hookgw.models.deliveries import FIRST, Attempt, Delivery, DeliveryState, Outcome, Position
 
 logger = structlog.get_logger("hookgw.lane")
+
+HANGS = (
+    "The delivery before died without a response, too, so the receiver hangs: this one is tried until it is "
+    "older than max_age."
+)
 
 _WAITED_FOR = (Outcome.UNANSWERED, Outcome.UNREACHABLE, Outcome.BLOCKED)
 
@@ -52,6 +57,12 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
         """Note that an attempt delivered."""
         self.streak, self.hangs = 0, False
 
+    def note(self, attempt: Attempt, *, is_pending: bool) -> None:
+        """Note the last attempt, as it is shown of the lane."""
+        self.outcome, self.error = attempt.outcome, attempt.error
+        if self.hangs and is_pending and attempt.outcome is Outcome.UNANSWERED:
+            self.error = f"{attempt.error} {HANGS}"
+
     def decide(self, delivery: Delivery, policy: Policy, result: AttemptResult, now: float) -> Decision:
         """Return what follows from an attempt that did not deliver, and remember what it says of the lane."""
         attempt = result.attempt
@@ -76,12 +87,7 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
         )
         waits = attempt.outcome in _WAITED_FOR and decision.failures == delivery.failures
         if waits and unanswered and not self.streak:
-            logger.warning(
-                "receiver hangs",
-                lane=delivery.lane,
-                delivery=delivery.id,
-                reason="The delivery before died without a response, too. This one waits until its max_age.",
-            )
+            logger.warning("receiver hangs", lane=delivery.lane, delivery=delivery.id, reason=HANGS)
         self.streak = self.streak + 1 if waits else 0
         if unanswered and decision.state is DeliveryState.DEAD:
             self.hangs = True

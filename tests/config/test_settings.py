@@ -37,7 +37,7 @@ def test_the_defaults_of_delivery_are_those_of_the_interface() -> None:
     assert delivery.allow_networks == ()
     assert delivery.jitter == 0.1
     durations = ("connect_timeout", "timeout", "max_age", "disable_after", "retry_after_max")
-    assert [str(getattr(delivery, name)) for name in durations] == ["5s", "15s", "3d", "5d", "1h"]
+    assert [str(getattr(delivery, name)) for name in durations] == ["5s", "30s", "3d", "5d", "1h"]
     assert (str(delivery.unreachable_first_wait), str(delivery.unreachable_max_wait)) == ("50ms", "5m")
     assert (str(delivery.max_answer), str(delivery.kept_answer)) == ("64KiB", "4KiB")
 

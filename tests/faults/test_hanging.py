@@ -44,6 +44,7 @@ async def test_a_receiver_that_hangs_costs_one_dead_letter(
         assert report.summary.failures == 0
         [lane] = kit.gateway.lanes()
         assert (lane.state, lane.backlog, lane.last_outcome) == (LaneState.WAITING, 2, Outcome.UNANSWERED)
+        assert "so the receiver hangs" in (lane.last_error or "")
         hookgw_receiver.default = answer()
         await kit.advance(wait_of(kit) + 0.001)
         assert [await state_of(kit, event) for event in events[1:]] == [DeliveryState.DELIVERED] * 2
