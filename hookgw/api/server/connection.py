@@ -293,6 +293,7 @@ class Connection:
                 await self._discard_body()
             if self._reader.state is not State.COMPLETE:
                 self._closes = True
+                self._wait_in(None)  # the rest may take as long as it likes: nobody wants it
         self._closes = self._closes or self._timeouts.is_closing
         is_http_1_1 = self._head.version == "1.1"
         head = response_head(status, headers, self._fixed, is_http_1_1=is_http_1_1, closes=self._closes)
