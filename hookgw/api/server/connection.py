@@ -48,6 +48,7 @@ LINGER = 1.0
 """Seconds for which bytes that nobody wants are read."""
 HALF_CLOSED = 120.0
 """Seconds for which the application may work for a client that has ended its side."""
+_LOOK_FOR_RESET = 1.0
 MOST_UNWANTED = 65_536
 """Bytes that are read though nobody wants them."""
 
@@ -228,8 +229,10 @@ class Connection:
             await self._read()
         if reader.state is State.ENDED:
             with trio.move_on_after(HALF_CLOSED):
-                await self._left.wait()
-            if not self._is_started:
+                while self._stream.is_connected() and not self._left.is_set():
+                    with trio.move_on_after(_LOOK_FOR_RESET):
+                        await self._left.wait()
+            if not (self._is_started and self._stream.is_connected()):
                 self._left.set()
         await self._left.wait()
 
@@ -248,7 +251,7 @@ class Connection:
             self._reader.feed(data)
         else:
             self._reader.end()
-            if self._is_endless:
+            if self._is_endless or not self._stream.is_connected():
                 self._left.set()
 
     async def _discard_body(self) -> None:

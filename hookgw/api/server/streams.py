@@ -81,15 +81,22 @@ class ClientStream:
             if rest:
                 await trio.lowlevel.wait_writable(self.socket)
 
+    def is_connected(self) -> bool:
+        """Return whether the client can still get bytes, as far as is known: it has sent no reset."""
+        try:
+            self.socket.getpeername()
+        except OSError:
+            return False
+        return True
+
     def has_unacknowledged(self) -> bool:
         """Return whether the client's system has yet to acknowledge bytes, or the end, that were sent.
 
         ``False`` if the stream broke or was closed, or if this system cannot tell.
         """
-        if sys.platform != "linux":
+        if sys.platform != "linux" or not self.is_connected():
             return False
         try:
-            self.socket.getpeername()  # fails after a reset, when nothing is acknowledged any more
             unacknowledged = fcntl.ioctl(self.socket.fileno(), termios.TIOCOUTQ, _NOTHING)
         except (OSError, ValueError):
             return False

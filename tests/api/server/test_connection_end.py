@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import struct
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -284,6 +285,27 @@ async def test_a_half_closed_client_waits_for_a_bounded_time(mock_clock: MockClo
         mock_clock.jump(HALF_CLOSED + 1)
         await left.wait()
         assert await read_to_end(client.stream) == b""
+
+
+async def test_a_client_that_resets_its_connection_is_noticed_at_once(
+    server: Running, app: Application
+) -> None:
+    begun, left = trio.Event(), trio.Event()
+
+    @app.get("/public/hangs")
+    async def hangs() -> str:
+        begun.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            left.set()
+
+    stream = await server.connect()
+    await stream.send_all(b"GET /public/hangs HTTP/1.1\r\nhost: x\r\n\r\n")
+    await begun.wait()
+    stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    await stream.aclose()
+    await left.wait()
 
 
 # Absolute-form
