@@ -415,6 +415,25 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "-m", "tests.fuzz", *session.posargs)
 
 
+@nox.session(name="http-suites", default=False)
+def http_suites(session: nox.Session) -> None:
+    """Compare hookgw's HTTP/1.1, both ways, with suites, servers and clients of others, and fuzz both sides.
+
+    It takes two minutes. The suites are data in source packages, which it downloads. References are Node and
+    nginx for the server, and Node, curl and h11 for the client, as far as they are installed. A difference
+    that nobody has explained fails. ``nox -s http-suites -- --write`` updates the table in docs/security.md,
+    and ``--all`` prints the explained differences, too.
+    """
+    install(session, "fuzz", "pip")
+    # Cases are read from the packages, so that the versions must be these.
+    packages = re.findall(r'"([\w-]+==[\w.]+)"', Path("tests/http_suites/cases.py").read_text("utf-8"))
+    folder = Path(session.create_tmp()).resolve()
+    options = ("--quiet", "--no-deps", "--no-binary", ":all:", "--dest", str(folder))
+    session.run("python", "-m", "pip", "download", *options, *packages)
+    session.run("python", "-m", "tests.http_suites", str(folder), *session.posargs)
+    session.run("python", "-m", "tests.fuzz", "--seconds", "30", "gate", "answer")
+
+
 @nox.session(default=False)
 def contract(session: nox.Session) -> None:
     """Test a running gateway against its own ``/openapi.json`` with schemathesis, and with generated clients.

@@ -172,6 +172,7 @@ class CheckedBody(TrioBody):
 
     async def __anext__(self) -> bytes:
         """Return the next part of the body."""
+        self.exchange.want_body()
         try:
             return await super().__anext__()
         except StopAsyncIteration:
@@ -180,6 +181,7 @@ class CheckedBody(TrioBody):
 
     def __await__(self) -> Generator[Any, None, Any]:
         """Wait for the whole body."""
+        self.exchange.want_body()
         body = yield from super().__await__()
         check_key_again(self.exchange)
         return body

@@ -20,8 +20,8 @@ DEADLINE = 30.0
 def completes(change: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Shield a method from the cancellation of its caller.
 
-    A client that disconnects cancels the handler of its request (a half-close does, too), and a change that
-    is cut off half-way leaves the memory and the disk with different records.
+    A client that disconnects cancels the handler of its request, and a change that is cut off half-way leaves
+    the memory and the disk with different records.
 
     Raises:
         Unavailable: the change took longer than :data:`DEADLINE`. It may be incomplete; repeat it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 
 import h11
 
@@ -12,6 +13,7 @@ from tests.api.server.reading import read
 from tests.fuzz.pieces import even, odd
 
 MAX_HEAD = 200
+_URL = re.compile(rb"\A(?i:https?)://[^/?]*")
 PROXIES = TrustedProxies(["127.0.0.0/8", "10.0.0.0/8", "::1/128", "unix"])
 
 
@@ -60,7 +62,7 @@ def _found_by_h11(data: bytes) -> list[tuple[bytes, bytes]]:
         try:
             while not isinstance(event := server.next_event(), h11.EndOfMessage):
                 if isinstance(event, h11.Request):
-                    path = event.target.partition(b"?")[0]
+                    path = _URL.sub(b"", event.target).partition(b"?")[0] or b"/"
                 elif isinstance(event, h11.Data):
                     body += event.data
                 elif event is h11.NEED_DATA:

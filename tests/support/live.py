@@ -12,7 +12,7 @@ import queue
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -147,15 +147,32 @@ class Live:
         with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
             received = b""
             try:
-                connection.sendall(data)
+                self._send_all(connection, data)
                 if not ends:
                     return connection.recv(2**16)
-                connection.shutdown(socket.SHUT_WR)
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_WR)
                 while more := connection.recv(2**16):
                     received += more
             except ConnectionError:
                 pass  # cut off: what came before that counts
             return received
+
+    def _send_all(self, connection: socket.socket, data: bytes) -> None:
+        """Send bytes until hookgw closes. It waits on its own clock until a response is acknowledged."""
+        rest = memoryview(data)
+        connection.settimeout(0.5)
+        for _ in range(60):
+            try:
+                while rest:
+                    rest = rest[connection.send(rest) :]
+            except TimeoutError:
+                self.advance(1)
+            except ConnectionError:  # the response may have come before
+                break
+            else:
+                break
+        connection.settimeout(PATIENCE)
 
     async def main(self, receivers: int, ready: Callable[[Live], None]) -> None:
         """All that happens in the thread."""

@@ -10,17 +10,20 @@ What the server owes to every client, whatever the application does, is here:
 
 - Deadlines: the state of the reader says which one counts; writing has its own.
 - A response starts only after the responses to all requests before it, refusals included.
+- ``100 Continue`` leaves only before the response begins, and only when the application asks for the body.
 - A response whose request was not read to its end closes the connection: the next request cannot follow
   bytes that nobody reads. If the rest is short, it is read first, and the connection stays open.
-- A connection is closed only after the client's last bytes were read, or after :data:`LINGER`: closed at
-  once, the client could lose the response to a reset (RFC 9112, section 9.6).
+- What nobody wants is read for :data:`LINGER` seconds, up to :data:`MOST_UNWANTED` bytes, and not parsed.
+- A connection is closed only once the client's system has acknowledged the response: closed earlier, with
+  bytes of the client's unread, the client could lose it to a reset (RFC 9112, section 9.6).
+- A client may end its side after its request, and still gets the response (RFC 9112, section 9.6): hookgw
+  cannot tell it from one that is gone before it writes. A stream of events, which has no end, ends with it.
 - An application that breaks off in the middle of a response, or misses its announced length, closes the
   connection, which tells the client.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
@@ -41,13 +44,20 @@ logger = structlog.get_logger("hookgw.api")
 Application = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
 Address = tuple[str, int] | None
 
-LINGER = 5.0
-"""Seconds for which the rest of a body is read and dropped."""
+LINGER = 1.0
+"""Seconds for which bytes that nobody wants are read."""
+HALF_CLOSED = 120.0
+"""Seconds for which the application may work for a client that has ended its side."""
+_LOOK_FOR_RESET = 1.0
+MOST_UNWANTED = 65_536
+"""Bytes that are read though nobody wants them."""
 
-_LINGER_AFTER_REFUSAL = 2.0
+_LOOK_AGAIN = 0.05
+"""Seconds until the next look at what the client has acknowledged, of which the system sends no notice."""
 _CONTINUE = b"HTTP/1.1 100 \r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
 _NO_CLEAR_TEXT = b"strict-transport-security: max-age=31536000\r\n"
+_EVENTS = b"text/event-stream"
 _ASGI = {"spec_version": "2.1", "version": "3.0"}
 _LEFT = {"type": "http.disconnect"}
 
@@ -65,12 +75,12 @@ class Connection:
         self._stream = stream
         self._timeouts = timeouts
         self._reader = RequestReader(settings.max_header)
-        self._longest_body = max(settings.max_body, settings.max_batch_body, settings.max_upload)
         self._fixed = FIXED + _NO_CLEAR_TEXT if stream.scheme == "https" else FIXED
         self._wait: Wait | None = None
         self._is_reading = False
         self._others = trio.lowlevel.ParkingLot()
-        self._broken = trio.Event()
+        self._sending = trio.Lock()
+        self._left = trio.Event()  # nobody wants the response any more
         self._is_leaving = False
         # Of the current request:
         self._head: Head
@@ -80,7 +90,8 @@ class Connection:
         # Of its response:
         self._is_started = self._is_finished = False
         self._held = b""  # its head, which leaves together with the first part of its body
-        self._left: int | None = None  # bytes of its body that were announced and not sent
+        self._unsent: int | None = None  # bytes of its body that were announced and not sent
+        self._is_endless = False
         self._is_chunked = False
         self._has_body = True
         self._closes = False
@@ -121,7 +132,7 @@ class Connection:
                     return None
                 head = reader.head()
             except Refused as refusal:
-                await self._refuse(refusal)
+                await self._refuse(refusal, is_head=reader.has_begun_head_request)
                 return None
             if head is not None:
                 return head
@@ -145,7 +156,7 @@ class Connection:
                 CONNECTION: self,
                 HEAD_NOTES: (head.fields, {}),
             }
-        self._has_all = self._is_started = self._is_finished = False
+        self._has_all = self._is_started = self._is_finished = self._is_endless = False
         self._must_continue = head.awaits_continue
         self._closes = head.is_last
         self._held = b""
@@ -162,10 +173,11 @@ class Connection:
             logger.exception("request failed", method=head.method)
         if self._is_started:
             return
+        is_head = head.method == "HEAD"
         if self._reader.refusal is not None:
-            await self._refuse(self._reader.refusal)
-        elif self._reader.state is not State.ENDED:
-            await self._answer(500, BUG)
+            await self._refuse(self._reader.refusal, is_head=is_head)
+        elif not self._left.is_set():
+            await self._answer(500, BUG, is_head=is_head)
 
     # Reading
 
@@ -178,7 +190,7 @@ class Connection:
         """Return the next part of the body, or ``http.disconnect`` (ASGI)."""
         reader = self._reader
         while not self._is_finished:
-            if self._has_all:
+            if self._has_all or (self._is_started and reader.is_within_body):
                 await self._wait_left()
                 break
             try:
@@ -193,6 +205,8 @@ class Connection:
                 break
             if part:
                 self._must_continue = False
+                if reader.has_unread:
+                    await trio.lowlevel.checkpoint()  # ten thousand chunks must not delay other clients
                 return {"type": "http.request", "body": part, "more_body": True}
             if self._must_continue:
                 self._must_continue = False
@@ -209,12 +223,18 @@ class Connection:
         return reader.part() if reader.is_within_body else b""
 
     async def _wait_left(self) -> None:
-        """Wait until the client leaves. Its next request may arrive; it waits."""
-        while not self._reader.has_unread:
+        """Wait until nobody wants the response. Further bytes of the client's may arrive; they wait."""
+        reader = self._reader
+        while not reader.has_unread and reader.state not in (State.ENDED, State.REFUSED):
             await self._read()
-            if self._reader.state is State.ENDED:
-                return
-        await self._broken.wait()
+        if reader.state is State.ENDED:
+            with trio.move_on_after(HALF_CLOSED):
+                while self._stream.is_connected() and not self._left.is_set():
+                    with trio.move_on_after(_LOOK_FOR_RESET):
+                        await self._left.wait()
+            if not (self._is_started and self._stream.is_connected()):
+                self._left.set()
+        await self._left.wait()
 
     async def _read(self) -> None:
         """Read once, and pass the bytes, or the end, to the reader."""
@@ -231,16 +251,18 @@ class Connection:
             self._reader.feed(data)
         else:
             self._reader.end()
+            if self._is_endless or not self._stream.is_connected():
+                self._left.set()
 
     async def _discard_body(self) -> None:
-        """Read the rest of the body, for a while."""
+        """Read the rest of a short body, for a while."""
         reader = self._reader
-        with trio.move_on_after(LINGER), contextlib.suppress(Refused):
+        with trio.move_on_after(LINGER):
             while reader.is_within_body:
-                if not reader.part() and reader.is_within_body:
+                if not reader.part():
                     await self._read()
-            if reader.state is State.COMPLETE:
-                self._wait_in(None)
+        if reader.state is State.COMPLETE:
+            self._wait_in(None)
 
     # Writing
 
@@ -265,30 +287,36 @@ class Connection:
         await self._send_part(body, is_last=True)
 
     async def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        headers = tuple(headers)
+        # If the client still waits for "100 Continue", it sends nothing now, and must not be asked any more.
+        waits, self._must_continue = self._must_continue and not self._reader.has_unread, False
         if self._reader.is_within_body:
-            # A short rest is read, and the connection stays open. If the client still waits for "100
-            # Continue", it sends nothing now.
-            waits = self._must_continue and not self._reader.has_unread
-            if not waits and 0 < self._head.length <= self._longest_body:
+            left = self._reader.length_left
+            if not waits and left is not None and left <= MOST_UNWANTED:
                 await self._discard_body()
             if self._reader.state is not State.COMPLETE:
                 self._closes = True
+                self._wait_in(None)  # the rest may take as long as it likes: nobody wants it
         self._closes = self._closes or self._timeouts.is_closing
         is_http_1_1 = self._head.version == "1.1"
         head = response_head(status, headers, self._fixed, is_http_1_1=is_http_1_1, closes=self._closes)
         self._is_started = True
-        self._held, self._left, self._is_chunked = head
+        self._held, self._unsent, self._is_chunked = head
         self._has_body = self._head.method != "HEAD" and status not in BODILESS
-        if self._left is None:  # a stream, whose first part may take long
+        if self._unsent is None:
+            self._is_endless = any(value.startswith(_EVENTS) for _, value in headers)
+        if self._is_endless and self._reader.state is State.ENDED:
+            self._left.set()
+        if self._unsent is None:  # a stream, whose first part may take long
             held, self._held = self._held, b""
             await self._write(held)
 
     async def _send_part(self, body: bytes, *, is_last: bool) -> None:
         if not self._has_body:
             body = b""
-        elif self._left is not None:
-            self._left -= len(body)
-            if self._left < 0 or (is_last and self._left):
+        elif self._unsent is not None:
+            self._unsent -= len(body)
+            if self._unsent < 0 or (is_last and self._unsent):
                 self._closes = True
                 raise RuntimeError("The body of the response does not have the announced length.")
         elif self._is_chunked:
@@ -308,42 +336,56 @@ class Connection:
 
     async def _write(self, data: bytes) -> None:
         try:
-            sent = self._stream.send_nowait(data)
-            if sent == len(data):
-                return
+            sent = 0
+            if not self._sending.locked():
+                sent = self._stream.send_nowait(data)
+                if sent == len(data):
+                    return
             self._timeouts.writes.begin(self)
             # Shielded, so that a cancelled application leaves no half-written part. It has a deadline.
             with trio.CancelScope(shield=True):
-                await self._stream.send_all(memoryview(data)[sent:])
+                # Two tasks of an application may write: one asks for the body while the other responds.
+                async with self._sending:
+                    await self._stream.send_all(memoryview(data)[sent:])
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             # The application learns it from receive(), which now ends.
             self.abort()
         finally:
             self._timeouts.writes.end(self)
 
-    async def _refuse(self, refusal: Refused) -> None:
-        await self._answer(refusal.status, refusal.message)
+    async def _refuse(self, refusal: Refused, *, is_head: bool) -> None:
+        await self._answer(refusal.status, refusal.message, is_head=is_head)
 
-    async def _answer(self, status: int, message: str) -> None:
+    async def _answer(self, status: int, message: str, *, is_head: bool) -> None:
         """Send an error response in the application's place, and close."""
         self._closes = True
         body = error_body(status, [message])
         headers = ((b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body)))
         head = response_head(status, headers, self._fixed, is_http_1_1=True, closes=True).data
-        await self._write(head + body)
+        await self._write(head if is_head else head + body)
 
     async def _linger(self) -> None:
         """End the connection so that the client gets all of the last response."""
+        reader, stream = self._reader, self._stream
         self._is_leaving = True
-        self._wait_in(self._timeouts.heads)
-        if self._reader.state is not State.ENDED:
-            await self._stream.send_eof()
-        if self._reader.is_within_body:
-            await self._discard_body()
-        elif self._reader.state is State.REFUSED:
-            with trio.move_on_after(_LINGER_AFTER_REFUSAL):
-                while await self._stream.receive():
-                    pass
+        if reader.state is State.ENDED:
+            return  # no byte can arrive that would make closing a reset
+        await stream.send_eof()
+        # Many clients begin to read only when they have sent all of their body.
+        is_sending = reader.is_within_body or reader.state is State.REFUSED
+        self._wait_in(self._timeouts.heads if is_sending else self._timeouts.writes)
+        unwanted, deadline = 0, trio.current_time() + LINGER
+        while unwanted < MOST_UNWANTED and trio.current_time() < deadline:
+            if not is_sending and not stream.has_unacknowledged():
+                return
+            with trio.move_on_at(deadline if is_sending else trio.current_time() + _LOOK_AGAIN):
+                data = await stream.receive()
+                if not data:
+                    return
+                unwanted += len(data)
+        self._wait_in(self._timeouts.writes)
+        while stream.has_unacknowledged():  # noqa: ASYNC110 -- the system sends no notice
+            await trio.sleep(_LOOK_AGAIN)
 
     # Deadlines
 
@@ -383,4 +425,4 @@ class Connection:
         self.leave()
         self._stream.abort()
         self._reader.end()
-        self._broken.set()
+        self._left.set()

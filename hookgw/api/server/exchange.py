@@ -97,6 +97,8 @@ class RequestResponse:
         self.announced = client.announced
         """The announced bytes of the body; ``None`` for a chunked body."""
         self._has_body = self.announced != 0
+        self._is_wanted = False
+        self._wanted: trio.Event | None = None
         self._is_large = self.announced is None or self.announced > SMALL
         self._received = 0
         self._decoded = 0
@@ -134,8 +136,8 @@ class RequestResponse:
         try:
             await application()
         except* (Gone, BrokenOff):
-            # The client disconnected (a half-close counts): there is nobody to respond to. Or the response
-            # is cut off: the connection of an application that ends in the middle is closed.
+            # The client disconnected: there is nobody to respond to. Or the response is cut off: the
+            # connection of an application that ends in the middle is closed.
             pass
         except* (TooLarge, TooManyRequests, Unavailable):
             # receive() raised this inside Quart's tasks, so Quart cannot respond any more.
@@ -167,7 +169,17 @@ class RequestResponse:
         if self._has_body and not self._received:
             # Quart's other task authenticates the request first: the body then counts for the key's instance.
             await trio.lowlevel.checkpoint()
+            if not self._is_wanted and any(name == b"expect" for name, _ in self.scope["headers"]):
+                # Receiving asks the client for the body, which is wrong where the response is an error.
+                self._wanted = trio.Event()
+                await self._wanted.wait()
         return await self.next_message()
+
+    def want_body(self) -> None:
+        """Note that the route reads the body, for which the client may be waiting to be asked."""
+        self._is_wanted = True
+        if self._wanted is not None:
+            self._wanted.set()
 
     async def next_message(self) -> Any:
         """Return the next message, for a caller that has authenticated the request."""
@@ -189,7 +201,7 @@ class RequestResponse:
                 self.is_read = True
                 self._count()
             elif self._is_started:
-                continue  # the application gets none of a body that it no longer wants
+                continue  # it arrived before the response: the connection reads no more of it
             return message
 
     def body_nowait(self) -> bytes | None:
@@ -288,6 +300,7 @@ class RequestResponse:
 
     def _begin(self, status: int) -> None:
         self._is_started = True
+        self.want_body()  # no longer: but receive() also notices that the client leaves
         self._report_status(self.scope, status)
         if not self.is_read:
             self._memory.release(self)  # the rest of the body is read and dropped

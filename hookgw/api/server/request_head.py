@@ -22,19 +22,20 @@ CHUNKED = -1
 MAX_FIELDS = 128
 """Headers in a head, or among trailers. A head of 16 KiB has room for 4,000, and the routes look at each."""
 
-_REQUEST_LINE = re.compile(rb"([A-Z][A-Z-]{0,31}) (/[!\"$-~]*) HTTP/1\.([01])\r\n")
+_REQUEST_LINE = re.compile(rb"([A-Z][A-Z-]{0,31}) (/[!\"$-~]*|(?i:https?)://[!\"$-~]++) HTTP/1\.([01])\r\n")
 _OTHER_VERSION = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/(?!1\.[01]\r)\d(?:\.\d)?\r\n")
 # Possessive quantifiers: a hostile head cannot make the match backtrack.
 _FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n)*+\r\n")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~%!$&'()*+,;=0-9A-Za-z]*)(?::[0-9]{0,5})?")
+_AUTHORITY = re.compile(rb"[^:]+://([^/?]*)")
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _TLS_HANDSHAKE = 0x16
 _ANY_LINE = b"GET / HTTP/1.1\r\n"
 
 _BAD_LINE = (
-    "The first line must be a method in capitals, a path that begins with a slash, and HTTP/1.1, with one "
-    "space between them (RFC 9112, section 3)."
+    "The first line must be a method in capitals, a path that begins with a slash (or an http URL), and "
+    "HTTP/1.1, with one space between them (RFC 9112, section 3)."
 )
 _BAD_FIELD = (
     "Each header must be a name, a colon without a space before it, and a value without control characters, "
@@ -47,6 +48,7 @@ _BAD_CODING = (
     "(RFC 9112, section 6.1)."
 )
 _BAD_HOST = "There must be one host header, with a host and optionally a port (RFC 9112, section 3.2)."
+_BAD_URL = "The URL in the first line must have a host, and no user (RFC 9110, section 4.2)."
 _OTHER = "hookgw speaks only HTTP/1.1 and HTTP/1.0."
 _WEBSOCKET = "hookgw does not speak WebSocket: send a plain HTTP request."
 _TLS = "This is a TLS handshake, but the server speaks plain HTTP: use http:// instead of https://."
@@ -72,10 +74,11 @@ class Head(NamedTuple):
     Attributes:
         method: in capitals.
         path: decoded.
-        raw_path, query: as sent.
+        raw_path, query: as sent, without the scheme and host of an absolute-form target.
         version: ``1.0`` or ``1.1``.
         fields: names in lower case and values, without ``upgrade``, which a server may ignore (RFC 9110,
-            section 7.8).
+            section 7.8). The host of an absolute-form target stands for that of the header (RFC 9112, section
+            3.2.2).
         length: the bytes of the body, or :data:`CHUNKED`.
         is_last: whether the client sends no request after this one.
         awaits_continue: whether the client sends the body only after ``100 Continue``.
@@ -137,7 +140,11 @@ def read_head(head: bytes) -> Head:  # noqa: C901 -- reads once from top to bott
         if any(b"websocket" in upgrade.lower() for upgrade in upgrades):
             raise Refused(400, _WEBSOCKET)
         fields = [field for field in fields if field[0] != b"upgrade"]
-    raw_path, _, query = line[2].partition(b"?")
+    target = line[2]
+    if not target.startswith(b"/"):
+        host, target = _split_url(target)
+        fields = [(b"host", host), *(field for field in fields if field[0] != b"host")]
+    raw_path, _, query = target.partition(b"?")
     return Head(
         method=line[1].decode("ascii"),
         path=unquote(raw_path.decode("ascii")),
@@ -149,6 +156,15 @@ def read_head(head: bytes) -> Head:  # noqa: C901 -- reads once from top to bott
         is_last=version == "1.0" or _has(connection, b"close"),
         awaits_continue=version == "1.1" and _has(expect, b"100-continue"),
     )
+
+
+def _split_url(url: bytes) -> tuple[bytes, bytes]:
+    """Return the host of an http URL, with its port, and the target in origin-form."""
+    authority = _AUTHORITY.match(url)
+    if authority is None or authority[1][:1] in (b"", b":") or not _HOST.fullmatch(authority[1]):
+        raise Refused(400, _BAD_URL)
+    target = url[authority.end() :]
+    return authority[1], target if target.startswith(b"/") else b"/" + target
 
 
 def _read_fields(head: bytes, at: int) -> list[tuple[bytes, bytes]]:

@@ -7,13 +7,17 @@ which most responses never fill. That saves half the cost of an exchange with Tr
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import socket
 import ssl
+import sys
+import termios
 from typing import Any
 
 import trio
 
 _RECEIVED_AT_ONCE = 65_536
+_NOTHING = bytes(4)
 _CLOSE_TIMEOUT = 2.0
 """Seconds for sending TLS's close notification."""
 
@@ -76,6 +80,27 @@ class ClientStream:
             rest = rest[self.send_nowait(rest) :]
             if rest:
                 await trio.lowlevel.wait_writable(self.socket)
+
+    def is_connected(self) -> bool:
+        """Return whether the client can still get bytes, as far as is known: it has sent no reset."""
+        try:
+            self.socket.getpeername()
+        except OSError:
+            return False
+        return True
+
+    def has_unacknowledged(self) -> bool:
+        """Return whether the client's system has yet to acknowledge bytes, or the end, that were sent.
+
+        ``False`` if the stream broke or was closed, or if this system cannot tell.
+        """
+        if sys.platform != "linux" or not self.is_connected():
+            return False
+        try:
+            unacknowledged = fcntl.ioctl(self.socket.fileno(), termios.TIOCOUTQ, _NOTHING)
+        except (OSError, ValueError):
+            return False
+        return unacknowledged != _NOTHING
 
     def stop_receiving(self) -> None:
         """Make a pending :meth:`receive` return the end."""

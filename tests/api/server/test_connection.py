@@ -379,21 +379,6 @@ async def test_the_next_request_waits_for_the_response() -> None:
         await client.all_ok(4)
 
 
-async def test_a_client_that_leaves_is_noticed_by_receive() -> None:
-    left = trio.Event()
-
-    async def answer(receive: Any, send: Any) -> None:
-        await receive()
-        assert (await receive())["type"] == "http.disconnect"
-        left.set()
-
-    async with served(answer) as client:
-        await client.stream.send_all(ASK)
-        await client.stream.send_eof()
-        await left.wait()
-        assert await read_to_end(client.stream) == b""
-
-
 async def test_a_client_that_leaves_behind_another_request_is_noticed_by_a_write() -> None:
     left = trio.Event()
 

@@ -49,6 +49,29 @@ def test_valid_heads_pass(given: bytes, expected: int) -> None:
     assert length(given) == expected
 
 
+@pytest.mark.parametrize(
+    ("target", "host", "expected"),
+    [
+        ("http://h/a?b=c", b"h", (b"/a", b"b=c")),
+        ("http://h:80/a", b"h:80", (b"/a", b"")),
+        ("hTTpS://[::1]:443/", b"[::1]:443", (b"/", b"")),
+        ("http://h", b"h", (b"/", b"")),
+        ("http://h?b", b"h", (b"/", b"b")),
+        ("http://h//a@b:c", b"h", (b"//a@b:c", b"")),
+    ],
+)
+def test_the_host_of_an_absolute_target_counts(
+    target: str, host: bytes, expected: tuple[bytes, bytes]
+) -> None:
+    for given in (
+        head("a: b", first=f"GET {target} HTTP/1.1"),
+        head(first=f"GET {target} HTTP/1.0", host=None),
+    ):
+        read = read_head(given)
+        assert (read.raw_path, read.query) == expected
+        assert [value for name, value in read.fields if name == b"host"] == [host]
+
+
 FIRST_LINES = [
     "get / HTTP/1.1",
     "GET  / HTTP/1.1",
@@ -67,7 +90,10 @@ FIRST_LINES = [
     "G@T / HTTP/1.1",
     "-GET / HTTP/1.1",
     "A" * 33 + " / HTTP/1.1",
-    "GET http://x/healthz HTTP/1.1",
+    "GET http://x/healthz#a HTTP/1.1",
+    "GET http:x HTTP/1.1",
+    "GET ftp://x/ HTTP/1.1",
+    "GET http:// HTTP/1.1",
     "GET healthz HTTP/1.1",
     "GET /a#b HTTP/1.1",
     "GET /\x7f HTTP/1.1",
@@ -81,6 +107,14 @@ FIRST_LINES = [
 @pytest.mark.parametrize("first", FIRST_LINES)
 def test_first_lines_that_are_refused(first: str) -> None:
     assert refused(head(first=first)) == (400, "The first line")
+
+
+@pytest.mark.parametrize("url", ["http:///healthz", "http://:80/", "http://a@x/", "http://x:a/", "http://?a"])
+def test_urls_that_are_refused(url: str) -> None:
+    assert refused(head(first=f"GET {url} HTTP/1.1")) == (
+        400,
+        "The URL in the first line must have a host, and no user (RFC 9110, section 4.2).",
+    )
 
 
 @pytest.mark.parametrize("version", ["0.9", "1.2", "1.10", "2", "2.0", "3.0", "9.9"])
@@ -261,6 +295,7 @@ def refused(given: bytes) -> tuple[int, str]:
         "The content-length",
         "The only transfer-encoding",
         "There must be one host",
+        "The URL in the first line must have a host, and no user (RFC 9110, section 4.2).",
         "hookgw speaks",
         "hookgw does not speak WebSocket",
     )

@@ -217,6 +217,45 @@ def test_the_longest_chunk_line() -> None:
     assert refusal_of(CHUNKS + line.replace(b"x", b"xx", 1) + b"hello\r\n").status == 400
 
 
+def test_the_extensions_of_a_body_have_a_limit_in_sum() -> None:
+    chunk = b"1;" + b"x" * 127 + b"\r\nx\r\n"  # an extension of 128 bytes, with its semicolon
+    for _ in range(2):
+        (request,), reader = read(CHUNKS + chunk * 32)
+        assert (request.body, reader.refusal) == (b"x" * 32, None)
+    refusal = refusal_of(CHUNKS + chunk * 32 + b"1;\r\nx\r\n")
+    assert (refusal.status, "4KiB" in refusal.message) == (400, True)
+    whole = CHUNKS + chunk * 30 + b"0\r\n\r\n"
+    assert found(whole, whole) == [("/a", b"x" * 30)] * 2
+
+
+@pytest.mark.parametrize(
+    "chunk", [b"1\r\nx\r\n", b"01\r\nx\r\n", b"001\r\nx\r\n", b"101\r\n" + b"x" * 257 + b"\r\n"]
+)
+def test_a_step_reads_a_bounded_number_of_chunks(chunk: bytes) -> None:
+    """A client must not hold up the others, however small its chunks are."""
+    size = int(chunk[:3].split(b"\r")[0], 16)
+    reader = RequestReader(MAX_HEAD)
+    reader.feed(CHUNKS + chunk * 10_000 + b"0\r\n\r\n" + GET)
+    reader.head()
+    total = steps = 0
+    while reader.is_within_body:
+        part = reader.part()
+        assert len(part) <= 2000 * size
+        assert part or not reader.is_within_body
+        total += len(part)
+        steps += 1
+    assert (total, reader.state, steps >= 5) == (10_000 * size, State.COMPLETE, True)
+
+
+def test_chunks_of_every_short_size() -> None:
+    body = bytes(range(256))
+    for spelling in ("{:x}", "{:X}", "{:02x}", "{:03X}"):
+        chunks = b"".join(
+            b"%b\r\n%b\r\n" % (spelling.format(size).encode(), body[:size]) for size in range(1, 256)
+        )
+        assert found(CHUNKS + chunks + b"0\r\n\r\n")[0][1] == b"".join(body[:size] for size in range(1, 256))
+
+
 def test_headers_and_trailers_are_counted() -> None:
     """Within the bytes of a head there is room for 4,000 headers, and the routes would look at each."""
     line = b"a:\r\n"

@@ -18,6 +18,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw import __version__
 from hookgw.api.app import Application
 from hookgw.api.server import serve as serving
+from hookgw.api.server.connection import HALF_CLOSED
 from hookgw.api.server.hypercorn_adapter import ConnectionServer
 from hookgw.api.server.serve import serve
 from hookgw.config.settings import ServerSettings
@@ -74,7 +75,8 @@ async def test_malformed_requests_get_the_one_shape_of_errors(
     request_: bytes, status: int, server: Running
 ) -> None:
     async with await server.connect() as stream:
-        await stream.send_all(request_)
+        with contextlib.suppress(trio.BrokenResourceError):  # hookgw closes when the response has arrived
+            await stream.send_all(request_)
         answered, headers, body = await read_answer(stream)
     assert answered == status
     assert headers["content-type"] == "application/json"
@@ -111,12 +113,10 @@ async def test_a_body_of_20_mb_is_refused_and_its_sender_gets_the_response(
     length = f"content-length: {320 * len(chunk)}" if sized else "transfer-encoding: chunked"
     async with await server.connect() as stream:
         await stream.send_all(head(path, length))
-        for _ in range(320):
-            await stream.send_all(framed)
+        with contextlib.suppress(trio.BrokenResourceError):  # hookgw closes when the response has arrived
+            for _ in range(320):
+                await stream.send_all(framed)
         status, headers, body = await read_answer(stream)
-        if not sized:
-            await stream.send_all(b"0\r\n\r\n")
-        assert await read_to_end(stream) == b""
     assert (status, headers["connection"]) == (413, "close")
     assert json.loads(body)["error"] == "Content Too Large"
     await assert_answers(server)
@@ -174,7 +174,7 @@ async def test_a_response_that_ignores_the_body_keeps_the_connection(server: Run
 
 
 async def test_a_client_that_disconnects_breaks_nothing(
-    server: Running, app: Application, gateway: Gateway
+    server: Running, app: Application, gateway: Gateway, mock_clock: MockClock
 ) -> None:
     arrived, left = trio.Event(), trio.Event()
 
@@ -190,6 +190,8 @@ async def test_a_client_that_disconnects_breaks_nothing(
         async with await server.connect() as stream:
             await stream.send_all(b"GET /waits HTTP/1.1\r\nhost: x\r\napikey: %s\r\n\r\n" % KEY.encode())
             await arrived.wait()
+        await wait_all_tasks_blocked(0.02)
+        mock_clock.jump(HALF_CLOSED + 1)  # until then, the client may have ended only its own side
         await left.wait()
         async with await server.connect() as stream:
             await stream.send_all(head("/webhook/set/loja1", "content-length: 50") + b"{")
