@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import DeliveryState, parse_delivery_id
+from hookgw.models.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
@@ -328,6 +328,12 @@ def find_delivery(
     rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS))
     attempts = [attempt_of(*row) for row in rows]
     return DeliveryReport(summary=summary, event=event, attempts=tuple(reversed(attempts)))
+
+
+def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:
+    """Return the newest attempt of a delivery; ``None`` if there was none."""
+    row = connection.execute(_ATTEMPTS, (seq, 1)).fetchone()
+    return None if row is None else attempt_of(*row)
 
 
 def list_events(
