@@ -199,6 +199,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
 
     async with (
         AsyncExitStack() as resources,
+        # Before lanes look up their first names, which may take all threads that are left.
+        threads.reserve(),
         open_storage(
             settings.storage,
             clock=clock,
