@@ -12,7 +12,12 @@ import structlog
 import trio
 
 from hookgw._version import __version__
-from hookgw.cli.configuration import config_option, read_settings, warn_of_exposed_secrets
+from hookgw.cli.configuration import (
+    config_option,
+    read_settings,
+    warn_of_exposed_secrets,
+    warn_of_unknown_variables,
+)
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.process import (
     RECOMMENDED_OPEN_FILES,
@@ -62,6 +67,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
         # First, because each of the next steps may log a warning.
         configure_logging(settings.log, sys.stderr)
         warn_of_exposed_secrets(config)
+        warn_of_unknown_variables()
         limit = raise_file_limit()
         shares = divide_open_files(settings.server.max_connections, limit)
         # The address is the first line of a start, unless something is wrong.
