@@ -65,8 +65,8 @@ class BackgroundOutput(io.TextIOBase):
         is_lost: whether the descriptor leads nowhere: everything is dropped.
     """
 
-    encoding = "utf-8"  # type: ignore[assignment] -- a property of the base class
-    errors = "backslashreplace"  # type: ignore[assignment]
+    encoding = "utf-8"
+    errors = "backslashreplace"
 
     def __init__(
         self,

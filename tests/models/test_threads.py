@@ -97,7 +97,7 @@ def refuses(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 
     monkeypatch.setattr(threading.Thread, "start", may_start)
     # Threads of former tests, which would be used again.
-    monkeypatch.setattr(trio._core._thread_cache, "THREAD_CACHE", trio._core._thread_cache.ThreadCache())  # type: ignore[attr-defined]
+    monkeypatch.setattr(trio._core._thread_cache, "THREAD_CACHE", trio._core._thread_cache.ThreadCache())
 
     def refuse(refused: bool) -> None:
         is_refusing[0] = refused

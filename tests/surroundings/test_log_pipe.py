@@ -105,7 +105,7 @@ def test_a_full_disk_under_a_stream_is_no_condition_of_the_start(tmp_path: Path,
 
 @pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)], ids=["stdout", "stderr", "all"])
 def test_a_closed_stream_is_no_condition_of_the_start(tmp_path: Path, closed: tuple[int, ...]) -> None:
-    with surrounded(tmp_path, before=lambda: [os.close(one) for one in closed] and None) as gateway:
+    with surrounded(tmp_path, before=lambda: list(map(os.close, closed)).clear()) as gateway:
         gateway.wait_ready()
         # The data file has not taken the place of a stream.
         for descriptor in range(3):
@@ -120,7 +120,7 @@ def test_only_a_key_that_cannot_be_shown_stops_the_start(tmp_path: Path, where: 
         pipe_that_nobody_reads(full=True) as (_, pipe),
         surrounded(
             tmp_path,
-            stdout={"closed": None, "full": full, "unread": pipe}[where],  # type: ignore[arg-type]
+            stdout={"closed": None, "full": full, "unread": pipe}[where],
             stderr=subprocess.PIPE,
             before=(lambda: os.close(1)) if where == "closed" else None,
             auth={},

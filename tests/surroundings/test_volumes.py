@@ -97,3 +97,17 @@ def test_commands_work_without_a_home_and_a_passwd_entry() -> None:
                 check=False,
             )
             assert (done.returncode, done.stderr) == (0, ""), command
+
+
+def test_a_full_shared_memory_ends_nothing() -> None:
+    uid = other_uid()
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("This needs mount namespaces (unshare -m), which this machine does not allow.")
+    mount = 'mount -t tmpfs -o size=4k tmpfs /dev/shm && head -c 4096 /dev/zero > /dev/shm/full && exec "$@"'
+    full = ["unshare", "-m", "sh", "-c", mount, "sh", *as_user(uid)]
+    with folder_of(uid) as folder, surrounded(folder, prefix=full) as gateway:
+        gateway.wait_ready()
+        gateway.register("shop", "http://127.0.0.1:9/")
+        gateway.emit("shop")
+        assert gateway.http.get("/delivery/list/shop").json()["deliveries"]
+        assert gateway.stop() == 0
