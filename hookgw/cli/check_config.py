@@ -15,6 +15,7 @@ from hookgw.cli.configuration import (
     load_hooks,
     read_settings,
     warn_of_exposed_secrets,
+    warn_of_unknown_variables,
 )
 from hookgw.cli.idle_gateway import check_routes
 from hookgw.config.master_keys import MasterKeys, read_master_keys
@@ -52,6 +53,7 @@ def check_config(file: Path | None, config: Path | None) -> None:
     read_ca_file(settings.delivery.ca_file)
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
+    warn_of_unknown_variables()
     warn_of_exposed_secrets(file)  # after load_hooks, which configures the log
     _warn_of_refused_addresses(settings, keys, [webhook.registration for webhook in webhooks])
     click.echo(f"{find_config(file) or 'The configuration (defaults and environment, no file)'} is valid.")

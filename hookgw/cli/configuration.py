@@ -15,7 +15,7 @@ import structlog
 
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.config.file_permissions import exposed_secrets
-from hookgw.config.load import load_settings
+from hookgw.config.load import load_settings, unknown_variables
 from hookgw.config.settings import Settings
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
@@ -66,6 +66,13 @@ def warn_of_exposed_secrets(given: Path | None) -> None:
             keys=exposed,
             fix=f"chmod o-r {shlex.quote(str(path))}",
         )
+
+
+def warn_of_unknown_variables() -> None:
+    """Log a warning for each environment variable that begins as hookgw's do and means nothing."""
+    for name, near in unknown_variables(os.environ).items():
+        hint = f"Did you mean {near}?" if near else "See docs/configuration.md, Environment variables."
+        structlog.get_logger("hookgw.config").warning("unknown environment variable", name=name, fix=hint)
 
 
 def load_hooks(settings: Settings, base: Path) -> Hooks:

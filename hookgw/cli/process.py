@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import signal
 from collections.abc import Awaitable, Callable
@@ -73,8 +74,13 @@ async def cancel_on_signal(
     # Otherwise a second SIGINT would raise KeyboardInterrupt in the middle of the drain. The default action
     # kills the process at once, which loses no accepted event: the outbox is on disk.
     for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
+        # The kernel ignores the default action for the first process of a container.
+        signal.signal(number, _end_process if os.getpid() == 1 else signal.SIG_DFL)
     scope.cancel()
+
+
+def _end_process(number: int, _frame: object) -> None:
+    os._exit(128 + number)  # as a shell shows a process that the signal has killed
 
 
 def raise_file_limit() -> int:

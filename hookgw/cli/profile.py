@@ -13,6 +13,7 @@ from hookgw.cli.client import Client
 from hookgw.cli.failure import Failed
 from hookgw.cli.output import Column, show_json, show_table, table_options
 from hookgw.cli.profiles import (
+    NoHome,
     Profile,
     Profiles,
     complete_profiles,
@@ -81,7 +82,10 @@ def add(name: str, url: str, key_file: Path | None, no_key: bool, yes: bool) -> 
 @table_options
 def list_(wide: bool, as_json: bool) -> None:
     """List the profiles. Keys are not shown."""
-    stored = load_profiles(profiles_file())
+    try:
+        stored = load_profiles(profiles_file())
+    except NoHome:
+        stored = Profiles()
     rows = [
         {
             "name": name,

@@ -54,11 +54,25 @@ class Profiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.profiles[name]
 
 
+class NoHome(Failed):
+    """There is no place for profiles, as in a container with any user id. So there are none."""
+
+
 def profiles_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the path of the file, whether or not it exists."""
+    """Return the path of the file, whether or not it exists.
+
+    Raises:
+        NoHome: this user has no home folder.
+    """
     given = Path(environ.get("XDG_CONFIG_HOME", ""))
     # Relative paths in this variable are to be ignored, says the XDG Base Directory Specification.
-    folder = given if given.is_absolute() else Path.home() / ".config"
+    try:
+        folder = given if given.is_absolute() else Path.home() / ".config"
+    except RuntimeError:
+        raise NoHome(
+            "There is no folder for profiles: HOME is not set, and this user has no passwd entry. "
+            "Set HOME or XDG_CONFIG_HOME."
+        ) from None
     return folder / "hookgw" / "profiles.yaml"
 
 

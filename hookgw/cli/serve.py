@@ -12,7 +12,12 @@ import structlog
 import trio
 
 from hookgw._version import __version__
-from hookgw.cli.configuration import config_option, read_settings, warn_of_exposed_secrets
+from hookgw.cli.configuration import (
+    config_option,
+    read_settings,
+    warn_of_exposed_secrets,
+    warn_of_unknown_variables,
+)
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.process import (
     RECOMMENDED_OPEN_FILES,
@@ -26,6 +31,8 @@ from hookgw.config.open_files import divide_open_files
 from hookgw.config.rules import broken_rules
 from hookgw.config.service_manager import READY, STOPPING, notify
 from hookgw.config.settings import ServerSettings, Settings
+from hookgw.gateway.background_output import background_output, show_line
+from hookgw.models.errors import StartError
 from hookgw.store.engines import set_remains_aside
 
 logger = structlog.get_logger("hookgw")
@@ -61,19 +68,21 @@ def serve(config: Path | None, host: str | None, port: int | None, new: bool) ->
         settings, base = read_settings(config)
         return listen_on(settings, host, port), base
 
-    settings, base = read()
-    # First, because each of the next steps may log a warning.
-    configure_logging(settings.log, sys.stderr)
-    warn_of_exposed_secrets(config)
-    limit = raise_file_limit()
-    shares = divide_open_files(settings.server.max_connections, limit)
-    # The address is the first line of a start, unless something is wrong.
-    log = logger.info if limit < RECOMMENDED_OPEN_FILES else logger.debug
-    log("open files", limit=limit, **shares._asdict())
-    tune_garbage_collector()
-    if new and (aside := set_remains_aside(settings.storage)) is not None:
-        logger.warning("tables of a former gateway were set aside", schema=aside)
-    run_to_end(run, settings, base, lambda: read()[0])
+    with background_output():
+        settings, base = read()
+        # First, because each of the next steps may log a warning.
+        configure_logging(settings.log, sys.stderr)
+        warn_of_exposed_secrets(config)
+        warn_of_unknown_variables()
+        limit = raise_file_limit()
+        shares = divide_open_files(settings.server.max_connections, limit)
+        # The address is the first line of a start, unless something is wrong.
+        log = logger.info if limit < RECOMMENDED_OPEN_FILES else logger.debug
+        log("open files", limit=limit, **shares._asdict())
+        tune_garbage_collector()
+        if new and (aside := set_remains_aside(settings.storage)) is not None:
+            logger.warning("tables of a former gateway were set aside", schema=aside)
+        run_to_end(run, settings, base, lambda: read()[0])
 
 
 def listen_on(settings: Settings, host: str | None, port: int | None) -> Settings:
@@ -108,9 +117,15 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
     shown_keys: list[str] = []
 
     def show_key(key: str) -> None:
-        shown_keys.append(key)
         # Only the hash is stored. The key goes to standard output, because logs are kept and shipped.
-        click.echo(f"Global key (shown once, store it now): {key}")
+        try:
+            show_line(f"Global key (shown once, store it now): {key}")
+        except OSError:
+            raise StartError(
+                "The generated global key cannot be shown, because standard output is closed, full, or read "
+                "by nobody. Set auth.global_key, or let somebody read standard output."
+            ) from None
+        shown_keys.append(key)
 
     async with open_server(settings, base=base, show_key=show_key, read_again=read_again) as server:
         exempt_started_objects()

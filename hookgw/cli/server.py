@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -27,6 +28,7 @@ from hookgw.gateway.open import open_gateway
 from hookgw.gateway.reload import LEVEL
 from hookgw.models.errors import HookgwError
 from hookgw.models.tasks import TaskFailed
+from hookgw.models.threads import SYSTEM_THREADS
 from hookgw.plugins.hooks import Hooks
 
 logger = structlog.get_logger("hookgw")
@@ -102,7 +104,7 @@ async def open_server(
     is_ready = is_done = False
     tls = settings.server.tls
     # It reads files and imports cryptography, which would block the event loop.
-    certificates = await trio.to_thread.run_sync(Certificates, tls) if tls.certificate else None
+    certificates = await SYSTEM_THREADS.run(partial(Certificates, tls)) if tls.certificate else None
     async with trio.open_nursery() as nursery:
         # Before the gateway starts, so that a signal during the start also leads to exit code 0.
         await nursery.start(cancel_on_signal, stop)
@@ -193,7 +195,7 @@ async def _reload_on_hangup(
         if read_again is None:
             continue
         try:
-            settings = await trio.to_thread.run_sync(read_again)
+            settings = await SYSTEM_THREADS.run(read_again)
             done = await gateway.configuration.apply(settings)
         except HookgwError as error:
             for message in error.messages:

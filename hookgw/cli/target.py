@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from hookgw.cli.failure import Failed
-from hookgw.cli.profiles import Profile, load_profiles, profiles_file
+from hookgw.cli.profiles import NoHome, Profile, load_profiles, profiles_file
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 
@@ -54,10 +54,16 @@ def find_target(
         raise click.UsageError("HOOKGW_URL and HOOKGW_PROFILE are both set. Unset one of them.")
     found: Profile | None = None
     if profile is not None or (server is None and url is None):
-        file = profiles_file(environ)
-        profiles = load_profiles(file)
-        name = profile or name or profiles.use
-        found = None if name is None else profiles.named(name, file)
+        name = profile or name
+        try:
+            file = profiles_file(environ)
+        except NoHome:
+            if name is not None:
+                raise
+        else:
+            profiles = load_profiles(file)
+            name = name or profiles.use
+            found = None if name is None else profiles.named(name, file)
     # In this order; a file is read only if nothing before it has a key.
     from_environment: tuple[Callable[[], str | None], ...] = (
         lambda: check_key(environ.get("HOOKGW_KEY", ""), "HOOKGW_KEY"),
@@ -96,7 +102,7 @@ def _from_file(file: str | Path | None) -> str | None:
         return None
     try:
         text = Path(file).expanduser().read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:  # the last for "~" without a home
         raise Failed(f"The key cannot be read from {file}: {error}.") from error
     key = check_key(text, str(file))
     if not key:

@@ -20,6 +20,9 @@ from typing import Any
 
 from hookgw.config.yaml_reader import join, read_yaml
 
+_FIRST_PERSON, _NOBODY = 1_000, 65_534
+"""The ids of users who may be people."""
+
 OwnGroup = Callable[[int, int], bool]
 
 _SECRET_KEYS = frozenset(
@@ -42,21 +45,46 @@ def writable_by_others(path: Path, *, trusted: frozenset[int], own_group: OwnGro
         OSError: the path cannot be examined.
     """
     status = path.stat()
+    mode, quoted = status.st_mode, shlex.quote(str(path))
+    # Under umask 002, common where each user has a private group, git and pip make group-writable files.
+    is_shared = mode & stat.S_IWGRP and not own_group(status.st_gid, status.st_uid)
+    if status.st_uid in trusted and not mode & stat.S_IWOTH and not is_shared:
+        return None
+    if is_read_only(path):
+        return None
     if status.st_uid not in trusted:
-        fix = f"chown {_name_of_user(os.geteuid())} {shlex.quote(str(path))}"
-        return f"{path} belongs to {_name_of_user(status.st_uid)}, who can write to it. Run: {fix}"
+        fix = f"chown {_name_of_user(os.geteuid())} {quoted}"
+        reason = f"{path} belongs to {_name_of_user(status.st_uid)}, who can write to it."
+        return f"{reason} {_way(fix, may_run=os.geteuid() == 0)}"
     if shared_by_all(path):
         return f"{path} is a shared folder. Use a folder of its own, such as {path / 'hookgw'}."
-    if status.st_mode & stat.S_IWOTH:
-        return f"{path} can be written to by every user. Run: chmod o-w {shlex.quote(str(path))}"
-    # Under umask 002, common where each user has a private group, git and pip create group-writable files.
-    if status.st_mode & stat.S_IWGRP and not own_group(status.st_gid, status.st_uid):
-        try:
-            group = grp.getgrgid(status.st_gid).gr_name
-        except KeyError:
-            group = str(status.st_gid)
-        return f"{path} can be written to by the group {group}. Run: chmod g-w {shlex.quote(str(path))}"
-    return None
+    may_run = os.geteuid() in (0, status.st_uid)
+    if mode & stat.S_IWOTH:
+        return f"{path} can be written to by every user. {_way(f'chmod o-w {quoted}', may_run=may_run)}"
+    try:
+        group = grp.getgrgid(status.st_gid).gr_name
+    except KeyError:
+        group = str(status.st_gid)
+    return f"{path} can be written to by the group {group}. {_way(f'chmod g-w {quoted}', may_run=may_run)}"
+
+
+def _way(command: str, *, may_run: bool) -> str:
+    """Return how to fix it: in a container, this process's user can often not run a command."""
+    if may_run:
+        return f"Run: {command}"
+    return (
+        f"This process may not run {command}: let the owner run it, or use a folder that belongs to this "
+        "process. In Kubernetes, set securityContext.fsGroup, or mount what hookgw only reads with readOnly."
+    )
+
+
+def is_read_only(path: Path) -> bool:
+    """Return whether a path is on a read-only mount, where modes give nobody the right to write.
+
+    Raises:
+        OSError: the path cannot be examined.
+    """
+    return os.statvfs(path).f_flag & os.ST_RDONLY != 0
 
 
 def shared_by_all(path: Path) -> bool:
@@ -66,7 +94,8 @@ def shared_by_all(path: Path) -> bool:
         OSError: the path cannot be examined.
     """
     mode = path.stat().st_mode
-    return stat.S_ISDIR(mode) and mode & stat.S_IWOTH != 0 and mode & stat.S_ISVTX != 0
+    is_shared = stat.S_ISDIR(mode) and mode & stat.S_IWOTH != 0 and mode & stat.S_ISVTX != 0
+    return is_shared and not is_read_only(path)
 
 
 def replaceable_by_others(path: Path) -> str | None:
@@ -81,9 +110,11 @@ def replaceable_by_others(path: Path) -> str | None:
     for folder in path.resolve().parents:
         mode = folder.stat().st_mode
         # With the sticky bit, as /tmp has it, users can remove only their own files.
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX and not is_read_only(folder):
             fix = f"chmod o-w {shlex.quote(str(folder))}"
-            return f"{path} can be replaced by every user, who can write to {folder}. Run: {fix}"
+            may_run = os.geteuid() in (0, folder.stat().st_uid)
+            reason = f"{path} can be replaced by every user, who can write to {folder}."
+            return f"{reason} {_way(fix, may_run=may_run)}"
     return None
 
 
@@ -140,15 +171,31 @@ def trusted_users() -> frozenset[int]:
 
 @cache
 def is_own_group(gid: int, uid: int) -> bool:
-    """Return whether a group is a user's private group: primary, with the same name, and no other members.
+    """Return whether only trusted users are in a group.
 
-    If the system does not know their names, as in many containers, the two ids must be equal.
+    This is so for a user's private group: primary, with the same name, and no other members. If the system
+    does not know their names, as in many containers, the two ids must be equal. And it is so for a group of
+    this process (such as the ``fsGroup`` of a volume) in which the system knows nobody else.
     """
+    if gid in {os.getegid(), *os.getgroups()} and not _has_other_members(gid):
+        return True
     try:
         user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:
         return gid == uid
     return user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def _has_other_members(gid: int) -> bool:
+    """Return whether a person or program beside this process's user, and root, is in a group."""
+    with suppress(KeyError):
+        if set(grp.getgrgid(gid).gr_mem) - {_name_of_user(os.geteuid()), "root"}:
+            return True
+    # Below 1000 are the users of the system, some of them in the group root.
+    return any(
+        user.pw_gid == gid and _FIRST_PERSON <= user.pw_uid < _NOBODY and user.pw_uid != os.geteuid()
+        for user in pwd.getpwall()
+    )
 
 
 def _name_of_user(uid: int) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_origin
 
 import msgspec
 
 from hookgw.config.rules import broken_rules
+from hookgw.config.secret_files import SUFFIX, may_be_in_file, with_files
 from hookgw.config.settings import Settings
 from hookgw.config.typed import KeyInfo, known_keys, nearest, read_settings
 from hookgw.config.yaml_reader import Document, Problem, read_yaml
@@ -38,13 +39,15 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
         path: the configuration file; ``None`` for none.
         environ: the environment, for references in the file and for overrides. ``HOOKGW_GLOBAL_KEY`` is
             ``auth.global_key`` unless that is set; an empty variable counts as missing. Likewise,
-            ``HOOKGW_MASTER_KEY`` is ``storage.master_key`` unless that or ``master_key_file`` is set.
+            ``HOOKGW_MASTER_KEY`` is ``storage.master_key`` unless that or ``master_key_file`` is set. The
+            variable of a secret with ``_FILE`` behind it names a file that has the secret.
 
     Raises:
         ConfigError: the file cannot be read, or contains mistakes, or the environment does. It has one
             message for each: ``path (file, line N): what is wrong, what to write instead``.
     """
     mistakes = _Mistakes(str(path))
+    environ = with_files(environ, _secret_variables(), partial(_report_variable, mistakes))
     raw = _read_file(path, environ, mistakes) if path is not None else None
     raw = {} if raw is None else raw
     if isinstance(raw, dict):
@@ -169,6 +172,48 @@ def _variables() -> dict[str, KeyInfo]:
 
 
 @cache
+def _secret_variables() -> dict[str, Any]:
+    """Return the types of what may be in a file, by the variable that has it otherwise."""
+    keys = {variable: key.kind for variable, key in _variables().items() if may_be_in_file(key)}
+    return {GLOBAL_KEY_VARIABLE: str, MASTER_KEY_VARIABLE: str, **keys}
+
+
+def _report_variable(mistakes: _Mistakes, variable: str, sentence: str) -> None:
+    mistakes.report("", sentence, variable)
+
+
+# Those of commands. Kubernetes and Docker set the others for a service, or a container, of that name.
+_OTHERS = frozenset(
+    {
+        "HOOKGW_CONFIG",
+        "HOOKGW_URL",
+        "HOOKGW_KEY",
+        "HOOKGW_PROFILE",
+        "HOOKGW_SECRET",
+        "HOOKGW_PUBLIC_KEY",
+        "HOOKGW_KEY_FILE",
+    }
+)
+_OF_SERVICES = re.compile(
+    r"HOOKGW_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)(_\w+)?)?|NAME|ENV_\w+)", re.ASCII
+)
+
+
+def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the variables that begin as hookgw's do and mean nothing, each with the nearest that does."""
+    secrets = {variable + SUFFIX for variable in _secret_variables()}
+    known = {*_variables(), GLOBAL_KEY_VARIABLE, MASTER_KEY_VARIABLE, *_OTHERS, *secrets}
+    # Others are overrides, or mistakes that stop the start.
+    candidates = sorted(name for name in environ if name.startswith(_PREFIX) and "__" not in name)
+    return {
+        name: near and _PREFIX + near
+        for name in candidates
+        if name not in known and not _OF_SERVICES.fullmatch(name)
+        for near in [nearest(name.removeprefix(_PREFIX), [one.removeprefix(_PREFIX) for one in known])]
+    }
+
+
+@cache
 def _misspellings() -> dict[str, str]:
     """Names that are meant as an override but lack an underscore, or name a section alone."""
     sections = {name.partition("__")[0]: name for name in reversed(_variables())}
@@ -188,7 +233,7 @@ def _apply_environment(  # noqa: C901 -- reads once from top to bottom
                 path = f"{known.path}.{variable[len(name) + 2 :].lower().replace('__', '.')}"
         if path is None:
             # Other variables start with HOOKGW_ too: Kubernetes sets some for a service of that name. Only
-            # what looks like an override is a mistake.
+            # what looks like an override is a mistake. Of the rest, `unknown_variables` warns.
             if "__" in variable or variable in _misspellings():
                 near = _misspellings().get(variable)
                 if near is None:

@@ -37,7 +37,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """Where the HTTP API listens, and its limits."""
 
     bind: tuple[str, ...] = ("127.0.0.1:8080",)
-    """Where to listen: host:port, [ipv6]:port, unix:/path or fd://number; port 0 picks a free port."""
+    """Where to listen: host:port, [ipv6]:port (IPv6 alone), unix:/path, fd://number; port 0: a free one."""
     base_path: str = ""
     """A prefix of every path, for example /hooks; empty for none."""
     public_url: str | None = None

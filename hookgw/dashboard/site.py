@@ -16,6 +16,7 @@ from hookgw.api.auth import REQUEST_QUOTA, check_access
 from hookgw.api.request_body import KEY_CHECK, kept_body, read_body
 from hookgw.api.server.errors import BUG, response_to
 from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
+from hookgw.api.templates import load_templates
 from hookgw.dashboard.assets import load_assets
 from hookgw.dashboard.cookies import SESSION, Cookies
 from hookgw.dashboard.formats import install_filters
@@ -118,7 +119,8 @@ class Site:
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
         self.root = gateway.settings.server.base_path + PREFIX
-        self.blueprint = Blueprint("dashboard", __name__, url_prefix=PREFIX, template_folder="templates")
+        self.blueprint = Blueprint("dashboard", __name__, url_prefix=PREFIX)
+        self.blueprint.jinja_loader = load_templates("hookgw.dashboard")
         self.nav: list[NavEntry] = []
         self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
         self._limit = gateway.settings.server.max_body

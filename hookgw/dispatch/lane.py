@@ -472,6 +472,8 @@ class Lane:
             self._correct_times(delivery)
         self._head = delivery
         try:
+            if delivery.attempts and self._memory.outcome is None:
+                await self._recall_last_attempt(delivery)
             while self._head is not None and not self._must_refresh and not self._must_stop:
                 if delivery.next_at or self._rate_waited_for is not None:
                     await self._wait_for_head(delivery)
@@ -490,6 +492,15 @@ class Lane:
         finally:
             self._head = None
             self._queue.release(delivery)
+
+    async def _recall_last_attempt(self, delivery: Delivery) -> None:
+        """Read how the head's last attempt went: another process made it, before a restart or a takeover."""
+        try:
+            attempt = await self._services.outbox.last_attempt(delivery.seq)
+        except StorageUnavailable:
+            return  # it is only shown; the next attempt says it, too
+        if attempt is not None:
+            self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
 
     def _correct_times(self, delivery: Delivery) -> None:
         """Correct the times of a delivery that was taken."""

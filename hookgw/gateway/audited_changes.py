@@ -49,7 +49,7 @@ _OF_REGISTRATION = {
     "created_at",
     "updated_at",
 }
-_OF_INSTANCE = {"name", "id", "keys", "connected", "created_at", "updated_at"}
+_OF_INSTANCE = {"name", "id", "keys", "connected", "disconnection", "created_at", "updated_at"}
 MOST_FIELDS = 50
 """The most fields that an entry names."""
 LONGEST = 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 import structlog
@@ -15,8 +15,8 @@ from hookgw.auth.keyring import Keyring, new_key
 from hookgw.gateway.connectors.calls import calls_of
 from hookgw.gateway.connectors.ingest_url import new_ingest_token, takes_requests
 from hookgw.gateway.connectors.runner import Connectors
-from hookgw.gateway.connectors.session import ConnectorSession
-from hookgw.gateway.connectors.states import Account, Closing, ConnectionStates
+from hookgw.gateway.connectors.session import LOGGED_OUT, ConnectorSession
+from hookgw.gateway.connectors.states import LOGGED_OUT_HERE, Account, Closing, ConnectionStates
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
@@ -25,7 +25,7 @@ from hookgw.models.api_keys import DEFAULT_KEY, Key
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
-from hookgw.models.instances import Instance, InstanceSettings, check_name
+from hookgw.models.instances import Disconnection, Instance, InstanceSettings, check_name
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.randomness import random_hex
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
@@ -36,6 +36,9 @@ logger = structlog.get_logger("hookgw.instances")
 
 LEAST_KEY = 8
 """The fewest characters of a chosen key."""
+
+STORE_EVERY = 1.0
+"""Seconds between two rounds of storing ends of connections: an account may come and go all the time."""
 
 
 class CreatedInstance(NamedTuple):
@@ -113,9 +116,11 @@ class InstanceService:
         Returns:
             ``None`` if it is not closed, or if the instance has no connector and no event reported a state.
         """
-        reason = self._states.close_reason(name)
+        reason, instance = self._states.close_reason(name), self.get(name)
+        if reason is not None and instance.integration and not self._connectors.is_running(name):
+            # Whatever has ended the connection: what keeps it closed comes first.
+            return self._connectors.missing(instance) or reason
         if reason is None and self._states.state(name) is ConnectionState.CLOSE:
-            instance = self.get(name)
             # Events over HTTP may be all that is wanted. Only a client that named a connector misses it.
             if not instance.integration and not instance.requested_integration:
                 return None
@@ -128,8 +133,13 @@ class InstanceService:
         return self._states.account(name)
 
     def closing(self, name: str) -> Closing | None:
-        """Return the last end of an instance's connection since hookgw started; ``None`` for none."""
+        """Return the last end of an instance's connection; ``None`` for none."""
         return self._states.closing(name)
+
+    def is_disconnected(self, name: str) -> bool:
+        """Return whether an instance's connection has ended, and nobody in hookgw has ended it on purpose."""
+        ended = self._states.disconnection(name)
+        return ended is not None and not ended.is_over and ended.reason != LOGGED_OUT_HERE
 
     def codes_shown(self, name: str) -> int:
         """Return how many codes an instance's connector has shown since it began to connect."""
@@ -327,8 +337,15 @@ class InstanceService:
     @completes
     async def _logout(self, name: str, instance_id: str) -> None:
         async with self._registry.changing_existing(name, instance_id=instance_id):
-            await self._set_connected(self._with_connector(name), False)
+            instance, is_running = self._with_connector(name), self._connectors.is_running(name)
+            ended = self._states.disconnection(name)
+            if is_running:
+                ended = Disconnection(at=self._clock.wall(), code=LOGGED_OUT, reason=LOGGED_OUT_HERE)
+            elif ended is not None:
+                ended = msgspec.structs.replace(ended, reason=LOGGED_OUT_HERE)
+            await self._set_connected(instance, False, ended)
             await self._connectors.stop(name)
+            self._states.logged_out_here(name)
 
     def ingest_url(self, instance: Instance) -> str | None:
         """Return where the network may call hookgw for an instance; ``None`` if it has no such URL."""
@@ -366,6 +383,8 @@ class InstanceService:
         """
         known = set(self._connectors.names())
         for instance in self._registry.instances():
+            if instance.disconnection is not None and concerns(instance.name):
+                self._states.restore(instance.name, instance.disconnection)
             if not instance.connected or not concerns(instance.name):
                 continue
             if instance.integration in known:
@@ -501,9 +520,36 @@ class InstanceService:
             self._connectors.changed(connected)
         return connected
 
-    async def _set_connected(self, instance: Instance, connected: bool) -> None:
-        if instance.connected != connected:
-            await self._put(msgspec.structs.replace(instance, connected=connected))
+    async def _set_connected(
+        self, instance: Instance, connected: bool, disconnection: Disconnection | None = None
+    ) -> None:
+        changed = msgspec.structs.replace(
+            instance, connected=connected, disconnection=disconnection or instance.disconnection
+        )
+        if changed != instance:
+            await self._put(changed)
+
+    async def store_disconnections(self) -> NoReturn:
+        """Store with each instance how its connection ended, until cancelled."""
+        while True:
+            for name in await self._states.take_unstored():
+                try:
+                    await self._store_disconnection(name)
+                except StorageUnavailable as error:
+                    # Or the instance moves to another node, to which this one reports what it knows.
+                    logger.debug("disconnection not stored yet", instance=name, reason=str(error))
+                    if self._states.closing(name) is not None:
+                        self._states.changed(name)
+            await trio.sleep(STORE_EVERY)
+
+    async def _store_disconnection(self, name: str) -> None:
+        async with self._registry.changing(name):
+            instance, ended = self._registry.find_instance(name), self._states.disconnection(name)
+            if instance is None or ended is None or ended == instance.disconnection:
+                return
+            changed = msgspec.structs.replace(instance, disconnection=ended)
+            await self._registry.put_instance(changed)
+            self._connectors.changed(changed)
 
     async def _put(self, instance: Instance) -> None:
         await self._registry.put_instance(msgspec.structs.replace(instance, updated_at=self._clock.wall()))
@@ -515,6 +561,6 @@ class InstanceService:
             if instance is None or instance.id != instance_id or self._connectors.is_running(name):
                 return  # deleted, or connected again, while this waited for the lock
             try:
-                await self._set_connected(instance, False)
+                await self._set_connected(instance, False, self._states.disconnection(name))
             except StorageUnavailable as error:
                 logger.warning("logout not kept", instance=name, reason=str(error))

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from hookgw._version import __version__
 from hookgw.delivery.http.pools import PoolStatistics
+from hookgw.gateway.background_output import dropped_lines
 from hookgw.gateway.long_work import run_in_slices
 from hookgw.gateway.survey import (
     WORST_INSTANCES,
@@ -400,6 +401,11 @@ class Metrics:
             "hookgw_http_connections_crowded_out",
             "Connections closed at a connection limit: new ones, and older ones that made room.",
             value=crowded_out,
+        )
+        yield CounterMetricFamily(
+            "hookgw_log_lines_dropped",
+            "Lines of the log, and of standard output, that nobody read in time.",
+            value=dropped_lines.value,
         )
         info = GaugeMetricFamily("hookgw_info", "The version that runs.", labels=["version"])
         info.add_metric([__version__], 1)

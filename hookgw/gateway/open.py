@@ -202,6 +202,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
 
     async with (
         AsyncExitStack() as resources,
+        # Before lanes look up their first names, which may take all threads that are left.
+        threads.reserve(),
         open_storage(
             settings.storage,
             clock=clock,
@@ -519,6 +521,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 nursery.start_soon(views.pass_on_reports, states)
                 nursery.start_soon(peer_calls.run)
                 nursery.start_soon(divide_limits, ownership, authenticator, outbound.pools)
+            nursery.start_soon(instances.store_disconnections)
             nursery.start_soon(activity.run)
             nursery.start_soon(
                 prune_history,

@@ -10,7 +10,6 @@ import trio
 
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.auto_disable import AutoDisable
-from hookgw.gateway.connectors.states import LOGGED_OUT_HERE
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.metrics import Metrics
@@ -21,7 +20,6 @@ from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
-from hookgw.models.units import DAY
 
 _AT_ONCE = 200
 
@@ -166,10 +164,12 @@ class Problems:
         if states.connection_state(name) is not ConnectionState.CLOSE:
             return
         reason, closing = states.close_reason(name) or "", states.closing(name)
-        is_recent = closing is not None and closing.at > self._clock.wall() - DAY
-        # That the network has ended a connection is a problem for a day; that a user has ended it is not.
-        if instance.connected or (is_recent and reason != LOGGED_OUT_HERE):
-            yield Problem(f"Not connected. {reason}".rstrip(), closing.at if closing else None, instance=name)
+        is_disconnected = states.is_disconnected(name)
+        # That the network has ended a connection is a problem until somebody connects the instance, logs it
+        # out or deletes it; that a user has ended it is not.
+        if instance.connected or is_disconnected:
+            since = closing.at if closing and is_disconnected else None
+            yield Problem(f"Not connected. {reason}".rstrip(), since, instance=name)
 
 
 def _skippable(lane: LaneStatistics) -> str:

@@ -18,6 +18,7 @@ import structlog
 import trio
 
 from hookgw.gateway.metrics import Metrics
+from hookgw.models.threads import start_thread
 from hookgw.plugins.boundary import called_function
 
 logger = structlog.get_logger("hookgw.watchdog")
@@ -69,7 +70,7 @@ class LoopWatchdog:
             name="hookgw watchdog",
             daemon=True,
         )
-        thread.start()
+        await start_thread(thread)
         task_status.started()
         try:
             await trio.sleep_forever()

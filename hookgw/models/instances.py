@@ -38,6 +38,22 @@ class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     __repr__ = repr_without("wavoip_token")
 
 
+class Disconnection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an instance's connection ended last.
+
+    Attributes:
+        at: when, in seconds since the epoch.
+        code: the ``statusReason``; ``None`` if it is unknown.
+        reason: why, in a sentence.
+        is_over: whether the connection was open again since.
+    """
+
+    at: float
+    code: int | None = None
+    reason: str = ""
+    is_over: bool = False
+
+
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """One connected messaging account, identified by its name.
 
@@ -52,8 +68,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         settings: how the account behaves.
         ingest_token: the last part of the path at which the network calls hookgw; empty if it has none.
         connected: whether the connector should be running; after a restart it is started again.
+        disconnection: how the connection ended last; ``None`` for not yet.
         created_at: seconds since the epoch.
-        updated_at: when the record last changed, its keys aside; seconds since the epoch.
+        updated_at: when the record last changed, keys and disconnection aside; seconds since the epoch.
     """
 
     name: str
@@ -65,6 +82,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     settings: InstanceSettings = InstanceSettings()
     ingest_token: str = ""
     connected: bool = False
+    disconnection: Disconnection | None = None
     created_at: float = 0.0
     updated_at: float = 0.0
 

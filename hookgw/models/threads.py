@@ -1,16 +1,26 @@
-"""Blocking work, and where it runs: in threads, or inline in a simulation, which must repeat from a seed."""
+"""Blocking work, and where it runs: in threads, or inline in a simulation, which must repeat from a seed.
+
+A system may refuse threads for a while: ``pids.max`` of a container, ``ulimit -u``, no memory for a stack.
+Tenants can bring that about, with names whose lookups take half a minute each. So a gateway has threads in
+*reserve*, which exist before its first lookup. A call for which there is no other thread gets one of these,
+and a thread of its own that cannot start is tried again.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 import outcome
+import structlog
 import trio
 
 T = TypeVar("T")
+
+logger = structlog.get_logger("hookgw")
 
 
 class Worker(Protocol):
@@ -30,15 +40,26 @@ class Worker(Protocol):
 class Threads(Protocol):
     """Runs blocking calls beside the event loop."""
 
-    async def run(self, call: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
+    async def run(
+        self,
+        call: Callable[[], T],
+        *,
+        limiter: trio.CapacityLimiter | None = None,
+        uses_loop: bool = False,
+    ) -> T:
         """Make a call and return its result, or raise its exception.
 
         Cancellation takes effect before or after the call.
 
         Args:
-            call: may block. From within it, :meth:`run_in_loop` and :meth:`sleep` may be used.
+            call: may block.
             limiter: held during the call; by default Trio's, which all such calls share.
+            uses_loop: whether :meth:`run_in_loop` and :meth:`sleep` are used from within the call. It may
+                take long then, so it gets no thread of the reserve.
         """
+
+    def reserve(self) -> AbstractAsyncContextManager[None]:
+        """Have threads in reserve until the end of the block, which waits at its start until they exist."""
 
     def run_in_loop(self, function: Callable[[], T]) -> T:
         """Call a function in the event loop's thread and return its result, from within a blocking call."""
@@ -54,6 +75,40 @@ class Threads(Protocol):
         """Return a worker for calls that are frequent. The caller closes it."""
 
 
+START_AGAIN = 0.25
+"""Seconds after which a thread that the system refused is tried again."""
+
+RESERVED = 3
+"""Threads in reserve. One is enough to go on; a long read must not hold up a short one."""
+
+_REFUSED = "start new thread"
+
+
+async def start_thread(thread: threading.Thread) -> None:
+    """Start a thread, however long the system refuses it."""
+    if try_to_start(thread):
+        return
+    logger.warning("the system refuses a thread; it is tried again", thread=thread.name)
+    while not try_to_start(thread):  # noqa: ASYNC110 -- nobody says when there is one
+        await trio.sleep(START_AGAIN)
+
+
+def try_to_start(thread: threading.Thread) -> bool:
+    """Start a thread. Return whether the system allowed it."""
+    try:
+        thread.start()
+    except (RuntimeError, MemoryError) as error:
+        if not is_refusal(error):
+            raise
+        return False
+    return True
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return whether an error says that the system has no thread to give."""
+    return isinstance(error, MemoryError) or _REFUSED in str(error)
+
+
 class WorkerThread:
     """A :class:`Worker` with a thread of its own.
 
@@ -66,9 +121,18 @@ class WorkerThread:
         self._calls: SimpleQueue[tuple[Callable[[], Any], trio.lowlevel.Task] | None] = SimpleQueue()
         # A daemon: an exception that skips close() must not keep the process alive.
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        self._is_started = try_to_start(self._thread)
+
+    async def wait_started(self) -> None:
+        """Wait until the system has given the thread."""
+        if not self._is_started:
+            await start_thread(self._thread)
+            self._is_started = True
 
     async def run(self, call: Callable[[], T]) -> T:
+        if not self._is_started:
+            with trio.CancelScope(shield=True):  # as for the call itself
+                await self.wait_started()
         self._calls.put((call, trio.lowlevel.current_task()))
         result: T = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
         return result
@@ -85,11 +149,68 @@ class WorkerThread:
             del found, call, task, result
 
 
+class _Reserve:
+    def __init__(self) -> None:
+        self.free = [WorkerThread(f"hookgw reserve {number}") for number in range(1, RESERVED + 1)]
+        self.limiter = trio.CapacityLimiter(RESERVED)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        async with self.limiter:
+            thread = self.free.pop()
+            try:
+                return await thread.run(call)
+            finally:
+                self.free.append(thread)
+
+
+_reserve = trio.lowlevel.RunVar[_Reserve | None]("_reserve", None)
+
+
 class SystemThreads:
     """The :class:`Threads` of production: real threads."""
 
-    async def run(self, call: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
-        return await trio.to_thread.run_sync(call, limiter=limiter)
+    async def run(
+        self,
+        call: Callable[[], T],
+        *,
+        limiter: trio.CapacityLimiter | None = None,
+        uses_loop: bool = False,
+    ) -> T:
+        is_begun = False
+
+        def begin() -> T:
+            nonlocal is_begun
+            is_begun = True
+            return call()
+
+        while True:
+            try:
+                return await trio.to_thread.run_sync(begin, limiter=limiter)
+            except (RuntimeError, MemoryError) as error:
+                if is_begun or not is_refusal(error):
+                    raise
+            reserve = _reserve.get()
+            if reserve is not None and not uses_loop:
+                async with limiter or trio.to_thread.current_default_thread_limiter():
+                    return await reserve.run(call)
+            await trio.sleep(START_AGAIN)
+
+    @asynccontextmanager
+    async def reserve(self) -> AsyncIterator[None]:
+        if _reserve.get() is not None:  # a second gateway in this process
+            yield
+            return
+        reserve = _Reserve()
+        threads = tuple(reserve.free)
+        try:
+            for thread in threads:
+                await thread.wait_started()
+            _reserve.set(reserve)
+            yield
+        finally:
+            _reserve.set(None)
+            for thread in threads:
+                thread.close()
 
     def run_in_loop(self, function: Callable[[], T]) -> T:
         return trio.from_thread.run_sync(function)

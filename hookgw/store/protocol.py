@@ -34,7 +34,7 @@ from typing import Any, Protocol
 
 from hookgw.models.audit import AuditEntry
 from hookgw.models.browser_sessions import BrowserSession
-from hookgw.models.deliveries import Delivery, Page, Position, Settlement
+from hookgw.models.deliveries import Attempt, Delivery, Page, Position, Settlement
 from hookgw.models.fleet import ShardEpoch
 from hookgw.models.instances import Instance
 from hookgw.models.jobs import Job
@@ -165,6 +165,9 @@ class Outbox(Protocol):
 
     async def count_pending(self, lane: str) -> int:
         """Return how many deliveries are pending in a lane."""
+
+    async def last_attempt(self, seq: int) -> Attempt | None:
+        """Return the newest attempt of a delivery, by its sequence number; ``None`` if there was none."""
 
     def subscribe(self, listener: StoreListener) -> None:
         """Report commits to a listener from now on. There is one; it is set once, before the first append."""

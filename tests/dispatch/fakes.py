@@ -56,6 +56,8 @@ class FakeOutbox:
     Attributes:
         pending: by sequence number.
         settlements: all that were requested.
+        last_attempts: of what is pending, by sequence number.
+        refuses_last_attempts: reads of these fail.
         reads: the arguments of each page that was read: lane and position.
         page_limit: the most deliveries in a page.
         may_read, may_settle: reads, and attempts, wait until these are set.
@@ -76,6 +78,8 @@ class FakeOutbox:
         self._unwritten: list[Settlement] = []
         self._settling = trio.lowlevel.ParkingLot()
         self._listener: StoreListener | None = None
+        self.last_attempts: dict[int, Attempt] = {}
+        self.refuses_last_attempts = False
         self._numbers = 0
         self._positions = 0
 
@@ -188,6 +192,7 @@ class FakeOutbox:
                 del self.pending[settlement.seq]
                 continue
             assert settlement.attempt is not None
+            self.last_attempts[settlement.seq] = settlement.attempt
             delivery.attempts = settlement.attempt.number
             delivery.failures, delivery.next_at = settlement.failures, settlement.next_at
             delivery.body = settlement.body if delivery.body is None else delivery.body
@@ -214,6 +219,11 @@ class FakeOutbox:
     async def count_pending(self, lane: str) -> int:
         self._refuse()
         return sum(delivery.lane == lane for delivery in self.pending.values())
+
+    async def last_attempt(self, seq: int) -> Attempt | None:
+        if self.refuses_last_attempts:
+            raise StorageUnavailable("The disk cannot be read.")
+        return self.last_attempts.get(seq)
 
     def subscribe(self, listener: StoreListener) -> None:
         self._listener = listener

@@ -698,3 +698,40 @@ async def test_a_paused_lane_counts_again_when_told(autojump_clock: MockClock) -
         lane.unpause()
         await quiet()
     assert world.sender.order == ["e4", "e5"]
+
+
+# What another process knew of the head.
+
+
+async def test_a_lane_shows_the_last_attempt_of_its_head_from_before_the_restart(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    [delivery] = world.outbox.add()
+    left = world.outbox.pending[delivery.seq]
+    left.attempts, left.failures, left.next_at = 3, 3, world.services.clock.steady() + 600.0
+    world.outbox.last_attempts[delivery.seq] = Attempt(
+        number=3,
+        at=BEGAN,
+        duration=0.1,
+        outcome=Outcome.FAILED,
+        status=500,
+        error="The receiver answered 500.",
+    )
+    async with running(world, backlog=1) as lane:
+        await quiet()
+        shown = lane.statistics()
+        assert (shown.state, shown.last_outcome) == (LaneState.WAITING, Outcome.FAILED)
+        assert shown.last_error == "The receiver answered 500."
+        assert world.sender.order == []
+
+
+async def test_a_disk_that_does_not_say_it_holds_nothing_up(autojump_clock: MockClock) -> None:
+    world = World()
+    [delivery] = world.outbox.add()
+    world.outbox.pending[delivery.seq].attempts = 3
+    world.outbox.refuses_last_attempts = True
+    async with running(world, backlog=1) as lane:
+        await quiet()
+        assert world.settled == [(1, DeliveryState.DELIVERED)]
+        assert lane.statistics().last_error is None

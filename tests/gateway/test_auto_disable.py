@@ -106,6 +106,30 @@ async def test_the_metrics_name_what_fails_also_after_a_restart(
         assert failing(kit) == []
 
 
+async def test_the_overview_says_why_a_webhook_fails_also_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async def shown(kit: GatewayKit) -> list[str]:
+        overview = await kit.gateway.views.overview(None, 10)
+        return [problem.why for problem in overview.problems]
+
+    hookgw_receiver.default = answer(500)
+    settings = {"delivery": {"schedule": ["10m"] * 20}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        await kit.settled()
+        await kit.advance(660)
+        before = await shown(kit)
+        assert "500" in before[0]
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.advance(1)  # its next attempt is minutes away
+        assert await shown(kit) == before
+        [lane] = kit.gateway.dispatcher.lanes()
+        assert lane.last_error == before[0]
+    assert len(hookgw_receiver.requests) == 2
+
+
 async def test_one_success_ends_a_row_of_failures(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:

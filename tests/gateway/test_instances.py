@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw.gateway.instances import InstanceService
+from hookgw.gateway.registry import Registry
 from hookgw.models.api_keys import Principal
 from hookgw.models.connectors import ConnectionState, Session
 from hookgw.models.deliveries import DeliveryState
@@ -303,6 +304,86 @@ async def test_connected_instances_are_connected_again_after_a_restart(
         await kit.settled()
         assert again.runs == 1
         assert again.session("on").options == {"n": "on"}
+
+
+async def problems_of(kit: GatewayKit) -> list[str]:
+    return [problem.why for problem in (await kit.gateway.views.overview(None, 10)).problems]
+
+
+LOGGED_OUT = "The network logged the account out."
+
+
+@pytest.mark.parametrize("ends_it", ["connect", "logout", "delete"])
+async def test_an_account_that_was_logged_out_needs_attention_until_somebody_acts(
+    tmp_path: Path, hookgw_clock: MockClock, ends_it: str
+) -> None:
+    connector = FakeConnector()
+    async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
+        await kit.gateway.instances.create("shop", integration="fake")
+        await kit.gateway.instances.connect("shop")
+        assert await problems_of(kit) == []
+        connector.log_out("shop")
+        await kit.advance(2)
+        assert await problems_of(kit) == [f"Not connected. {LOGGED_OUT}"]
+        before = kit.gateway.instances.get("shop").updated_at
+        ended = kit.gateway.instances.closing("shop")
+    async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
+        await kit.advance(3 * 86_400)  # longer than a day
+        assert await problems_of(kit) == [f"Not connected. {LOGGED_OUT}"]
+        assert kit.gateway.instances.closing("shop") == ended
+        assert kit.gateway.instances.close_reason("shop") == LOGGED_OUT
+        assert kit.gateway.instances.get("shop").updated_at == before
+        match ends_it:
+            case "connect":
+                await kit.gateway.instances.connect("shop")
+            case "logout":
+                await kit.gateway.instances.logout("shop")
+            case _:
+                await kit.gateway.instances.delete("shop")
+        await kit.settled()
+        assert await problems_of(kit) == []
+    async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
+        await kit.settled()
+        assert await problems_of(kit) == []
+
+
+async def test_an_end_that_an_event_reported_is_known_after_a_restart(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    async with open_kit(tmp_path) as kit:
+        await kit.gateway.instances.create("shop")
+        for data in ({"state": "open"}, {"state": "close", "statusReason": 401}):
+            await kit.emit("CONNECTION_UPDATE", data)
+            await kit.settled()
+        ended = kit.gateway.instances.closing("shop")
+        assert ended is not None
+        assert ended.reason == 401
+        await kit.advance(2)
+    async with open_kit(tmp_path) as kit:
+        assert kit.gateway.instances.closing("shop") == ended
+        await kit.emit("CONNECTION_UPDATE", {"state": "close"})
+        await kit.settled()
+        assert kit.gateway.instances.closing("shop") == ended
+
+
+async def test_a_disk_that_refuses_the_end_of_a_connection_gets_it_later(
+    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_kit(tmp_path) as kit:
+        await kit.gateway.instances.create("shop")
+        put, refusals = Registry.put_instance, [StorageUnavailable("The disk is full.")]
+
+        async def refuse(self: Registry, *args: Any) -> None:
+            if refusals:
+                raise refusals.pop()
+            await put(self, *args)
+
+        monkeypatch.setattr(Registry, "put_instance", refuse)
+        await kit.emit("CONNECTION_UPDATE", {"state": "close", "statusReason": 401})
+        await kit.advance(5)
+        stored = kit.gateway.instances.get("shop").disconnection
+        assert stored is not None
+        assert stored.code == 401
 
 
 async def test_a_start_that_is_cancelled_while_connectors_start_is_no_failure(

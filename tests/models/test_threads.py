@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
-from hookgw.models.threads import WorkerThread
+from hookgw.models.threads import RESERVED, SYSTEM_THREADS, WorkerThread
 
 
 @pytest.fixture
@@ -78,3 +79,97 @@ async def test_it_ends() -> None:
     with trio.fail_after(30):
         await trio.to_thread.run_sync(worker.join)
     assert not worker.is_alive()
+
+
+# A system that refuses threads.
+
+
+@pytest.fixture
+def refuses(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Let the system refuse new threads, or stop doing so."""
+    is_refusing = [False]
+    start = threading.Thread.start
+
+    def may_start(thread: threading.Thread) -> None:
+        if is_refusing[0]:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", may_start)
+    # Threads of former tests, which would be used again.
+    monkeypatch.setattr(trio._core._thread_cache, "THREAD_CACHE", trio._core._thread_cache.ThreadCache())
+
+    def refuse(refused: bool) -> None:
+        is_refusing[0] = refused
+
+    return refuse
+
+
+async def test_calls_go_on_in_the_reserve_while_no_thread_can_start(refuses: Callable[[bool], None]) -> None:
+    async with SYSTEM_THREADS.reserve():
+        refuses(True)
+        names: list[str] = []
+
+        async def call() -> None:
+            names.append(await SYSTEM_THREADS.run(lambda: threading.current_thread().name))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3 * RESERVED):
+                nursery.start_soon(call)
+        assert len(names) == 3 * RESERVED
+        assert all(name.startswith("hookgw reserve") for name in names)
+        with pytest.raises(ZeroDivisionError):
+            await SYSTEM_THREADS.run(lambda: 1 // 0)
+
+
+async def test_a_call_that_uses_the_loop_waits_for_a_thread_of_its_own(
+    refuses: Callable[[bool], None], autojump_clock: MockClock
+) -> None:
+    async with SYSTEM_THREADS.reserve():
+        refuses(True)
+        with trio.move_on_after(5) as scope:
+            await SYSTEM_THREADS.run(lambda: None, uses_loop=True)
+        assert scope.cancelled_caught
+        refuses(False)
+        name = await SYSTEM_THREADS.run(
+            lambda: SYSTEM_THREADS.run_in_loop(threading.get_ident), uses_loop=True
+        )
+        assert name == threading.get_ident()
+
+
+async def test_an_error_of_a_call_is_no_refused_thread() -> None:
+    calls = 0
+
+    def fail() -> None:
+        nonlocal calls
+        calls += 1
+        raise RuntimeError("can't start new thread")
+
+    with pytest.raises(RuntimeError, match="new thread"):
+        await SYSTEM_THREADS.run(fail)
+    assert calls == 1
+
+
+async def test_a_worker_and_a_reserve_wait_for_their_threads(
+    refuses: Callable[[bool], None], autojump_clock: MockClock
+) -> None:
+    refuses(True)
+    worker = SYSTEM_THREADS.worker("writer")
+    done: list[object] = []
+
+    async def call() -> None:
+        done.append(await worker.run(lambda: "written"))
+
+    async def open_reserve() -> None:
+        async with SYSTEM_THREADS.reserve():
+            done.append("reserved")
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            nursery.start_soon(open_reserve)
+            await trio.sleep(10)
+            assert done == []
+            refuses(False)
+    assert set(done) == {"written", "reserved"}
+    worker.close()

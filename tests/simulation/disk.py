@@ -12,7 +12,7 @@ import resource
 import shutil
 import signal
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,7 +61,13 @@ class Disk:
         self.is_dead = False
         self.copy: Path | None = None
 
-    async def run(self, call: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
+    async def run(
+        self,
+        call: Callable[[], T],
+        *,
+        limiter: trio.CapacityLimiter | None = None,
+        uses_loop: bool = False,
+    ) -> T:
         """Make a call inline."""
         if limiter is None:
             return await self._call(call)
@@ -77,6 +83,10 @@ class Disk:
         self.kill_in -= 1
         if self.kill_in == 0:
             self.kill("within a copy")
+
+    def reserve(self) -> AbstractAsyncContextManager[None]:
+        """Have no threads."""
+        return nullcontext()
 
     def worker(self, name: str) -> Writer:
         """Return the writer."""

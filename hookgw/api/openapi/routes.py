@@ -17,6 +17,7 @@ from hookgw.api.openapi.describe import JSON, NotJson, describes, operation_of, 
 from hookgw.api.openapi.document import INTRODUCTION, Names, Route, build_document
 from hookgw.api.openapi.page import groups_of, shapes_of
 from hookgw.api.pages import page_headers
+from hookgw.api.templates import load_templates
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -38,7 +39,8 @@ class OpenApiRoutes:
 
     def blueprint(self) -> Blueprint:
         """Return the routes."""
-        blueprint = Blueprint("openapi", __name__, template_folder="templates")
+        blueprint = Blueprint("openapi", __name__)
+        blueprint.jinja_loader = load_templates("hookgw.api.openapi")
         blueprint.add_url_rule("/openapi.json", view_func=self.openapi)
         blueprint.add_url_rule("/docs", view_func=self.docs)
         return blueprint

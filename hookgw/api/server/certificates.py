@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import trio
 from hookgw.config.settings import TlsSettings
 from hookgw.models.clock import rfc3339
 from hookgw.models.errors import StartError
+from hookgw.models.threads import SYSTEM_THREADS
 from hookgw.models.units import DAY
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class Certificates:
         tell_at = trio.current_time() + DAY
         while True:
             await trio.sleep(LOOK_EVERY)
-            if await trio.to_thread.run_sync(_look, self._settings) != self._seen:
+            if await SYSTEM_THREADS.run(partial(_look, self._settings)) != self._seen:
                 await self.renew()
             if trio.current_time() >= tell_at:
                 tell_at += DAY
@@ -66,9 +68,9 @@ class Certificates:
         If the files are invalid, log an error and keep the current certificate.
         """
         # Look before loading: a change between the two is found by the next check, not lost.
-        self._seen = await trio.to_thread.run_sync(_look, self._settings)
+        self._seen = await SYSTEM_THREADS.run(partial(_look, self._settings))
         try:
-            self.context, self._end = await trio.to_thread.run_sync(_load, self._settings)
+            self.context, self._end = await SYSTEM_THREADS.run(partial(_load, self._settings))
         except StartError as error:
             logger.error("certificate not renewed", reason=str(error))  # noqa: TRY400 -- the message says enough
         else:

@@ -41,6 +41,9 @@ MAX_NEW = 32
 MAX_SLOW = 8
 """Concurrent lookups of names that were slow last time, or had no answer."""
 
+REFUSED_FOR = 60.0
+"""Seconds after a refused thread in which new and slow names have fewer."""
+
 MAX_REMEMBERED = 10_000
 """Names of which the speed is remembered; the name that was not asked for longest is forgotten first."""
 
@@ -56,6 +59,7 @@ class SystemResolver:
         self._getaddrinfo = getaddrinfo or socket.getaddrinfo
         self._lookups: dict[str, _Lookup] = {}
         self._was_fast: OrderedDict[str, bool] = OrderedDict()
+        self._refused_at: float | None = None  # when the system refused a thread last
         self._limiters: dict[bool | None, trio.CapacityLimiter] = {
             True: trio.CapacityLimiter(MAX_FAST),
             None: trio.CapacityLimiter(MAX_NEW),
@@ -110,13 +114,24 @@ class SystemResolver:
             # "can't start new thread". Nobody else waits for this lookup yet: each task that waits for a
             # thread for the same name tries it next.
             lookup.limiter.release_on_behalf_of(lookup)
+            self._leave_threads()
             raise socket.gaierror(socket.EAI_AGAIN, f"no thread for the lookup ({error})") from error
         self._lookups[host] = lookup
+
+    def _leave_threads(self) -> None:
+        """Let new and slow names have only a part of the threads that there are: fast names need some."""
+        self._refused_at = trio.current_time()
+        running = len(self._lookups)
+        self._limiters[None].total_tokens = max(1, min(MAX_NEW, running // 2))
+        self._limiters[False].total_tokens = max(1, min(MAX_SLOW, running // 4))
 
     def _finish(self, host: str, lookup: _Lookup, found: outcome.Outcome[Found]) -> None:
         del self._lookups[host]
         lookup.limiter.release_on_behalf_of(lookup)
         lookup.finish(found)
+        if self._refused_at is not None and trio.current_time() >= self._refused_at + REFUSED_FOR:
+            self._refused_at = None
+            self._limiters[None].total_tokens, self._limiters[False].total_tokens = MAX_NEW, MAX_SLOW
         self._was_fast[host] = trio.current_time() - lookup.started_at < SLOW
         self._was_fast.move_to_end(host)
         if len(self._was_fast) > MAX_REMEMBERED:

@@ -19,7 +19,7 @@ from hookgw.gateway.audit import act_as
 from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.outgoing_call import OutgoingCall, call_in_time
-from hookgw.gateway.connectors.session import Accept, ConnectorSession, EventRules, LoadState
+from hookgw.gateway.connectors.session import LOGGED_OUT, Accept, ConnectorSession, EventRules, LoadState
 from hookgw.gateway.connectors.states import LOGGED_OUT_HERE, ConnectionStates
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.models.audit import Actor, ActorKind
@@ -50,8 +50,8 @@ REPORT_TIMEOUT = 1.0
 """Seconds that the CONNECTION_UPDATE of a connector that hookgw ends may wait to be stored."""
 
 
-# The reasons of CONNECTION_UPDATE that receivers know from Baileys. After the first, they want a new login.
-_LOGGED_OUT, _RESTART = 401, 515
+_RESTART = 515
+"""The reason of CONNECTION_UPDATE that receivers know from Baileys."""
 _REFUSALS = (NetworkRefused, NotSupported, Invalid)
 
 
@@ -181,6 +181,7 @@ class Connectors:
                 self._ingest_urls,
                 self._media,
                 self._event_rules,
+                self._states.changed,
             )
             self._leave_closing(instance.name)
             running.nursery.start_soon(
@@ -278,7 +279,7 @@ class Connectors:
         If that event cannot be stored within :data:`REPORT_TIMEOUT`, it is not repeated, but logged: the
         connector ends all the same, and the instance's state says so.
         """
-        ended = await self._end(name, _LOGGED_OUT)
+        ended = await self._end(name, LOGGED_OUT)
         if ended is not None:
             self._states.closed(ended, LOGGED_OUT_HERE)
 
@@ -458,10 +459,10 @@ class Connectors:
         )
         self._restarts.failed(failure, wait, session.instance)
         with _logging_refusals(session):
-            await session.set_state(ConnectionState.CLOSE, 500)
+            await session.report_end(500)
         session.close_reason = f"{str(failure).removesuffix('.')}. It starts again after {wait:g} s."
 
-    async def _close(self, session: ConnectorSession, reason: int = _LOGGED_OUT) -> None:
+    async def _close(self, session: ConnectorSession, reason: int = LOGGED_OUT) -> None:
         with _logging_refusals(session):
             await session.close(reason)
 

@@ -32,6 +32,11 @@ _LONGEST_MESSAGE = 2048
 """Characters of the reason that a connector gives for a closed connection."""
 _LARGEST_REASON = 2**31
 
+LOGGED_OUT = 401
+"""The reason of CONNECTION_UPDATE, known from Baileys, after which receivers want a new login."""
+_NO_REASON = 200
+"""What a connector reports that gives no reason."""
+
 MOST_CALLS = 256
 """Outgoing calls of a session in progress, from before the call until its events are on disk."""
 MOST_UNSTORED_CALLS = 64
@@ -105,6 +110,7 @@ class ConnectorSession:
         ingest_urls: IngestUrls,
         media: InboundMedia,
         event_rules: EventRules,
+        closing_changed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.connector = connector
         self.state = ConnectionState.CLOSE
@@ -134,6 +140,7 @@ class ConnectorSession:
         self._ingest_urls = ingest_urls
         self._media = media
         self._event_rules = event_rules
+        self._closing_changed = closing_changed
         self._is_closed = False
         self._calls_in_progress = 0
         self._held_back = 0  # how many tasks wait for the store to take their events
@@ -335,16 +342,62 @@ class ConnectorSession:
 
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
         """Keep the state and, if it has changed, raise CONNECTION_UPDATE."""
-        state, reason = ConnectionState(state), int(reason)
+        await self._report(ConnectionState(state), int(reason), more, repeats=True)
+
+    async def report_end(self, reason: int) -> None:
+        """Report that hookgw has ended the connection, unless it was closed already."""
+        await self._report(ConnectionState.CLOSE, reason, {}, repeats=False)
+
+    async def _report(
+        self, state: ConnectionState, reason: int, more: dict[str, Any], *, repeats: bool
+    ) -> None:
+        """Keep the state, and raise CONNECTION_UPDATE for what is new.
+
+        Args:
+            state, reason, more: what was reported.
+            repeats: whether a closed connection that is closed for another reason is new, too.
+        """
         self.has_begun = True
         self.has_reported = self.has_reported or state is not ConnectionState.CONNECTING
         message = more.get("message") if state is ConnectionState.CLOSE else None
         # A network's own words may repeat the token that it was given.
         said = mask_secrets(message, self.secret_texts()) if isinstance(message, str) else ""
         self.close_message = said[:_LONGEST_MESSAGE]
-        if state is ConnectionState.CLOSE:
+        former, former_end, code = self.state, self.closed, kept_reason(reason)
+        stored = self._instance.disconnection
+        last = self.closed[1] if self.closed is not None else stored.code if stored is not None else None
+        # After 428 ("connection lost"), 401 ("logged out") is what a receiver has to act on. A report without
+        # a reason of its own says nothing new.
+        is_other_end = (
+            repeats and former is state is ConnectionState.CLOSE and code not in (last, None, _NO_REASON)
+        )
+        is_known = former is state and self.closed is not None and not is_other_end and not said
+        if state is ConnectionState.CLOSE and not is_known:
             closed = f"The connector reported that it is closed (statusReason {reason})."
             self.close_reason = self.close_message or closed
+        self._take_account(more)
+        if state is not ConnectionState.CONNECTING:  # a code is of no use once the connection is open
+            self.qr_code, self.codes = None, 0
+        if state is former and not is_other_end:
+            self.announce()  # a first report may say why the connection is closed, as it was before
+            return
+        self.state = state
+        if state is ConnectionState.CLOSE:
+            self.closed = self._clock.wall(), code
+        end = self.closed
+        if state is not ConnectionState.CONNECTING:
+            self._closing_changed(self.instance)
+        self.announce()
+        data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
+        try:
+            await self.emit("CONNECTION_UPDATE", data)
+        except Unavailable:
+            # Only in a request of the network, which repeats it: the event must come then.
+            if self.state is state and self.closed is end:  # nothing newer was reported while this waited
+                self.state, self.closed = former, former_end
+            raise
+
+    def _take_account(self, more: dict[str, Any]) -> None:
         wuid = more.get("wuid")
         if isinstance(wuid, str):
             self.sender = str.__str__(wuid)
@@ -353,25 +406,8 @@ class ConnectorSession:
             self.profile_name = str.__str__(name)
         if isinstance(picture, str):
             self.profile_picture_url = str.__str__(picture)
-        if state is not ConnectionState.CONNECTING:  # a code is of no use once the connection is open
-            self.qr_code, self.codes = None, 0
-        if state is self.state:
-            self.announce()  # a first report may say why the connection is closed, as it was before
-            return
-        former, self.state = self.state, state
-        if state is ConnectionState.CLOSE:
-            self.closed = self._clock.wall(), kept_reason(reason)
-        self.announce()
-        data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
-        try:
-            await self.emit("CONNECTION_UPDATE", data)
-        except Unavailable:
-            # Only in a request of the network, which repeats it: the event must come then.
-            if self.state is state:  # nothing newer was reported while this waited
-                self.state = former
-            raise
 
-    async def close(self, reason: int = 401) -> None:
+    async def close(self, reason: int = LOGGED_OUT) -> None:
         """Report the closed connection, and refuse further events of this session.
 
         The report waits like :meth:`emit`. If it is cancelled, the session is closed all the same.
@@ -383,7 +419,7 @@ class ConnectorSession:
         for scope in tuple(self.calls):
             scope.cancel()
         try:
-            await self.set_state(ConnectionState.CLOSE, reason)
+            await self._report(ConnectionState.CLOSE, reason, {}, repeats=reason == LOGGED_OUT)
         finally:
             self.refuse_events()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 import trio
@@ -10,6 +10,7 @@ import trio
 from hookgw.gateway.connectors.session import ConnectorSession, kept_reason
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.events import Event
+from hookgw.models.instances import Disconnection
 
 # Other gateways report "refused" for a connection that the network rejected.
 _STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
@@ -87,6 +88,9 @@ class ConnectionStates:
         self._close_reasons: dict[str, str] = {}
         self._accounts: dict[str, Account] = {}
         self._closings: dict[str, Closing] = {}
+        self._open_since: set[str] = set()  # those of the closings that an open connection has followed
+        self._unstored: set[str] = set()
+        self._has_unstored = trio.Event()
 
     def state(self, instance: str) -> ConnectionState:
         """Return the state of an instance's connection: its connector's, or what its events reported."""
@@ -113,6 +117,15 @@ class ConnectionStates:
         self._close_reasons[session.instance] = reason
         if session.closed is not None:
             self._closings[session.instance] = Closing(*session.closed)
+        if session.state is not ConnectionState.OPEN:
+            self._open_since.discard(session.instance)
+        self.changed(session.instance)
+
+    def logged_out_here(self, instance: str) -> None:
+        """Keep that somebody has ended a connection on purpose, which may have been closed before."""
+        if instance in self._closings:
+            self._close_reasons[instance] = LOGGED_OUT_HERE
+            self.changed(instance)
 
     def account(self, instance: str) -> Account:
         """Return what is known of the account that an instance is connected as."""
@@ -122,11 +135,46 @@ class ConnectionStates:
         return Account(session.sender, session.profile_name, session.profile_picture_url)
 
     def closing(self, instance: str) -> Closing | None:
-        """Return the last end of an instance's connection since hookgw started; ``None`` for none."""
+        """Return the last end of an instance's connection; ``None`` for none."""
         session = self.sessions.get(instance)
         if session is not None and session.closed is not None:
             return Closing(*session.closed)
         return self._closings.get(instance)
+
+    def disconnection(self, instance: str) -> Disconnection | None:
+        """Return the last end of an instance's connection, to be stored with the instance."""
+        closing = self.closing(instance)
+        if closing is None:
+            return None
+        session = self.sessions.get(instance)
+        if session is not None and session.closed is not None:
+            reason, is_over = session.close_reason, session.state is ConnectionState.OPEN
+        else:
+            reason = self._close_reasons.get(instance, "")
+            is_over = instance in self._open_since or (
+                session is not None and session.state is ConnectionState.OPEN
+            )
+        return Disconnection(at=closing.at, code=closing.reason, reason=reason, is_over=is_over)
+
+    def restore(self, instance: str, stored: Disconnection) -> None:
+        """Take what was stored with an instance, unless something newer is known."""
+        if instance not in self._closings:
+            self._closings[instance] = Closing(stored.at, stored.code)
+            self._close_reasons[instance] = stored.reason
+            if stored.is_over or self._reported.get(instance) is ConnectionState.OPEN:
+                self._open_since.add(instance)
+
+    def changed(self, instance: str) -> None:
+        """Let :meth:`take_unstored` return an instance, whose connection has ended or is open again."""
+        self._unstored.add(instance)
+        self._has_unstored.set()
+
+    async def take_unstored(self) -> Collection[str]:
+        """Wait until connections have ended, or are open again, and return the names of their instances."""
+        await self._has_unstored.wait()
+        self._has_unstored = trio.Event()
+        taken, self._unstored = self._unstored, set()
+        return taken
 
     def sender(self, instance: str) -> str | None:
         """Return the account that an instance is connected as, if it is known."""
@@ -154,12 +202,22 @@ class ConnectionStates:
             self._for_others[instance] = report
             self._has_for_others.set()
         elif instance not in self.sessions:
+            known = self._closings.get(instance)
             self._reported[instance] = state
-            self._close_reasons[instance] = "An event reported that it is closed."
-            if state is ConnectionState.CLOSE:
-                self._closings[instance] = Closing(report.at, report.status_reason)
-            elif state is ConnectionState.OPEN:
+            if state is ConnectionState.OPEN:
                 self._accounts[instance] = report.account
+                if known is not None and instance not in self._open_since:
+                    self._open_since.add(instance)
+                    self.changed(instance)
+            elif state is ConnectionState.CLOSE:
+                # While it is closed, a report without a code says nothing new; neither does that of the node
+                # which had the instance before.
+                is_closed = known is not None and instance not in self._open_since
+                if not (is_closed and report.status_reason in (None, known and known.reason)):
+                    self._close_reasons[instance] = "An event reported that it is closed."
+                    self._closings[instance] = Closing(report.at, report.status_reason)
+                    self._open_since.discard(instance)
+                    self.changed(instance)
 
     async def take_for_others(self) -> list[ConnectionReport]:
         """Wait for reports of instances that other nodes have, and return them: the newest of each."""
@@ -180,7 +238,7 @@ class ConnectionStates:
         closing = self._closings.get(instance)
         account = self._accounts.get(instance, Account())
         self.forget(instance)
-        if state is not None:
+        if state is not None and (closing is not None or state is not ConnectionState.CLOSE):
             at, reason = closing or Closing(0.0, None)
             self.apply(ConnectionReport(instance, state, at, reason, account))
 
@@ -190,6 +248,8 @@ class ConnectionStates:
         self._close_reasons.pop(instance, None)
         self._accounts.pop(instance, None)
         self._closings.pop(instance, None)
+        self._open_since.discard(instance)
+        self._unstored.discard(instance)
 
 
 def _text(data: dict[str, Any], name: str) -> str | None:

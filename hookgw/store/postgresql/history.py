@@ -18,7 +18,7 @@ import trio
 from psycopg import Connection
 
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import DeliveryState, parse_delivery_id
+from hookgw.models.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
@@ -348,6 +348,12 @@ def find_content(connection: Connection, instance: str, event_id: str) -> tuple[
         return None
     found = connection.execute(_CONTENT, {"id": sought(event_id), "instance": number}).fetchone()
     return None if found is None else (found[0], bytes(found[1]))
+
+
+def last_attempt(connection: Connection, seq: int) -> Attempt | None:
+    """Return the newest attempt of a delivery; ``None`` if there was none."""
+    row = connection.execute(_ATTEMPTS, (seq, 1)).fetchone()
+    return None if row is None else attempt_of(*row)
 
 
 def list_events(connection: Connection, instance: str, kinds: Collection[str], before: int) -> EventPage:

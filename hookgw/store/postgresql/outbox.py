@@ -9,7 +9,7 @@ from typing import Any
 from psycopg import Connection
 
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Delivery, Page, Position
+from hookgw.models.deliveries import Attempt, Delivery, Page, Position
 from hookgw.models.events import Event
 from hookgw.models.fleet import ShardEpoch
 from hookgw.models.instances import name_before_retirement
@@ -18,6 +18,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendJob, NewEvent
 from hookgw.store.postgresql.append import parts_of, position
 from hookgw.store.postgresql.database import Reader
+from hookgw.store.postgresql.history import last_attempt
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.transaction import Transaction
@@ -156,6 +157,9 @@ class PostgresqlOutbox:
 
     async def count_pending(self, lane: str) -> int:
         return await self._background.run(partial(count_pending, lane=lane))
+
+    async def last_attempt(self, seq: int) -> Attempt | None:
+        return await self._lanes.run(partial(last_attempt, seq=seq))
 
 
 def read_lane(connection: Connection, lane: str, after: int, limit: int, size: int | None = None) -> Page:

@@ -74,7 +74,8 @@ class OnlineBackup:
 
     async def back_up(self, file: Path, on_progress: Progress, *, min_free: int = 0) -> int:
         """See :meth:`hookgw.store.protocol.Backups.back_up`."""
-        return await self._threads.run(partial(self._copy, file, on_progress, min_free), limiter=self._thread)
+        copy = partial(self._copy, file, on_progress, min_free)
+        return await self._threads.run(copy, limiter=self._thread, uses_loop=True)
 
     def _copy(self, file: Path, on_progress: Progress, min_free: int) -> int:
         with (

@@ -14,7 +14,7 @@ import msgspec
 import trio
 
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import DeliveryState, parse_delivery_id
+from hookgw.models.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
@@ -341,6 +341,12 @@ def find_content(connection: sqlite3.Connection, instance: str, event_id: str) -
     """Return the kind and the payload of an event; see :meth:`hookgw.store.protocol.History.find_content`."""
     found = connection.execute(_CONTENT, {"id": event_id, "instance": of_instance(instance)}).fetchone()
     return None if found is None else (found[0], bytes(found[1]))
+
+
+def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:
+    """Return the newest attempt of a delivery; ``None`` if there was none."""
+    row = connection.execute(_ATTEMPTS, (seq, 1)).fetchone()
+    return None if row is None else attempt_of(*row)
 
 
 def list_events(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Delivery, Page, Position
+from hookgw.models.deliveries import Attempt, Delivery, Page, Position
 from hookgw.models.events import Event
 from hookgw.models.fleet import ShardEpoch
 from hookgw.models.instances import name_before_retirement
@@ -19,6 +19,7 @@ from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendJob, NewEvent
 from hookgw.store.records import Append, ConnectorState, LaneBacklog, PendingChange, seconds
 from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.history import last_attempt
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
 from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
@@ -241,6 +242,9 @@ class SqliteOutbox:
 
     async def count_pending(self, lane: str) -> int:
         return await self._background.run(partial(count_pending, lane=lane))
+
+    async def last_attempt(self, seq: int) -> Attempt | None:
+        return await self._lanes.run(partial(last_attempt, seq=seq))
 
 
 def read_lane(

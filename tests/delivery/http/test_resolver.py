@@ -5,13 +5,22 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.resolver import MAX_FAST, MAX_NEW, MAX_REMEMBERED, MAX_SLOW, SLOW, SystemResolver
+from hookgw.delivery.http.resolver import (
+    MAX_FAST,
+    MAX_NEW,
+    MAX_REMEMBERED,
+    MAX_SLOW,
+    REFUSED_FOR,
+    SLOW,
+    SystemResolver,
+)
 
 PATIENCE = 10.0
 HANGS = "hangs"
@@ -229,6 +238,38 @@ async def test_a_refused_thread_fails_the_lookup_and_the_next_one_starts_again(
         for host in hosts:
             nursery.start_soon(ask, resolver, host)
     assert set(names.asked) == set(hosts)
+
+
+async def test_where_threads_are_refused_names_that_were_fast_keep_some(
+    names: Names, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+) -> None:
+    start, most, given = trio.lowlevel.start_thread_soon, 8, 0
+
+    def start_few(*arguments: Any) -> None:
+        nonlocal given
+        if given == most:
+            raise RuntimeError("can't start new thread")
+        given += 1
+        start(*arguments)
+
+    resolver = SystemResolver(names)
+    await ask(resolver, "fast.example")
+    monkeypatch.setattr(trio.lowlevel, "start_thread_soon", start_few)
+    async with trio.open_nursery() as nursery:
+
+        async def one(host: str) -> None:
+            with suppress(socket.gaierror):
+                await ask(resolver, host)
+
+        for number in range(MAX_NEW):
+            nursery.start_soon(one, f"{HANGS}{number}")
+        await names.wait_open(most)
+        assert resolver._limiters[None].total_tokens == most // 2
+        names.answer()
+    given = 0
+    mock_clock.jump(REFUSED_FOR)
+    await ask(resolver, "fast.example")
+    assert resolver._limiters[None].total_tokens == MAX_NEW
 
 
 async def make_slow(

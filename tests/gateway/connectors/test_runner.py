@@ -32,7 +32,7 @@ from hookgw.models.errors import (
 )
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, Event
-from hookgw.models.instances import Instance, InstanceSettings
+from hookgw.models.instances import Disconnection, Instance, InstanceSettings
 from hookgw.models.messages import Message, TextMessage
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -898,3 +898,35 @@ async def test_while_it_is_cancelled_an_instance_starts_or_is_refused(
         await nursery.start(world.run)
         nursery.cancel_scope.cancel()
         nursery.start_soon(connect_later)
+
+
+async def test_another_reason_of_a_closed_connection_is_an_event_of_its_own(
+    autojump_clock: MockClock,
+) -> None:
+    async def script(session: Session) -> None:
+        await connect_at_once(session)
+        for reason in (428, 428, 200, 401, 401, 2**40):
+            await session.set_state(ConnectionState.CLOSE, reason)
+
+    async with running(FakeConnector(script=script)) as world:
+        world.connectors.start(SHOP)
+        await trio.sleep(0.5)
+        assert world.intake.states[-2:] == [("close", 428), ("close", 401)]
+        assert world.states.closing("shop") is not None
+        assert world.states.closing("shop").reason == 401  # type: ignore[union-attr]
+        # hookgw ends what is closed: that is no other reason.
+        world.intake.events.clear()
+        await world.connectors.restart(SHOP)
+        assert ("close", 515) not in world.intake.states
+
+
+async def test_the_reason_of_before_a_restart_is_no_event_again(autojump_clock: MockClock) -> None:
+    async def script(session: Session) -> None:
+        await session.set_state(ConnectionState.CLOSE, 401)
+        await session.set_state(ConnectionState.CLOSE, 403)
+
+    known = replace(SHOP, disconnection=Disconnection(at=1, code=401))
+    async with running(FakeConnector(script=script)) as world:
+        world.connectors.start(known)
+        await trio.sleep(0.5)
+        assert world.intake.states == [("close", 403)]

@@ -6,14 +6,16 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.events import Event
+from hookgw.models.instances import Disconnection
 
 
-def update(data: Any) -> Event:
-    return Event(id="e", kind="CONNECTION_UPDATE", instance="shop", data_json=Event.encode(data), time=0)
+def update(data: Any, time: float = 0) -> Event:
+    return Event(id="e", kind="CONNECTION_UPDATE", instance="shop", data_json=Event.encode(data), time=time)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +85,44 @@ def test_an_instance_that_shows_a_code_is_connecting() -> None:
     states.sessions["shop"] = session
     assert states.state("shop") is ConnectionState.CONNECTING
     assert states.close_reason("shop") is None
+
+
+def test_a_later_end_without_a_code_changes_nothing_of_the_end() -> None:
+    states = ConnectionStates()
+    states.restore("shop", Disconnection(at=5, code=401, reason="The network logged the account out."))
+    states.note(update({"state": "close"}, 6))
+    states.note(update({"state": "close", "statusReason": 401}, 7))
+    assert states.closing("shop") == (5, 401)
+    assert states.close_reason("shop") == "The network logged the account out."
+    states.note(update({"state": "close", "statusReason": 403}, 8))
+    assert states.closing("shop") == (8, 403)
+    # Open meanwhile, it has ended anew, whatever is known of that.
+    states.note(update({"state": "open"}, 9))
+    assert states.disconnection("shop") == Disconnection(
+        at=8, code=403, reason="An event reported that it is closed.", is_over=True
+    )
+    states.note(update({"state": "close"}, 10))
+    assert states.closing("shop") == (10, None)
+
+
+async def test_ends_of_connections_are_to_be_stored_once() -> None:
+    states = ConnectionStates()
+    states.note(update({"state": "open"}))
+    states.note(update({"state": "close", "statusReason": 428}))
+    states.note(update({"state": "close", "statusReason": 401}))
+    assert await states.take_unstored() == {"shop"}
+    states.note(update({"state": "close", "statusReason": 401}))
+    states.note(update({"state": "open"}))
+    assert await states.take_unstored() == {"shop"}
+    states.note(update({"state": "close"}))
+    states.forget("shop")
+    with trio.move_on_after(0) as scope:
+        assert await states.take_unstored() == set()
+    assert states.disconnection("shop") is None or scope.cancelled_caught
+
+
+def test_an_instance_that_moves_to_another_node_has_no_end_that_nobody_saw() -> None:
+    passed_on = ConnectionStates(lambda _: False)
+    passed_on._reported["shop"] = ConnectionState.CLOSE
+    passed_on.leave("shop")
+    assert not passed_on._for_others

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.models.deliveries import FIRST, Position
+from hookgw.models.deliveries import FIRST, Outcome, Position
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Event
 from hookgw.store import Append, LaneBacklog, Store
@@ -19,6 +19,7 @@ from tests.store.support import (
     failed,
     ids_of,
     pending,
+    report,
     seqs_of,
     settle,
     to,
@@ -310,3 +311,14 @@ async def test_space_that_deliveries_leave_can_be_used_again(engine: Engine) -> 
             return  # the server of a database manages its own space
         assert after.reusable >= before.reusable + 900_000
         assert after.free > 0
+
+
+async def test_the_last_attempt_of_a_delivery_is_found(store: Store) -> None:
+    await store.append(to("e1", "e2"))
+    first, second = await seqs_of(store)
+    await settle(store, failed(first), failed(first, number=2))
+    [one] = [one for one in [await store.last_attempt(first)] if one is not None]
+    assert (one.number, one.outcome) == (2, Outcome.FAILED)
+    assert one.error == (await report(store)).summary.last_attempt.error  # type: ignore[union-attr]
+    assert await store.last_attempt(second) is None
+    assert await store.last_attempt(2**40) is None

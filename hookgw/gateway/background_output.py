@@ -1,0 +1,284 @@
+"""Standard output and standard error of a server: written by threads, so that nothing waits for a reader.
+
+A pipe that nobody reads, a terminal after Ctrl-S, or a log collector that hangs blocks the ``write`` of a
+program for as long as it lasts. In the event loop's thread, this would be the end of all requests. So a line
+goes to a buffer of bounded size, and a thread writes it. A line for which there is no room, or which the
+system refuses (a full disk, a reader that has gone), is dropped and counted.
+
+The descriptor stays as it is: it is shared with other programs, to which ``O_NONBLOCK`` would apply, too.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+CAPACITY = 2**20
+"""Bytes that wait for a reader at most; about 5,000 lines."""
+
+AT_ONCE = 2**16
+"""Bytes of a call of ``write``, unless a single line has more."""
+
+FLUSH_WITHIN = 2.0
+"""Seconds in which the lines of the end may be written."""
+
+SHOW_WITHIN = 5.0
+"""Seconds that a line may take which somebody must see."""
+
+_START_AGAIN = 1.0
+"""Seconds after which a thread that could not be started is tried again."""
+
+logger = logging.getLogger("hookgw.log")
+
+
+class LineCount:
+    """Counts lines, in any thread."""
+
+    def __init__(self) -> None:
+        self.value = 0
+        self._lock = threading.Lock()
+
+    def add(self, count: int) -> None:
+        with self._lock:
+            self.value += count
+
+
+dropped_lines = LineCount()
+"""The lines of this process that could not be written: like its standard output, there is one count."""
+
+
+class BackgroundOutput(io.TextIOBase):
+    """A text stream over a descriptor, whose methods never wait, but for :meth:`show` and :meth:`drain`.
+
+    Args:
+        descriptor: open for as long as the process runs.
+        dropped: counts what is dropped.
+        capacity: the most bytes that wait.
+        is_lost: whether the descriptor leads nowhere: everything is dropped.
+    """
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+
+    def __init__(
+        self,
+        descriptor: int,
+        dropped: LineCount = dropped_lines,
+        *,
+        capacity: int = CAPACITY,
+        is_lost: bool = False,
+    ) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._dropped = dropped
+        self._capacity = capacity
+        self._is_lost = is_lost
+        self._changed = threading.Condition()
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._partial = ""
+        self._refused = 0  # how often the system did
+        self._unreported = 0
+        self._is_writing = False
+        self._thread: threading.Thread | None = None
+        self._start_at = 0.0
+        if not is_lost:
+            self._start()
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        """Queue a text. A line is written once it is complete, or with :meth:`flush`."""
+        with self._changed:
+            whole, newline, rest = (self._partial + text).rpartition("\n")
+            self._partial = rest
+            if newline:
+                self._queue(whole + newline)
+            if len(rest) > AT_ONCE:
+                self._queue_partial()
+        return len(text)
+
+    def flush(self) -> None:
+        """Queue the line that is not complete yet."""
+        with self._changed:
+            self._queue_partial()
+
+    def show(self, text: str, within: float) -> None:
+        """Write a text and wait until the system has taken it.
+
+        Raises:
+            OSError: it was not taken in time, or refused. It may have been written in part.
+        """
+        ends = time.monotonic() + within
+        with self._changed:
+            refused = self._refused
+            self.write(text)
+            self._queue_partial()
+            if self._is_lost or not self._wait_until_drained(ends) or self._refused != refused:
+                raise OSError(f"Nothing can be written to descriptor {self._descriptor}.")
+
+    def drain(self, within: float = FLUSH_WITHIN) -> None:
+        """Wait until everything is written, or some time has passed."""
+        with self._changed:
+            self._queue_partial()
+            self._wait_until_drained(time.monotonic() + within)
+
+    def _wait_until_drained(self, ends: float) -> bool:
+        while self._lines or self._is_writing:
+            if (left := ends - time.monotonic()) <= 0:
+                return False
+            self._changed.wait(left)
+        return True
+
+    def _queue_partial(self) -> None:
+        if self._partial:
+            text, self._partial = self._partial, ""
+            self._queue(text)
+
+    def _queue(self, text: str) -> None:
+        data = text.encode(self.encoding, self.errors)
+        # A traceback that is larger than all of the buffer is written all the same, if nothing else waits.
+        if self._is_lost or (self._size and self._size + len(data) > self._capacity):
+            self._drop(data)
+            return
+        self._lines.append(data)
+        self._size += len(data)
+        if self._thread is None:
+            self._start()
+        self._changed.notify_all()
+
+    def _drop(self, data: bytes) -> None:
+        lines = max(1, data.count(b"\n"))
+        self._dropped.add(lines)
+        self._unreported += lines
+
+    def _start(self) -> None:
+        """Start the thread. If the system has none to give, lines wait, and it is tried again with one."""
+        now = time.monotonic()
+        if now < self._start_at:
+            return
+        self._start_at = now + _START_AGAIN
+        thread = threading.Thread(target=self._run, name=f"output {self._descriptor}", daemon=True)
+        # Without a thread, even a line that says so would have to wait.
+        with suppress(RuntimeError, MemoryError):
+            thread.start()
+            self._thread = thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._lines:
+                    self._changed.wait()
+                taken = self._take()
+                self._is_writing = True
+            is_written = _write_all(self._descriptor, taken)
+            with self._changed:
+                self._is_writing = False
+                self._size -= len(taken)
+                lost = 0
+                if is_written:
+                    lost, self._unreported = self._unreported, 0
+                else:
+                    self._refused += 1
+                    self._drop(taken)
+                self._changed.notify_all()
+            if lost:  # only now that lines arrive: such a line would be lost, too
+                logger.warning("log lines were dropped: nobody read them in time", extra={"lines": lost})
+
+    def _take(self) -> bytes:
+        taken = [self._lines.popleft()]
+        size = len(taken[0])
+        while self._lines and size + len(self._lines[0]) <= AT_ONCE:
+            taken.append(self._lines.popleft())
+            size += len(taken[-1])
+        return b"".join(taken)
+
+
+def _write_all(descriptor: int, data: bytes) -> bool:
+    """Write in this thread, for as long as it takes. Return whether the system took all of it."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            # Another program has made the pipe non-blocking.
+            time.sleep(0.05)
+        except OSError:
+            return False
+    return True
+
+
+@contextmanager
+def background_output() -> Iterator[None]:
+    """Within the block, ``sys.stdout`` and ``sys.stderr`` never wait for a reader.
+
+    A stream that is no descriptor of the system stays as it is. One that was closed before the start becomes
+    one that drops everything: descriptors 0 to 2 are filled first, because the next file that is opened, such
+    as the data file, would take a free one, and get what a library writes to standard error.
+    """
+    _fill_standard_descriptors()
+    former = sys.stdout, sys.stderr
+    made: list[BackgroundOutput] = []
+
+    def replaced(stream: TextIO, descriptor: int) -> Any:
+        # ``None``, whatever the type says, if the descriptor was closed when Python started.
+        is_lost = stream is None
+        if not is_lost and not _is_over(stream, descriptor):
+            return stream
+        made.append(BackgroundOutput(descriptor, is_lost=is_lost))
+        return made[-1]
+
+    sys.stdout, sys.stderr = replaced(former[0], 1), replaced(former[1], 2)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = former
+        ends = time.monotonic() + FLUSH_WITHIN
+        for output in made:
+            output.drain(max(0.0, ends - time.monotonic()))
+
+
+def _is_over(stream: TextIO, descriptor: int) -> bool:
+    """Return whether a stream writes to a descriptor."""
+    try:
+        return stream.fileno() == descriptor
+    except (OSError, ValueError, AttributeError):  # a stream in memory
+        return False
+
+
+def _fill_standard_descriptors() -> None:
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest free descriptor is the one that is missing.
+            os.open(os.devnull, os.O_RDWR)
+
+
+def show_line(line: str) -> None:
+    """Write a line to standard output, for somebody who must see it.
+
+    Raises:
+        OSError: the system has not taken it in time, or refuses it.
+    """
+    stream = sys.stdout
+    if isinstance(stream, BackgroundOutput):
+        stream.show(f"{line}\n", within=SHOW_WITHIN)
+    else:
+        stream.write(f"{line}\n")
+        stream.flush()

@@ -1,0 +1,97 @@
+"""A system that has few threads to give, and tenants whose names never resolve."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.support.processes import PATIENCE
+from tests.surroundings.other_user import as_user, folder_of, other_uid
+from tests.surroundings.surrounded import Surrounded, surrounded
+
+pytestmark = pytest.mark.process
+
+TENANTS = 40
+# A name server that is silent: each lookup takes a thread for a minute.
+SLOW_LOOKUPS = """
+import socket, time
+lookup = socket.getaddrinfo
+def slow(host, *arguments, **options):
+    if str(host).endswith(".slow.test"):
+        time.sleep(60)
+    return lookup(host, *arguments, **options)
+socket.getaddrinfo = slow
+"""
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, list[str]]]:
+    """Yield the URL of a receiver, and the ids that it has got."""
+    got: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            got.append(self.headers["webhook-id"])
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/", got
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("limit", [20, 40])
+def test_names_that_do_not_resolve_take_only_the_threads_that_are_left(limit: int) -> None:
+    uid = other_uid()
+    with folder_of(uid) as folder, receiver() as (url, got):
+        (folder / "sitecustomize.py").write_text(SLOW_LOOKUPS, encoding="utf-8")
+        limited = [*as_user(uid), "prlimit", f"--nproc={limit}"]
+        emitted = 0
+        for start in range(3):
+            with surrounded(folder, prefix=limited, env={"PYTHONPATH": str(folder)}) as gateway:
+                gateway.wait_ready()
+                if start == 0:
+                    gateway.register("good", url)
+                    with ThreadPoolExecutor(TENANTS) as pool:  # `set` looks the name up, too
+                        list(pool.map(partial(_add_tenant, gateway), range(TENANTS)))
+                for _ in range(20):
+                    gateway.emit("good")
+                    emitted += 1
+                    assert gateway.http.get("/delivery/list/good").status_code == 200
+                    assert gateway.http.get("/readyz").status_code == 200
+                _wait_for(got, emitted)
+                assert gateway.popen.poll() is None
+                if start == 1:
+                    assert gateway.stop() == 0
+                else:
+                    gateway.popen.send_signal(signal.SIGKILL)
+        assert len(set(got)) == emitted
+
+
+def _add_tenant(gateway: Surrounded, number: int) -> None:
+    gateway.http.timeout = 30
+    gateway.register(f"bad{number}", f"http://n{number}.slow.test/")
+    gateway.emit(f"bad{number}")
+
+
+def _wait_for(got: list[str], count: int) -> None:
+    ends = time.monotonic() + PATIENCE
+    while len(set(got)) < count:
+        assert time.monotonic() < ends, f"{len(set(got))} of {count} arrived"
+        time.sleep(0.05)
