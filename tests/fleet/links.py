@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager, suppress
 import trio
 
 PIECE = 65536
+PIECES = 1000
+"""The most pieces that are on their way."""
 
 
 class Link:
@@ -18,12 +20,13 @@ class Link:
 
     Attributes:
         port: of this end.
-        delay: seconds that each piece takes, in each direction.
+        delay: returns the seconds for which a piece is on its way, in each direction. What was sent earlier
+            arrives earlier.
     """
 
     def __init__(self, target: Callable[[], int]) -> None:
         self.port = 0
-        self.delay = 0.0
+        self.delay: Callable[[], float] = lambda: 0.0
         self._target = target
         self._passes = trio.Event()
         self._passes.set()
@@ -71,12 +74,22 @@ class Link:
                 near.socket.close()
 
     async def _pump(self, source: trio.SocketStream, sink: trio.SocketStream, both: trio.CancelScope) -> None:
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            while data := await source.receive_some(PIECE):
-                await self._passes.wait()
-                if self.delay:
-                    await trio.sleep(self.delay)
-                await sink.send_all(data)
+        send, receive = trio.open_memory_channel[tuple[float, bytes]](PIECES)
+
+        async def read() -> None:
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                async with send:
+                    while data := await source.receive_some(PIECE):
+                        await send.send((trio.current_time() + self.delay(), data))
+
+        async with receive, trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                async for due, data in receive:
+                    await trio.sleep_until(due)
+                    await self._passes.wait()
+                    await sink.send_all(data)
+            nursery.cancel_scope.cancel()
         await self._passes.wait()  # an end is not seen through a cut, either
         both.cancel()
 

@@ -103,16 +103,21 @@ class Server:
         )
         self.place = f"{where}/{given.get('dbname') or given.get('user') or 'postgres'}"
 
-    def connect(self, patience: float = READ_PATIENCE) -> Connection:
+    def connect(
+        self, patience: float = READ_PATIENCE, opened: Callable[[Connection], None] = lambda _: None
+    ) -> Connection:
         """Open a connection in autocommit mode, with the tables in its search path.
 
         Args:
             patience: the server gives up a statement after so many seconds; 0 for never.
+            opened: called with the connection before it is used: behind a pooler, the first statement may
+                wait for a connection to the server for long.
 
         Raises:
             psycopg.Error: the server refuses.
         """
         connection = psycopg.connect(self._conninfo, autocommit=True)
+        opened(connection)
         is_writer = patience <= WRITE_PATIENCE
         try:
             connection.execute(
@@ -189,20 +194,21 @@ class Session:
             psycopg.Error: the server refuses, or the call took longer than the patience.
             Exception: from the function.
         """
-        if self._connection is None:
-            self._connection = self.server.connect(self._patience)
-        connection = self._connection
         self.gave_up = False
         self._deadline = time.monotonic() + self._patience
         try:
-            return function(connection)
+            if self._connection is None:
+                self.server.connect(self._patience, self._opened)
+            assert self._connection is not None  # noqa: S101
+            return function(self._connection)
         except psycopg.OperationalError as error:
             if not self.gave_up:
                 raise
             raise psycopg.OperationalError(f"no answer within {self._patience:g} s") from error
         finally:
             self._deadline = None
-            if connection.closed:
+            connection = self._connection
+            if connection is None or connection.closed:
                 self._connection = None
             elif connection.info.transaction_status is not TransactionStatus.IDLE:
                 # A function that raised inside a transaction. The connection may be of use still.
@@ -210,6 +216,9 @@ class Session:
                     connection.rollback()
                 except psycopg.Error:
                     self.close()
+
+    def _opened(self, connection: Connection) -> None:
+        self._connection = connection
 
     def break_off(self, now: float) -> None:
         """End the connection if a call on it takes too long. Called from any thread."""
@@ -282,6 +291,17 @@ class Reader:
         self._free = list(sessions)
         self._limiter = trio.CapacityLimiter(len(sessions))
         self._threads = threads
+
+    async def connect(self) -> None:
+        """Open all of its connections, if the server accepts them."""
+
+        async def connect() -> None:
+            with suppress(StorageUnavailable):
+                await self.run(_pid)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(int(self._limiter.total_tokens)):
+                nursery.start_soon(connect)
 
     async def run(self, function: Callable[[Connection], T]) -> T:
         """Run a function on a connection in autocommit mode. Cancellation takes effect before or after it.
@@ -362,6 +382,47 @@ def check_server(connection: Connection, place: str) -> None:
             "Set it to on (or local, remote_write, remote_apply) for hookgw's user: ALTER ROLE … SET "
             "synchronous_commit = on.",
         )
+
+
+# A pooler of transactions gives two clients that take turns the same connection to the server soon, unless
+# other clients are faster each time.
+_POOLER_TRIES = 10
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Return whether a pooler is in between: it gives its clients numbers of its own."""
+    return _pid(connection) != connection.info.backend_pid
+
+
+def check_pooler(one: Connection, other: Connection, place: str) -> None:
+    """Refuse a pooler that gives each transaction, or each statement, any connection to the server.
+
+    Settings of a connection, its locks and its prepared statements would be those of another one.
+
+    Args:
+        one, other: two connections, in autocommit mode.
+        place: names the database.
+
+    Raises:
+        StartError: there is such a pooler.
+    """
+    first, second = set(), set()
+    for _ in range(_POOLER_TRIES):
+        first.add(_pid(one))
+        second.add(_pid(other))
+        if len(first) > 1 or len(second) > 1 or first & second:
+            raise StartError(
+                f"The database {place} is behind a pooler of transactions or statements; hookgw needs "
+                "connections of its own.",
+                "Set pool_mode = session for hookgw's database or user in pgbouncer, or give storage.url the "
+                "address of the server itself.",
+            )
+
+
+def _pid(connection: Connection) -> int:
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    assert row is not None  # noqa: S101
+    return int(row[0])
 
 
 def _shut_down(connection: Connection) -> None:
