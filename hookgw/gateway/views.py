@@ -126,6 +126,7 @@ class Overview(NamedTuple):
         problems: what is wrong otherwise.
         nodes: all nodes; none without a fleet.
         silent: the nodes that did not answer.
+        refusing: those of them that refused to: a clock may be wrong.
     """
 
     periods: list[Counts]
@@ -134,6 +135,7 @@ class Overview(NamedTuple):
     problems: list[Problem]
     nodes: list[NodeState]
     silent: list[str]
+    refusing: list[str]
 
 
 class Views:
@@ -226,6 +228,7 @@ class Views:
             [*webhooks, *others],
             nodes,
             gathered.silent,
+            gathered.refusing,
         )
 
     async def resend(
