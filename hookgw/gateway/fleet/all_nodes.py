@@ -168,7 +168,7 @@ class AllNodes:
             logger.warning(
                 "a node refuses what this one signs",
                 node=node,
-                reason=f"a clock may be wrong by more than {VALID_FOR / 60:.0f} minutes: its own or this node's",
+                reason=f"its clock, or this node's, may be wrong by more than {VALID_FOR / 60:.0f} minutes",
                 fix="Set the clocks of both machines by NTP. If they are right, fleet.secret differs.",
             )
 
