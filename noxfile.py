@@ -357,13 +357,17 @@ def fleet(session: nox.Session) -> None:
     """Cause faults at random in three nodes on a real PostgreSQL under load; account for every event.
 
     Nodes are killed, frozen, stopped and cut off, and the database crashes: 20 faults, in some minutes. Then
-    each fault has a test of its own. ``nox -s fleet -- --faults 200 --events 100000`` takes 25 minutes;
-    ``--seed`` repeats the faults of another run, and ``--rate 500`` sets the events per second of the rolling
-    restart. It needs PostgreSQL.
+    each fault has a test of its own, and for a minute many faults happen at a time (chaos).
+
+    ``nox -s fleet -- --faults 200 --events 100000`` takes 25 minutes. ``--seed`` repeats the faults of
+    another run. ``--rate 500`` sets the events per second of the rolling restart, and ``--restarts 200`` how
+    often one node is restarted. ``--chaos 600`` sets the seconds of the chaos; add ``-k chaos`` to run it
+    alone. It needs PostgreSQL.
     """
     find_postgresql(session)
     install(session, "test")
     variables = {"events": "HOOKGW_FLEET_EVENTS", "seed": "HOOKGW_FLEET_SEED"}
+    variables |= {"restarts": "HOOKGW_FLEET_RESTARTS", "chaos": "HOOKGW_FLEET_CHAOS"}
     env, rest = take_options(
         session, faults="HOOKGW_FLEET_FAULTS", rate="HOOKGW_FLEET_RESTART_RATE", **variables
     )

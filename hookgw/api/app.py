@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
@@ -155,17 +155,25 @@ class Application(QuartTrio):
             return
         for fast_path in self._fast_paths:
             if fast_path.matches(scope):
-                await exchange.run(partial(fast_path.respond, exchange))
+                await self._run(exchange, partial(fast_path.respond, exchange))
                 return
         if base:
             # As ASGI has it: Quart puts the prefix before the path to which it redirects.
             scope["root_path"], scope["path"] = base, base + path
         try:
-            await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
+            await self._run(exchange, partial(super().asgi_app, scope, exchange.receive, exchange.send))
         finally:
             if self._forwarder is not None:
                 with trio.move_on_after(1, shield=True):
                     await self._forwarder.close_response(scope)
+
+    async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
+        fleet = self._gateway.fleet
+        if fleet is None:
+            await exchange.run(application)
+        else:
+            with fleet.database_calls.waiting(exchange.answer_for):
+                await exchange.run(application)
 
     def _refusal(self, path: str, *, is_outside: bool) -> tuple[int, Mapping[str, str], bytes] | None:
         """Return the response to a request that no route sees; ``None`` if a route may."""

@@ -50,6 +50,7 @@ from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.erasure import Erasures
 from hookgw.gateway.fleet.all_nodes import AllNodes
 from hookgw.gateway.fleet.backlog_exchange import BacklogExchange
+from hookgw.gateway.fleet.database_calls import DatabaseCalls
 from hookgw.gateway.fleet.divided_limits import divide_limits
 from hookgw.gateway.fleet.fleet import PEER_LIMITS, PEER_TIMEOUT, Fleet
 from hookgw.gateway.fleet.joining import join_fleet
@@ -360,7 +361,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 )
             )
             peer_calls = PeerCalls(ownership, peers, settings.server.base_path)
-            fleet = Fleet(ownership, secret, owner, refresh, lease, peers, peer_calls)
+            database_calls = DatabaseCalls(ownership)
+            fleet = Fleet(ownership, secret, owner, refresh, lease, peers, peer_calls, database_calls)
             metrics.watch_node(ownership.node, lambda: len(owner.shards))
             work = ShardWork(
                 owner,
@@ -520,6 +522,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 nursery.start_soon(BacklogExchange(shared.backlogs, backlog, ownership, removed).run)
                 nursery.start_soon(views.pass_on_reports, states)
                 nursery.start_soon(peer_calls.run)
+                nursery.start_soon(database_calls.run)
                 nursery.start_soon(divide_limits, ownership, authenticator, outbound.pools)
             nursery.start_soon(instances.store_disconnections)
             nursery.start_soon(activity.run)

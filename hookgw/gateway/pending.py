@@ -38,6 +38,9 @@ from hookgw.models.registrations import GLOBAL_INSTANCE, Ordering, Registration
 from hookgw.models.tasks import TaskFailed, retry_contained
 from hookgw.store import LaneBacklog, Store
 
+DELETED = "The registration was deleted."
+"""Why what is pending for a deleted registration is parked."""
+
 logger = structlog.get_logger("hookgw.pending")
 
 
@@ -255,6 +258,19 @@ class PendingDeliveries:
             for registration_id in running.job.registrations:
                 await self.start_lanes(registration_id)
 
+    async def park_gone(self, registration_id: str) -> None:
+        """Turn what is pending for a registration that was deleted into dead letters.
+
+        Raises:
+            StorageUnavailable: the storage refuses. Some of it may be parked.
+        """
+        spared = [seq for seq, _ in self._dispatcher.in_flight(registration_id)]
+        cursor, more = await self._store.park_cursor(), True
+        while more:
+            step = await self._store.park_step(registration_id, DELETED, cursor, spared=spared)
+            self.report_dead(registration_id, None, DELETED, step.count)
+            more = step.more
+
     async def drop_oldest(
         self, registration_id: str, instance: str, reason: str, *, count: int, size: int
     ) -> int:
@@ -361,7 +377,16 @@ class PendingDeliveries:
             ended.set()
 
     async def start_lanes(self, registration_id: str) -> None:
-        """Start the lanes with pending deliveries; those that run already read on by themselves."""
+        """Start the lanes with pending deliveries; those that run already read on by themselves.
+
+        What is pending for a registration that is gone is parked: in a fleet it has no lane, as it is in no
+        shard.
+        """
+        if self._registry.registration(registration_id) is None:
+            await retry_until_readable(
+                partial(self.park_gone, registration_id), partial(_log_refusal, "parking", registration_id)
+            )
+            return
         read = partial(self._store.pending_lanes, registration_id)
         backlog = await retry_until_readable(read, partial(_log_refusal, "starting lanes", registration_id))
         self._dispatcher.start((found.lane, found.count) for found in backlog)

@@ -15,7 +15,7 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.retry_policy import policy_of
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.jobs import Jobs, RunningJob
-from hookgw.gateway.pending import PendingDeliveries
+from hookgw.gateway.pending import DELETED, PendingDeliveries
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.shielded import completes
 from hookgw.models.clock import Clock
@@ -297,7 +297,7 @@ class RegistrationService:
                 instance,
                 instance_id=found.id,
                 registrations=(registration.id,),
-                reason="The registration was deleted.",
+                reason=DELETED,
             )
             # Removed first: nothing is appended to it after the park.
             await self._registry.remove(registration, job)

@@ -132,6 +132,7 @@ class Overview(NamedTuple):
         problems: what is wrong otherwise.
         nodes: all nodes; none without a fleet.
         silent: the nodes that did not answer.
+        refusing: those of them that refused to: a clock may be wrong.
     """
 
     periods: list[Counts]
@@ -140,6 +141,7 @@ class Overview(NamedTuple):
     problems: list[Problem]
     nodes: list[NodeState]
     silent: list[str]
+    refusing: list[str]
 
 
 class Views:
@@ -238,6 +240,7 @@ class Views:
             [*webhooks, *others],
             nodes,
             gathered.silent,
+            gathered.refusing,
         )
 
     async def resend(

@@ -163,6 +163,7 @@ async def open_fleet(
     *,
     launchers: Sequence[Sequence[str]] = ((), (), ()),
     plugins: Path | None = None,
+    pooler: int | None = None,
     **storage: Any,
 ) -> AsyncIterator[Fleet]:
     """Run nodes for the length of a block; they start together.
@@ -173,6 +174,7 @@ async def open_fleet(
         chance: chooses the nodes that clients are sent to.
         launchers: one for each node; see :class:`Node`.
         plugins: see :class:`Node`.
+        pooler: the port of a pooler, through which nodes reach the database.
         storage: settings of the storage.
     """
     async with AsyncExitStack() as stack:
@@ -182,7 +184,7 @@ async def open_fleet(
         nodes = []
         for name, launcher in zip("abcdef", launchers, strict=False):
             port = free_port()
-            database = await stack.enter_async_context(open_link(lambda: postgres.port))
+            database = await stack.enter_async_context(open_link(lambda: pooler or postgres.port))
             peers = await stack.enter_async_context(open_link(partial(int, port)))
             given = {"schema": schema, **storage}
             nodes.append(Node(nursery, folder, name, port, database, peers, given, launcher, plugins))

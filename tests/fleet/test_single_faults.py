@@ -20,6 +20,7 @@ import trio
 from tests.fleet import faults
 from tests.fleet.account import Fault, judge
 from tests.fleet.nodes import GRACE, Fleet, Node, Producer, Witness, open_fleet, open_witnesses
+from tests.support.poolers import needs_pgbouncer, run_pgbouncer
 from tests.support.postgres import PostgresServer
 
 IS_WHOLE = bool(os.environ.get("HOOKGW_FLEET_FAULTS"))
@@ -148,12 +149,45 @@ async def test_the_database_is_slow(postgres: PostgresServer, schema: str, tmp_p
 
         async def slow() -> None:
             for node in fleet.nodes:
-                node.database.delay = 0.1
+                node.database.delay = lambda: 0.1
             await trio.sleep(10)
             for node in fleet.nodes:
-                node.database.delay = 0.0
+                node.database.delay = lambda: 0.0
 
         await load.during("slow", slow)
+
+
+@slow
+@needs_pgbouncer
+async def test_calls_are_answered_in_time_though_the_database_is_far_away(
+    postgres: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    """Behind a pooler of sessions, and 250 ms away in each direction: too far for hookgw to work."""
+
+    async def ask(node: Node, method: str, path: str, body: object = None) -> None:
+        began = trio.current_time()
+        answered = await fleet.http.request(method, node.url + path, json=body, timeout=30)
+        assert answered.status_code in (200, 201, 202, 503), answered.text
+        took = trio.current_time() - began
+        assert took < REFUSED_WITHIN, f"{method} {path} at {node.name} took {took:.1f} s: {answered.text}"
+
+    with run_pgbouncer(postgres, "session") as port:
+        async with loaded(postgres, schema, tmp_path, pooler=port) as (fleet, _):
+            for is_new in (False, True, True):
+                for node in fleet.nodes:
+                    node.database.delay = lambda: 0.25
+                    if is_new:  # connections have to be opened from there, too
+                        node.database.refuse()
+                        node.database.mend()
+                async with trio.open_nursery() as nursery:
+                    for node in fleet.nodes:
+                        event, webhook = {"event": "CALL", "data": {}}, {"url": "http://127.0.0.1:9/"}
+                        nursery.start_soon(ask, node, "POST", "/event/emit/lane0", event)
+                        nursery.start_soon(ask, node, "POST", "/webhook/set/other", webhook)
+                        nursery.start_soon(ask, node, "GET", "/delivery/list/lane0")
+                        nursery.start_soon(ask, node, "GET", "/node/list")
+            for node in fleet.nodes:
+                node.database.delay = lambda: 0.0
 
 
 @slow

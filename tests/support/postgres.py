@@ -66,6 +66,11 @@ class PostgresServer:
         self._cleaner: psycopg.Connection | None = None
 
     @property
+    def is_on_tcp(self) -> bool:
+        """Whether it listens on 127.0.0.1."""
+        return self._listen
+
+    @property
     def pid(self) -> int:
         """The process id of the running server."""
         assert self._process is not None
@@ -88,7 +93,7 @@ class PostgresServer:
             "--no-sync",
         ]
         words += ["--auth=trust", "--encoding=UTF8", "--no-locale"]
-        subprocess.run(words, check=True, capture_output=True, **_as_user(self.folder))
+        subprocess.run(words, check=True, capture_output=True, **as_server_user(self.folder))
 
     def start(self, **more: str) -> None:
         """Start it with more settings, and wait until it accepts connections."""
@@ -107,7 +112,7 @@ class PostgresServer:
             words += ["-c", f"{name}={value}"]
         log = (self.folder / "log").open("ab")
         with log:
-            self._process = subprocess.Popen(words, stdout=log, stderr=log, **_as_user(self.folder))
+            self._process = subprocess.Popen(words, stdout=log, stderr=log, **as_server_user(self.folder))
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -145,7 +150,7 @@ class PostgresServer:
                 os.chown(folder, user.pw_uid, user.pw_gid)
             words: list[Any] = [self._binaries / "pg_basebackup", "-D", folder / "data", "-R", "--no-sync"]
             words += ["--checkpoint=fast", "-d", self.url()]
-            subprocess.run(words, check=True, capture_output=True, **_as_user(folder))
+            subprocess.run(words, check=True, capture_output=True, **as_server_user(folder))
             standby.start()
             self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             self.execute("SELECT pg_reload_conf()")
@@ -221,7 +226,8 @@ def server_user() -> pwd.struct_passwd | None:
     raise RuntimeError("PostgreSQL does not run as root, and there is no user postgres or nobody.")
 
 
-def _as_user(folder: Path) -> dict[str, Any]:
+def as_server_user(folder: Path) -> dict[str, Any]:
+    """Return how to start a process in a folder that runs as :func:`server_user`."""
     user = server_user()
     # A session of its own: Ctrl-C in a terminal is for the tests, which then stop the server.
     common: dict[str, Any] = {"cwd": folder, "start_new_session": True}

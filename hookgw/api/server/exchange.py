@@ -104,6 +104,7 @@ class RequestResponse:
         self._decoded = 0
         self._is_started = False
         self._is_finished = False
+        self._is_answered = False
         self._refusal: HookgwError | None = None
         self._holders = 1
         self._at_end: Callable[[], None] | None = None
@@ -275,6 +276,14 @@ class RequestResponse:
             status, headers, body: of the response. Its content type and length are added.
             content_type: of the body.
         """
+        if self._is_answered:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._respond(status, headers, body, content_type)
+
+    async def _respond(
+        self, status: int, headers: Mapping[str, str], body: bytes, content_type: str = JSON
+    ) -> None:
         lines = [(name.encode(), value.encode()) for name, value in headers.items()]
         if status not in BODILESS:
             lines.append((b"content-type", content_type.encode()))
@@ -287,6 +296,9 @@ class RequestResponse:
 
     async def send(self, message: Any) -> None:
         """Send the start, or the next part, of the response (ASGI)."""
+        if self._is_answered:
+            await trio.lowlevel.checkpoint()
+            return
         if message["type"] == "http.response.start":
             self._begin(message["status"])
             if self.extra:
@@ -305,12 +317,21 @@ class RequestResponse:
         if not self.is_read:
             self._memory.release(self)  # the rest of the body is read and dropped
 
+    async def answer_for(self, error: HookgwError) -> None:
+        """Respond with an error while the application still works; what it responds later is dropped.
+
+        Nothing is sent if it has begun to respond.
+        """
+        if not self._is_started:
+            self._is_answered = True
+            await self._refuse(error)
+
     async def _refuse(self, error: HookgwError) -> None:
         # Respond instead of the application. A response that broke off in the middle cannot be replaced.
         if not self._is_started:
             path = shown_path(self.scope["path"].removeprefix(self.scope["root_path"]))
             status, body, more = response_to(error, self.scope["method"], path)
-            await self.respond(status, more, body)
+            await self._respond(status, more, body)
 
 
 class Chunks:

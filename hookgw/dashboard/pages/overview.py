@@ -142,6 +142,7 @@ class OverviewPage:
             has_more=len(problems) > most,
             nodes=found.nodes,
             silent=found.silent,
+            refusing=found.refusing,
             shards=SHARDS,
             shows_all=most == ALL_PROBLEMS,
             all_problems=ALL_PROBLEMS,

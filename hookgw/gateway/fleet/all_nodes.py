@@ -16,7 +16,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.auth.fleet_secret import HEADER, OF_NODE, Origin
+from hookgw.auth.fleet_secret import HEADER, OF_NODE, VALID_FOR, Origin
 from hookgw.gateway.fleet.fleet import Fleet
 from hookgw.models.clock import Clock
 from hookgw.models.fleet import FleetNode
@@ -27,6 +27,9 @@ PATH = "/fleet/"
 
 ANSWER_WITHIN = 2.0
 """Seconds that all nodes together have to answer, unless more is said."""
+
+_REFUSED = 401
+"""Who has no valid signature has no key, either."""
 
 logger = structlog.get_logger("hookgw.fleet")
 
@@ -56,10 +59,12 @@ class Gathered(msgspec.Struct, Generic[Part], frozen=True):
     Attributes:
         parts: by the name of the node, sorted; without a fleet, under the empty name.
         silent: the nodes that did not answer, sorted.
+        refusing: those of them that refused the question: they do not know its signature, or find it too old.
     """
 
     parts: dict[str, Part]
     silent: list[str] = []
+    refusing: list[str] = []
 
 
 Answers = Mapping[Question[Any, Any], Callable[[Any], Awaitable[Any]]]
@@ -85,6 +90,7 @@ class AllNodes:
         self._answers = answers
         self._by_name = {question.name: question for question in answers}
         self._silent: set[str] = set()
+        self._refusing: set[str] = set()
 
     async def ask(
         self,
@@ -132,6 +138,7 @@ class AllNodes:
         return Gathered(
             {name: found[name] for name in names if name in found},
             [name for name in names if name not in found],
+            sorted(silent & self._refusing),
         )
 
     async def _ask_other(
@@ -146,11 +153,24 @@ class AllNodes:
         with fleet.calls.waiting(node):
             try:
                 response = await fleet.http.post(url, content=body, headers=headers)
+                self._note_refusal(node.name, is_refused=response.status_code == _REFUSED)
                 if response.status_code == 200:
                     return msgspec.msgpack.decode(response.content, type=question.part)
             except (httpx.HTTPError, msgspec.MsgspecError):
-                pass
+                self._refusing.discard(node.name)
         return None
+
+    def _note_refusal(self, node: str, *, is_refused: bool) -> None:
+        if not is_refused:
+            self._refusing.discard(node)
+        elif node not in self._refusing:
+            self._refusing.add(node)
+            logger.warning(
+                "a node refuses what this one signs",
+                node=node,
+                reason=f"its clock, or this node's, may be wrong by more than {VALID_FOR / 60:.0f} minutes",
+                fix="Set the clocks of both machines by NTP. If they are right, fleet.secret differs.",
+            )
 
     async def answer(self, name: str, body: bytes) -> bytes | None:
         """Return this node's answer to another one; ``None`` if it does not know the question.

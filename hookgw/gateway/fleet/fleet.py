@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 
 from hookgw.auth.fleet_secret import FleetSecret
+from hookgw.gateway.fleet.database_calls import DatabaseCalls
 from hookgw.gateway.fleet.lease import Lease
 from hookgw.gateway.fleet.ownership import Ownership
 from hookgw.gateway.fleet.peer_calls import PeerCalls
@@ -33,6 +34,7 @@ class Fleet:
         secret: signs requests between nodes; ``None`` if this node has no ``fleet.url``, and so is alone.
         http: makes requests to other nodes. The gateway closes it.
         calls: ends these requests when a node is gone. The gateway runs it.
+        database_calls: answers calls for which the database takes too long. The gateway runs it.
     """
 
     def __init__(
@@ -44,9 +46,11 @@ class Fleet:
         lease: Lease,
         http: httpx.AsyncClient,
         calls: PeerCalls,
+        database_calls: DatabaseCalls,
     ) -> None:
         self.http = http
         self.calls = calls
+        self.database_calls = database_calls
         self.node = ownership.node
         self.secret = secret
         self._ownership = ownership

@@ -39,6 +39,10 @@ JOIN_FOR = 3 * DEAD_AFTER
 """Seconds for which a node waits for the end of a former process with its name, which was killed just now."""
 
 
+SLOW = 0.75
+"""Seconds that a heartbeat takes if the database is slow. It is two short statements."""
+
+
 class Work(Protocol):
     """What a node does for its shards."""
 
@@ -87,6 +91,9 @@ class Ownership:
         self._url = url
         self._lease = lease
         self._database_clock = DatabaseClock()
+        # When the heartbeat was sent that is not answered, and how long the last one took that was.
+        self._sent: float | None = None
+        self._took = 0.0
         self._held: set[int] = set()
         self._giving: set[int] = set()
         # A node that leaves may wait for this, and one that was removed, both at a time.
@@ -102,6 +109,11 @@ class Ownership:
     def held(self) -> frozenset[int]:
         """The shards that this node works on."""
         return frozenset(self._held)
+
+    def is_database_slow(self) -> bool:
+        """Return whether the database takes long for heartbeats, or does not answer."""
+        waiting = 0.0 if self._sent is None else self._lease.now() - self._sent
+        return max(self._took, waiting) > SLOW or not self._lease.is_valid()
 
     async def wait_viewed(self) -> None:
         """Wait for the next answer to a heartbeat. Then ``view`` is current."""
@@ -165,8 +177,9 @@ class Ownership:
         await self._beat()
 
     async def _beat(self) -> None:
-        sent = self._lease.now()
+        sent = self._sent = self._lease.now()
         view = await self._members.heartbeat()
+        self._sent, self._took = None, self._lease.now() - sent
         if view is None:
             self._lease.end()
             self._is_lost, self._rejoined = True, trio.Event()

@@ -158,9 +158,7 @@ class ShardWork:
         of_jobs = {name for job in self._jobs.unfinished() for name in job.registrations}
         gone = {registration_of(one.lane) for one in found if self._is_gone(one.lane)} - stale - of_jobs
         for registration_id in gone:
-            cursor, reason = await self._store.park_cursor(), "The registration was deleted."
-            while (await self._store.park_step(registration_id, reason, cursor)).more:
-                pass
+            await self._pending.park_gone(registration_id)
         return self._pending.startable(found, stale | gone)
 
     def _shard_of_lane(self, lane: str) -> int:

@@ -50,17 +50,18 @@ class PostgresqlBacklogs:
         threads: make the calls that block.
 
     Attributes:
-        session: the caller closes it, and watches that its calls end. It connects once there are other nodes.
+        session: the caller closes it, and watches that its calls end.
+        reader: makes calls with it.
     """
 
     def __init__(self, server: Server, background: Reader, threads: Threads = SYSTEM_THREADS) -> None:
         # For the exchange alone: it waits for no long read, and no heartbeat waits for it.
         self.session = Session(server, PATIENCE)
-        self._reader = Reader(self.session, threads=threads)
+        self.reader = Reader(self.session, threads=threads)
         self._background = background
 
     async def exchange(self, told: BacklogNews | None, known: Mapping[int, int]) -> list[BacklogNews]:
-        return await self._reader.run(partial(_exchange, told=told, known=known))
+        return await self.reader.run(partial(_exchange, told=told, known=known))
 
     async def count(self) -> tuple[PendingChange, dict[int, int]]:
         return await self._background.run(_count)

@@ -121,17 +121,26 @@ class Server:
             )
         self.place = f"{where}/{database}"
 
-    def connect(self, patience: float = READ_PATIENCE, *, to_adopt: bool = False) -> Connection:
+    def connect(
+        self,
+        patience: float = READ_PATIENCE,
+        opened: Callable[[Connection], None] = lambda _: None,
+        *,
+        to_adopt: bool = False,
+    ) -> Connection:
         """Open a connection in autocommit mode, with the tables in its search path.
 
         Args:
             patience: the server gives up a statement after so many seconds; 0 for never.
+            opened: called with the connection before it is used: behind a pooler, the first statement may
+                wait for a connection to the server for long.
             to_adopt: whether it may lead to another server than before.
 
         Raises:
             psycopg.Error: the server refuses.
         """
         connection = psycopg.connect(self._conninfo, autocommit=True)
+        opened(connection)
         is_writer = patience <= WRITE_PATIENCE
         try:
             prepare(
@@ -200,19 +209,19 @@ class Session:
             psycopg.Error: the server refuses, or the call took longer than the patience.
             Exception: from the function.
         """
-        if self._connection is not None and self.server.identity.is_switched:
-            # It may still lead to the former server, which others have left.
-            self.close()
-        if self._connection is None:
-            self._connection = self.server.connect(self._patience)
-        connection = self._connection
         self.gave_up = False
         self._deadline = time.monotonic() + self._patience
         try:
-            return function(connection)
+            if self._connection is not None and self.server.identity.is_switched:
+                # It may still lead to the former server, which others have left.
+                self.close()
+            if self._connection is None:
+                self.server.connect(self._patience, self._opened)
+            assert self._connection is not None  # noqa: S101
+            return function(self._connection)
         except psycopg.errors.UndefinedTable as error:
-            self._end_transaction(connection)
-            if missing := missing_tables(connection):
+            self._end_transaction()
+            if self._connection is not None and (missing := missing_tables(self._connection)):
                 raise psycopg.OperationalError(
                     f"tables of hookgw are missing ({', '.join(missing[:3])}); restore a backup, or stop all "
                     "nodes and start one with hookgw serve --new"
@@ -225,23 +234,27 @@ class Session:
         except psycopg.Error as error:
             # A server that was demoted, or set to read only, stays that way for this connection. A new one
             # goes to the server that accepts writes (target_session_attrs).
-            self._end_transaction(connection)
-            if is_server_error(error) and self._connection is not None and _reads_only(connection):
+            self._end_transaction()
+            if is_server_error(error) and self._connection is not None and _reads_only(self._connection):
                 self.close()
             raise
         finally:
             self._deadline = None
-            self._end_transaction(connection)
+            self._end_transaction()
 
-    def _end_transaction(self, connection: Connection) -> None:
+    def _end_transaction(self) -> None:
         """After a function raised inside a transaction: the connection may be of use still."""
-        if connection.closed:
+        connection = self._connection
+        if connection is None or connection.closed:
             self._connection = None
         elif connection.info.transaction_status is not TransactionStatus.IDLE:
             try:
                 connection.rollback()
             except psycopg.Error:
                 self.close()
+
+    def _opened(self, connection: Connection) -> None:
+        self._connection = connection
 
     def break_off(self, now: float) -> None:
         """End the connection if a call on it takes too long. Called from any thread."""
@@ -322,6 +335,17 @@ class Reader:
         self._limiter = trio.CapacityLimiter(len(sessions))
         self._threads = threads
 
+    async def connect(self) -> None:
+        """Open all of its connections, if the server accepts them."""
+
+        async def connect() -> None:
+            with suppress(StorageUnavailable):
+                await self.run(_pid)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(int(self._limiter.total_tokens)):
+                nursery.start_soon(connect)
+
     async def run(self, function: Callable[[Connection], T]) -> T:
         """Run a function on a connection in autocommit mode. Cancellation takes effect before or after it.
 
@@ -399,6 +423,47 @@ def _reads_only(connection: Connection) -> bool:
         return connection.execute("SHOW transaction_read_only").fetchone() == ("on",)
     except psycopg.Error:
         return False
+
+
+# A pooler of transactions gives two clients that take turns the same connection to the server soon, unless
+# other clients are faster each time.
+_POOLER_TRIES = 10
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Return whether a pooler is in between: it gives its clients numbers of its own."""
+    return _pid(connection) != connection.info.backend_pid
+
+
+def check_pooler(one: Connection, other: Connection, place: str) -> None:
+    """Refuse a pooler that gives each transaction, or each statement, any connection to the server.
+
+    Settings of a connection, its locks and its prepared statements would be those of another one.
+
+    Args:
+        one, other: two connections, in autocommit mode.
+        place: names the database.
+
+    Raises:
+        StartError: there is such a pooler.
+    """
+    first, second = set(), set()
+    for _ in range(_POOLER_TRIES):
+        first.add(_pid(one))
+        second.add(_pid(other))
+        if len(first) > 1 or len(second) > 1 or first & second:
+            raise StartError(
+                f"The database {place} is behind a pooler of transactions or statements; hookgw needs "
+                "connections of its own.",
+                "Set pool_mode = session for hookgw's database or user in pgbouncer, or give storage.url the "
+                "address of the server itself.",
+            )
+
+
+def _pid(connection: Connection) -> int:
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    assert row is not None  # noqa: S101
+    return int(row[0])
 
 
 def _shut_down(connection: Connection) -> None:

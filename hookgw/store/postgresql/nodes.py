@@ -85,6 +85,7 @@ class Nodes:
         generation: of this process, stamped on what it writes for its shards; 0 before :meth:`join`.
         session: for heartbeats, which wait for nothing long. The caller closes it, and watches that its calls
             end.
+        reader: makes calls with it.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Nodes:
         self._epochs: dict[int, int] = {}
         self._cipher = cipher
         self.session = Session(server, PATIENCE)
-        self._reader = Reader(self.session, threads=threads)
+        self.reader = Reader(self.session, threads=threads)
         self._token = server.token
 
     @property
@@ -171,7 +172,7 @@ class Nodes:
         return await self._run(partial(_locked, change))
 
     async def _run(self, function: Callable[[Connection], T]) -> T:
-        return await self._reader.run(function)
+        return await self.reader.run(function)
 
     def _join(self, node: str, url: str, connection: Connection) -> int:
         def join(connection: Connection) -> int:

@@ -30,6 +30,8 @@ from hookgw.store.postgresql.database import (
     Reader,
     Server,
     Session,
+    check_pooler,
+    is_pooled,
     make_connections,
     start_errors,
     watch,
@@ -83,8 +85,9 @@ class PostgresqlStore(ComposedStore[Transaction]):
         writer: Writer,
         feed: Feed,
         nodes: Nodes,
-        backlogs: SharedBacklog,
+        backlogs: PostgresqlBacklogs,
         threads: Threads,
+        readers: Sequence[Reader],
     ) -> None:
         super().__init__(commits, outbox, changes, history, records, audit, _NoBackups(server))
         self._feed = feed
@@ -92,9 +95,10 @@ class PostgresqlStore(ComposedStore[Transaction]):
         self.server = server
         self.writer = writer
         self.members: Membership = nodes
-        self.backlogs = backlogs
+        self.backlogs: SharedBacklog = backlogs
         self._nodes = nodes
         self._threads = threads
+        self._readers = (*readers, nodes.reader, backlogs.reader)
 
     @property
     def shared(self) -> PostgresqlStore:
@@ -130,6 +134,10 @@ class PostgresqlStore(ComposedStore[Transaction]):
         channel = self._feed.channel
         assert channel is not None  # noqa: S101
         while True:
+            # Now, and again after they were lost: a node that takes over may find none that is free. The
+            # writer is connected, as it reads the feed.
+            for reader in self._readers:
+                await reader.connect()
             with suppress(psycopg.Error, OSError):
                 connection = await threads.run(partial(_listen, self.server, channel))
                 try:
@@ -232,6 +240,7 @@ async def open_store(
             nodes,
             backlogs,
             threads,
+            (lanes, lists, background),
         )
         # To the end: a call that never returns would keep the store from closing.
         watching = trio.CancelScope(shield=True)
@@ -377,7 +386,12 @@ def _open(server: Server, connections: Connections, keys: MasterKeys) -> _Opened
         feed.start(connection)
         return _Opened(count_pending(connection), cipher, feed)
 
+    def look_for_pooler(connection: psycopg.Connection) -> None:
+        if is_pooled(connection):
+            connections.lanes.call(partial(check_pooler, connection, place=server.place))
+
     with start_errors(server):
+        connections.background.call(look_for_pooler)
         # Not the writing connection: all of this may take longer than a commit may.
         return connections.background.call(prepare)
 

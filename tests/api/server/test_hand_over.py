@@ -10,7 +10,7 @@ from hookgw.api.server.body_memory import BodyMemory
 from hookgw.api.server.client import client_of
 from hookgw.api.server.exchange import QUOTA_LEASE, ActiveRequests, RequestResponse
 from hookgw.auth.request_quota import RequestQuota
-from hookgw.models.errors import TooManyRequests
+from hookgw.models.errors import TooManyRequests, Unavailable
 
 BODY = b"x" * 10_000
 
@@ -51,3 +51,33 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
         release()
     assert not memory.is_full
     quota.enter("shop").leave()
+
+
+async def test_an_answer_for_the_application_comes_first_and_once() -> None:
+    """The application waits for something that others say will not come."""
+    sent: list[Any] = []
+    scope: Any = {"type": "http", "method": "POST", "path": "/", "root_path": "", "headers": []}
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    memory = BodyMemory(2**20, lambda _: None)
+    counted: list[int] = []
+    client = client_of(scope, receive, send)
+    exchange = RequestResponse(
+        scope, client, 2**20, lambda _, status: counted.append(status), ActiveRequests(9), memory
+    )
+
+    async def application() -> None:
+        await exchange.answer_for(Unavailable("It takes long.", retry_after=1.0))
+        await exchange.respond(200, {}, b"{}")
+        await exchange.send({"type": "http.response.start", "status": 200, "headers": []})
+
+    await exchange.run(application)
+    assert counted == [503]
+    assert [one["status"] for one in sent if one["type"] == "http.response.start"] == [503]
+    await exchange.answer_for(Unavailable("Too late."))
+    assert counted == [503]

@@ -223,6 +223,14 @@ async def test_what_a_browser_does_on_any_node(
             with monkeypatch.context() as patched:
                 patched.setattr(forwarding, "MOST_STREAMS", 0)
                 assert (await on_a.get(f"/live/instance/{far}")).status_code == 429
+            # The nodes refuse what one signs whose clock is wrong: that is said.
+            assert "clock may be wrong" not in (await on_a.get("/")).text
+            with monkeypatch.context() as patched:
+                wall = b.gateway.clock.wall
+                patched.setattr(b.gateway.clock, "wall", lambda: wall() + 7200)
+                shown = (await on_a.get("/")).text
+                assert "The node b does not answer" in shown
+                assert "A clock may be wrong" in shown
             # The node behind a stream stops: the stream ends without an event that leads to the login.
             async with watching(on_a, f"/dashboard/live/instance/{far}") as events:
                 await events.next()

@@ -5,15 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psycopg
 import pytest
 import trio
 
+from hookgw.models.clock import Clock
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.store.postgresql.database import Reader, Server, Session, is_server_error, watch
+from hookgw.store.postgresql.store import open_store
+from tests.store.support import ids_of, listed, to
+from tests.support.poolers import needs_pgbouncer, pooled_url, run_pgbouncer
 from tests.support.postgres import PostgresServer
+
+CONNECTIONS = 8
+"""Of a node: as docs/fleet.md says."""
 
 
 @pytest.mark.parametrize(
@@ -181,3 +188,73 @@ async def test_tables_that_vanish_are_no_bug_of_hookgw(database: Server, postgre
             await count.run(lambda connection: connection.execute("SELECT count(*) FROM bodies"))
         postgres.execute(f"ALTER TABLE {database.schema}.elsewhere RENAME TO bodies")
         await count.run(lambda connection: connection.execute("SELECT count(*) FROM bodies"))
+
+
+@needs_pgbouncer
+@pytest.mark.process
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+async def test_a_pooler_of_transactions_is_refused(
+    postgres: PostgresServer, database: Server, mode: str
+) -> None:
+    with run_pgbouncer(postgres, mode) as port, pytest.raises(StartError, match="pool_mode = session"):
+        async with open_store(Server(pooled_url(port), database.schema), clock=Clock()):
+            pass
+
+
+@needs_pgbouncer
+@pytest.mark.process
+async def test_a_pooler_of_sessions_is_not(postgres: PostgresServer, database: Server) -> None:
+    with run_pgbouncer(postgres, "session") as port:
+        async with open_store(Server(pooled_url(port), database.schema), clock=Clock()) as store:
+            assert await store.append(to("e1")) == [True]
+
+
+@needs_pgbouncer
+@pytest.mark.process
+async def test_a_pooler_without_a_free_connection_is_not_waited_for(postgres: PostgresServer) -> None:
+    """It accepts clients, and lets their first statement wait."""
+    with (
+        run_pgbouncer(postgres, "session", size=1) as port,
+        closing(psycopg.connect(pooled_url(port))) as one,
+    ):
+        one.execute("SELECT 1")
+        session = Session(Server(pooled_url(port)), patience=0.5)
+        with closing(session):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(watch, [session], 0.1)
+                with pytest.raises(psycopg.OperationalError, match="no answer within"):
+                    await trio.to_thread.run_sync(session.call, lambda _: None)
+                nursery.cancel_scope.cancel()
+
+
+async def test_a_node_has_all_its_connections_when_no_more_are_free(
+    postgres: PostgresServer, database: Server
+) -> None:
+    """A takeover needs them then."""
+    async with open_store(database, clock=Clock()) as store:
+        store.share(lambda _: True, lambda: None)
+        await store.members.join("a", "")
+        store.members.known_version = (await store.members.changes()).version
+        others: list[psycopg.Connection] = []
+        with trio.fail_after(30):
+            while len(_connections_of(postgres, database)) < CONNECTIONS:  # noqa: ASYNC110 -- the server's
+                await trio.sleep(0.05)
+        try:
+            with suppress(psycopg.OperationalError):
+                while True:
+                    others.append(psycopg.connect(postgres.url()))
+            await store.members.claim()
+            await store.append(to("e1"))
+            assert await ids_of(store) == ["e1"]
+            assert await listed(store) == ["e1"]
+            await store.backlogs.count()
+            await store.backlogs.exchange(None, {})
+        finally:
+            for other in others:
+                other.close()
+
+
+def _connections_of(postgres: PostgresServer, server: Server) -> list[tuple[object, ...]]:
+    return postgres.execute(
+        f"SELECT pid FROM pg_stat_activity WHERE right(application_name, 16) = '{server.token}'"
+    )

@@ -1,0 +1,76 @@
+"""A person is erased, and the instance deleted meanwhile; then the node is restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import pytest
+import trio
+
+from hookgw.gateway import jobs
+from hookgw.gateway.open import open_gateway
+from hookgw.models.jobs import JobKind
+from hookgw.parsing import parse_events, parse_registration
+from hookgw.testing import answer, open_receiver
+from tests.gateway.fleet.test_two_nodes import settings_of
+from tests.support.ports import free_port
+from tests.support.postgres import PostgresServer
+
+ANA = "5511999@s.whatsapp.net"
+
+
+async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
+    postgres: PostgresServer, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The erasure goes on, and what the attempt in flight had is left to it. No shard has its lane."""
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
+    settings = settings_of(
+        postgres, schema, "a", free_port(), server={"bind": ["127.0.0.1:0"], "shutdown_grace": 0.5}
+    )
+
+    async def hang() -> None:
+        await trio.sleep_forever()
+
+    with trio.fail_after(60):
+        async with open_receiver() as receiver:
+            receiver.default = answer(wait=1000)
+            async with open_gateway(settings, base=tmp_path) as gateway:
+                await until(gateway.fleet is not None and gateway.fleet.holds_share)
+                change, _ = parse_registration({"url": receiver.url}, gateway.catalog)
+                await gateway.registrations.set("shop", "default", change, create=True)
+                event = msgspec.json.encode({"event": "CALL", "data": {"remoteJid": ANA}})
+                batch = parse_events(event, "shop", gateway.catalog, now=gateway.clock.wall())
+                await gateway.events.accept(batch.events)
+                await receiver.wait_for(1)
+                erase, flush, has_looked = gateway.store.erase, gateway.store.flush, trio.Event()
+
+                async def erase_and_tell(*arguments: Any, **more: Any) -> Any:
+                    erased = await erase(*arguments, **more)
+                    has_looked.set()
+                    return erased
+
+                monkeypatch.setattr(gateway.store, "erase", erase_and_tell)
+                monkeypatch.setattr(gateway.store, "flush", hang)  # else the erasure ends with the attempt
+                await gateway.erasures.erase("shop", ANA)
+                await has_looked.wait()
+                deletion = await gateway.instances.delete("shop")
+                await until(lambda: (job := gateway.jobs.find(deletion.id)) is None or not job.is_running)
+                assert gateway.jobs.running(JobKind.ERASE, "shop") is not None
+                monkeypatch.setattr(gateway.store, "flush", flush)
+            async with open_gateway(settings, base=tmp_path) as gateway:
+                await until(gateway.fleet is not None and gateway.fleet.holds_share)
+                await until(lambda: not any(job.is_running for job in gateway.jobs.all()))
+                assert await gateway.store.pending_lanes() == []
+                await until(lambda: "shop" not in dict(gateway.backlog.instances()))
+                rendered, _ = gateway.metrics.render()
+                assert b'registration="reg_' not in rendered
+                assert b"\nhookgw_backlog_bytes 0.0" in rendered
+
+
+async def until(is_so: Callable[[], bool] | Literal[False]) -> None:
+    """Wait for what comes about through the database."""
+    while not (is_so and is_so()):  # noqa: ASYNC110 -- in a database
+        await trio.sleep(0.02)
