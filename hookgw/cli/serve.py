@@ -31,9 +31,12 @@ from hookgw.config.open_files import divide_open_files
 from hookgw.config.rules import broken_rules
 from hookgw.config.service_manager import READY, STOPPING, notify
 from hookgw.config.settings import ServerSettings, Settings
-from hookgw.gateway.background_output import background_output, show_line
+from hookgw.gateway.background_output import BackgroundOutput, background_output
 from hookgw.models.errors import StartError
 from hookgw.store.engines import set_remains_aside
+
+SHOW_WITHIN = 5.0
+"""Seconds within which somebody must read a generated key."""
 
 logger = structlog.get_logger("hookgw")
 
@@ -118,8 +121,12 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
 
     def show_key(key: str) -> None:
         # Only the hash is stored. The key goes to standard output, because logs are kept and shipped.
+        line = f"Global key (shown once, store it now): {key}"
         try:
-            show_line(f"Global key (shown once, store it now): {key}")
+            if isinstance(sys.stdout, BackgroundOutput):
+                sys.stdout.show(f"{line}\n", within=SHOW_WITHIN)
+            else:
+                click.echo(line)
         except OSError:
             raise StartError(
                 "The generated global key cannot be shown, because standard output is closed, full, or read "

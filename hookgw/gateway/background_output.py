@@ -30,9 +30,6 @@ AT_ONCE = 2**16
 FLUSH_WITHIN = 2.0
 """Seconds in which the lines of the end may be written."""
 
-SHOW_WITHIN = 5.0
-"""Seconds that a line may take which somebody must see."""
-
 _START_AGAIN = 1.0
 """Seconds after which a thread that could not be started is tried again."""
 
@@ -268,17 +265,3 @@ def _fill_standard_descriptors() -> None:
         except OSError:
             # The lowest free descriptor is the one that is missing.
             os.open(os.devnull, os.O_RDWR)
-
-
-def show_line(line: str) -> None:
-    """Write a line to standard output, for somebody who must see it.
-
-    Raises:
-        OSError: the system has not taken it in time, or refuses it.
-    """
-    stream = sys.stdout
-    if isinstance(stream, BackgroundOutput):
-        stream.show(f"{line}\n", within=SHOW_WITHIN)
-    else:
-        stream.write(f"{line}\n")
-        stream.flush()
