@@ -184,7 +184,7 @@ async def test_no_stop_takes_longer_than_the_attempts_in_flight(
         for number, witness in enumerate(witnesses):
             witness.takes = ANSWER_AFTER
             await fleet.call("POST", f"/webhook/set/lane{number}", {"url": witness.url})
-            producers.append(Producer(fleet, f"lane{number}", rate=0.8 / ANSWER_AFTER))
+            producers.append(Producer(fleet, f"lane{number}", rate=0.5 / ANSWER_AFTER))
         async with trio.open_nursery() as load:
             for producer in producers:
                 load.start_soon(producer.run)
