@@ -325,6 +325,7 @@ async def test_an_account_that_was_logged_out_needs_attention_until_somebody_act
         connector.log_out("shop")
         await kit.advance(2)
         assert await problems_of(kit) == [f"Not connected. {LOGGED_OUT}"]
+        await kit.settled()  # that it does not connect by itself any more is stored, too
         before = kit.gateway.instances.get("shop").updated_at
         ended = kit.gateway.instances.closing("shop")
     async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -241,18 +243,24 @@ async def test_a_client_that_leaves_before_its_response_begins_leaves_no_connect
 ) -> None:
     async with mute_node(postgres, schema, tmp_path) as (a, theirs, mute):
         mute.begins = FILE
-        client = trio.CancelScope()
+        address = httpx.URL(a.url)
+        assert address.port is not None
+        client = await trio.open_tcp_stream(address.host, address.port)
+        # One that only ends its side waits for the response.
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
         async def leave() -> None:
-            client.cancel()
+            await client.aclose()
             await trio.sleep_forever()
 
         # The node has the head of the response, and learns the change before it passes the response on.
         monkeypatch.setattr(a.gateway.fleet, "catch_up", leave)
+        hook = b'{"url": "http://127.0.0.1:9/"}'
+        head = f"POST /webhook/set/{theirs} HTTP/1.1\r\nhost: a\r\napikey: {KEY}\r\n"
         with trio.fail_after(10):
-            with client:
-                hook = {"url": "http://127.0.0.1:9/"}
-                await a.http.post(f"{a.url}/webhook/set/{theirs}", json=hook, headers={"apikey": KEY})
+            await client.send_all(
+                f"{head}content-type: application/json\r\ncontent-length: {len(hook)}\r\n\r\n".encode() + hook
+            )
             await mute.ended.wait()
 
 
