@@ -7,17 +7,15 @@ which most responses never fill. That saves half the cost of an exchange with Tr
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import socket
 import ssl
-import sys
-import termios
 from typing import Any
 
 import trio
 
+from hookgw.delivery.http.stream import unacknowledged
+
 _RECEIVED_AT_ONCE = 65_536
-_NOTHING = bytes(4)
 _CLOSE_TIMEOUT = 2.0
 """Seconds for sending TLS's close notification."""
 
@@ -94,13 +92,7 @@ class ClientStream:
 
         ``False`` if the stream broke or was closed, or if this system cannot tell.
         """
-        if sys.platform != "linux" or not self.is_connected():
-            return False
-        try:
-            unacknowledged = fcntl.ioctl(self.socket.fileno(), termios.TIOCOUTQ, _NOTHING)
-        except (OSError, ValueError):
-            return False
-        return unacknowledged != _NOTHING
+        return self.is_connected() and unacknowledged(self.socket.fileno()) > 0
 
     def stop_receiving(self) -> None:
         """Make a pending :meth:`receive` return the end."""
