@@ -250,7 +250,7 @@ async def test_an_idle_connection_is_closed_after_the_timeout(server: Running, m
             await stream.send_all(HEALTH)
             await read_answer(stream)
             await wait_all_tasks_blocked(0.01)
-            mock_clock.jump(29)
+            mock_clock.jump(129)
             await wait_all_tasks_blocked(0.01)
         mock_clock.jump(2)
         assert await read_to_end(stream) == b""

@@ -142,7 +142,7 @@ async def test_timeouts_apply_over_tls_too(secured: Running, mock_clock: MockClo
         await stream.send_all(HEALTH)
         await read_answer(stream)
         await wait_all_tasks_blocked(0.02)
-        mock_clock.jump(31)
+        mock_clock.jump(131)
         assert await read_to_end(stream) == b""
 
 
