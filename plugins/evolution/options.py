@@ -22,6 +22,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "base_url": {
             "type": "string",
             "pattern": "^https?://",
+            "x-server": True,
             "x-operator": True,  # it gets the API key, which may be the operator's
             "description": "The URL of Evolution API, such as https://evolution.example.org. "
             f"By default that of {_ROOT}.",

@@ -16,6 +16,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "base_url": {
             "type": "string",
             "pattern": "^https?://",
+            "x-server": True,
             "x-operator": True,  # it gets the API key, which may be the operator's
             "description": "The URL of the WAHA server, such as https://waha.example.org.",
         },

@@ -13,15 +13,15 @@ import trio
 import trio.testing
 
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.connector_client import IDLE_TIME, MAX_ANSWER, MAX_IDLE, ConnectorClient
+from hookgw.delivery.http.connector_client import IDLE_TIME, MAX_ANSWER, MAX_IDLE, ConnectorClients
 from hookgw.delivery.http.dialer import Dialer
 from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
 
 EVERYWHERE = AddressGuard(["0.0.0.0/0", "::/0"], refused_ports=())
 
 
-def client_for(servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8) -> ConnectorClient:
-    return ConnectorClient(
+def clients_for(servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8) -> ConnectorClients:
+    return ConnectorClients(
         "matrix",
         Dialer(AddressGuard(), connect_timeout=5),
         servers,
@@ -31,10 +31,14 @@ def client_for(servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8
     )
 
 
+def client_for(servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8) -> httpx.AsyncClient:
+    return clients_for(servers, max_requests=max_requests).http
+
+
 @asynccontextmanager
 async def reaching(
     behaviour: Behaviour, *, max_requests: int = 8
-) -> AsyncIterator[tuple[ConnectorClient, Server]]:
+) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
     async with serving(behaviour) as server:
         listed = [("http", "127.0.0.1", server.port)]
         async with client_for(listed, max_requests=max_requests) as http:
@@ -220,7 +224,7 @@ async def test_the_number_of_requests_is_limited(mock_clock: trio.testing.MockCl
         await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
         await peer.closed_by_the_other_side()
 
-    async def waits(http: ConnectorClient) -> None:
+    async def waits(http: httpx.AsyncClient) -> None:
         with pytest.raises(httpx.PoolTimeout, match="1 requests of the connector were in progress for 3 s"):
             await http.get("/", timeout=httpx.Timeout(None, pool=3))
 
@@ -341,7 +345,7 @@ async def test_a_silent_stream_times_out(mock_clock: trio.testing.MockClock) -> 
         await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
         await peer.closed_by_the_other_side()
 
-    async def read(http: ConnectorClient) -> None:
+    async def read(http: httpx.AsyncClient) -> None:
         async with http.stream("GET", "/", timeout=20) as response:
             begun.set()
             with pytest.raises(httpx.ReadTimeout, match="nothing for 20 s"):
