@@ -277,8 +277,9 @@ class Connector(Protocol):
     Only ``name``, :meth:`run` and :meth:`send` are required. A call whose method is missing, or raises
     :class:`~hookgw.models.errors.NotSupported`, is answered with 501. Besides these it may have
 
-    - ``options_schema``: a JSON Schema of an instance's options, with ``"writeOnly": true`` at secrets.
-      Without one, an instance takes any options, and all of them count as secrets;
+    - ``options_schema``: a JSON Schema of an instance's options, with ``"writeOnly": true`` at secrets, and
+      ``"x-server": true`` at the URL of the network's server (see :attr:`Session.http`). Without a schema, an
+      instance takes any options, and all of them count as secrets;
     - ``message_types``: the classes of messages that :meth:`send` takes; by default texts alone.
     """
 

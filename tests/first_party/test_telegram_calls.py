@@ -142,7 +142,7 @@ async def shop() -> AsyncIterator[Callable[..., Any]]:
         return files[request.url.path]
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        yield lambda **more: (files.update(more.get("files", {})), World(http, api))[1]
+        yield lambda **more: (files.update(more.pop("files", {})), World(http, api, **more))[1]
 
 
 async def test_what_telegram_cannot_fetch_is_uploaded(shop: Callable[..., World]) -> None:
@@ -153,6 +153,15 @@ async def test_what_telegram_cannot_fetch_is_uploaded(shop: Callable[..., World]
     by_url, uploaded = world.bot.calls_of("sendPhoto")
     assert by_url["photo"] == "https://shop.example/old.png"
     assert uploaded["photo"] == ("old.png", b"a cat", "image/png")
+
+
+async def test_another_bot_api_server_gets_no_url(shop: Callable[..., World]) -> None:
+    """It would fetch the file in its own network, which may be the operator's."""
+    files = {"/cat.jpg": httpx.Response(200, content=b"a cat", headers={"content-type": "image/jpeg"})}
+    world = shop(files=files, base_url="http://10.0.0.5:8081")
+    await send(world, MediaMessage(number="42", kind=MediaKind.IMAGE, url="https://shop.example/cat.jpg"))
+    [uploaded] = world.bot.calls_of("sendPhoto")
+    assert uploaded["photo"] == ("cat.jpg", b"a cat", "image/jpeg")
 
 
 @pytest.mark.parametrize(

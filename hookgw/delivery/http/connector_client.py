@@ -25,7 +25,7 @@ from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
-from hookgw.delivery.http.fetch import fetch_file
+from hookgw.delivery.http.fetch import LIMIT, TooManyBytes, fetch_file
 from hookgw.delivery.http.streamed import StreamTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.connectors import FetchedFile
@@ -255,7 +255,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
                 # httpx decodes each piece at once, and one of 32 KiB may become 32 MiB.
                 piece=_ENCODED_PIECE if is_encoded else None,
                 # httpx reads the whole body of a redirect that it follows.
-                limit=MAX_ANSWER if 300 <= response.status < 400 else math.inf,
+                limit=MAX_ANSWER if 300 <= response.status < 400 else request.extensions.get(LIMIT, math.inf),
             ),
             request=request,
             extensions={"http_version": b"HTTP/1.1"},
@@ -316,9 +316,7 @@ class _Body(httpx.AsyncByteStream):
                 ) from None
             size += len(data)
             if size > self._limit:
-                raise httpx.RemoteProtocolError(
-                    f"The response exceeded {self._limit} bytes.", request=self._request
-                )
+                raise TooManyBytes(f"The response exceeded {self._limit} bytes.", request=self._request)
             if not data:
                 return
             step = self._piece or len(data)
