@@ -167,10 +167,7 @@ class Connectors:
     ) -> ConnectorSession:
         """Start an instance's connector, unless it runs; the caller has checked that there is one.
 
-        Args:
-            instance: its record.
-            former_servers: its own listed servers before its options changed: a connector may have set
-                something up there that it must undo.
+        ``former_servers`` were its own before its options changed: it may have to undo something there.
 
         Raises:
             Unavailable: hookgw is shutting down.
