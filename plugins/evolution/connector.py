@@ -148,6 +148,8 @@ class Evolution:
         client = self._connected(session)
         if isinstance(message, MediaMessage) and message.url and not self._defaults.forward_urls:
             message = await self._fetched(session, message)
+        elif isinstance(message, TextMessage) and not self._defaults.link_previews:
+            message = msgspec.structs.replace(message, link_preview=False)
         path, body = request_of(message)
         sent = await client.call("POST", path, body)
         key_sent = sent.get("key") if isinstance(sent, dict) else None

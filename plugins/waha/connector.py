@@ -46,7 +46,7 @@ from .client import FILE_TIMEOUT, Refused, chunks_of
 from .connection import Connection, State, now
 from .events import file_of, mapping, parts_of_link, path_of, text, translate
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
-from .options import OPTIONS_SCHEMA, Options, check_public_url, read_options, schema_with
+from .options import LINK_PREVIEWS, OPTIONS_SCHEMA, Options, check_public_url, read_options, schema_with
 
 logger = structlog.get_logger("hookgw.waha")
 
@@ -192,6 +192,8 @@ class Waha:
             raise NotSupported("WAHA has no such messages.")
         chat = await connection.chat_of(message.number)
         body: dict[str, Any] = {"session": connection.options.session, "chatId": chat}
+        if isinstance(message, TextMessage) and not self._defaults.get(LINK_PREVIEWS, True):
+            message = msgspec.structs.replace(message, link_preview=False)
         if message.reply_to is not None:
             answered = message.reply_to
             body["reply_to"] = message_id_of(answered, chat, from_me=answered.from_me)

@@ -168,6 +168,17 @@ async def test_every_message(
     assert reported.data == sent
 
 
+async def test_the_operator_can_keep_evolution_api_from_fetching_pages(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    text = TextMessage(number="55", text="http://10.0.0.5:3000/")
+    await connector.send(session, text, key="k")
+    connector.set_defaults(Defaults(link_previews=False))
+    await connector.send(session, text, key="l")
+    plain = {"number": "55", "text": text.text}
+    assert evolution.calls_of("POST message/") == [plain, {**plain, "linkPreview": False}]
+
+
 @pytest.mark.parametrize(
     "message",
     [

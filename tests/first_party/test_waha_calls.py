@@ -61,6 +61,16 @@ async def sent(it: Setup, message: Message, *, key: str = "k") -> tuple[str, dic
     return f"{method} {path}", body, payload
 
 
+async def test_the_operator_can_keep_waha_from_fetching_pages(it: Setup) -> None:
+    async with it.connected():
+        text = TextMessage(number=ANA_JID, text="http://10.0.0.5:3000/")
+        _, body, _ = await sent(it, text)
+        assert body["linkPreview"] is True
+        it.connector.set_defaults({"link_previews": False})
+        _, body, _ = await sent(it, text)
+        assert body["linkPreview"] is False
+
+
 async def test_texts(it: Setup) -> None:
     async with it.connected():
         answered = MessageKey(remote_jid=ANA_JID, id="A")

@@ -121,7 +121,7 @@ class ConnectorClient(httpx.AsyncClient):
             follow_redirects=False,
             # A proxy or .netrc of the environment would lead requests past the guard, or add credentials.
             trust_env=False,
-            # A homeserver's cookies concern no API, and a client may serve many instances.
+            # One client may serve many instances, so a cookie of one must not be sent for another.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             headers={"user-agent": f"hookgw/{__version__}", "accept-encoding": _ACCEPTED},
         )

@@ -18,8 +18,6 @@ MAX_REDIRECTS = 3
 """How many redirects are followed. Each is a request of its own, which passes the guard."""
 FETCH_TIMEOUT = 20.0
 """Seconds for a file with all its redirects, of the 30 that a call of a connector may take."""
-
-
 LIMIT = "hookgw_limit"
 """The extension of a request that limits the bytes of a streamed response, before decoding."""
 
@@ -73,7 +71,7 @@ async def _read(response: httpx.Response, limit: int) -> FetchedFile:
     return FetchedFile(content, mimetype=mimetype)
 
 
-async def _receive(response: httpx.Response, limit: int) -> bytes:
+async def _receive(response: httpx.Response, limit: int) -> bytes | bytearray:
     """Return the decoded body; of one that exceeds the limit, one byte more than the limit."""
     received = bytearray()
     # Not decoded piece by piece: one of 64 KiB may become 64 MiB. It was asked for without an encoding.
@@ -84,7 +82,7 @@ async def _receive(response: httpx.Response, limit: int) -> bytes:
                 raise _too_large(limit)
     coding = response.headers.get("content-encoding", "").strip().lower()
     if coding in ("", "identity"):
-        return bytes(received)
+        return received
     content, is_whole = decode_content(bytes(received), coding, limit + 1)
     if not is_whole and len(content) <= limit:
         raise Invalid("The file at the URL is compressed in a way that cannot be undone.")
