@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hookgw.models.connectors import (
         ConnectionState,
         Connector,
+        FetchedFile,
         IngestRequest,
         IngestResponse,
         MediaSink,
@@ -63,6 +64,7 @@ _HOMES = {
     "hookgw.models.connectors": (
         "ConnectionState",
         "Connector",
+        "FetchedFile",
         "IngestRequest",
         "IngestResponse",
         "MediaSink",
@@ -119,6 +121,7 @@ __all__ = [
     "DeliveryState",
     "Event",
     "EventKind",
+    "FetchedFile",
     "Gateway",
     "HookgwError",
     "IngestRequest",

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-import httpx
 import structlog
 import trio
 
@@ -15,7 +14,7 @@ from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.client_tls import ClientContexts, read_ca_file
 from hookgw.delivery.http.connection import Origin
-from hookgw.delivery.http.connector_client import ConnectorClient
+from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ResolveFailed, TlsFailed
@@ -91,7 +90,7 @@ class OutboundHttp:
         self._contexts = ClientContexts(read_ca_file(settings.ca_file), threads)
         self._timeout = settings.timeout
         self._connector_requests = connector_requests
-        self._connector_clients: list[httpx.AsyncClient] = []
+        self._connector_clients: list[ConnectorClients] = []
         self._deadlines = Deadlines()
         self._max_answer = settings.max_answer
         self._connection_age = settings.connection_age or math.inf
@@ -130,21 +129,22 @@ class OutboundHttp:
         finally:
             # Closing has a checkpoint, which would raise at once in a cancelled task.
             with trio.move_on_after(1, shield=True):
-                for client in (self.http, *self._connector_clients):
-                    await client.aclose()
+                await self.http.aclose()
+                for clients in self._connector_clients:
+                    await clients.aclose()
 
-    def connector_clients(self, servers: Mapping[str, Iterable[Origin]]) -> dict[str, httpx.AsyncClient]:
+    def connector_clients(self, servers: Mapping[str, Iterable[Origin]]) -> dict[str, ConnectorClients]:
         """Make the HTTP clients of connectors, usable until :meth:`run` ends. Do not close them.
 
         Args:
-            servers: by plugin, what the operator lists for its connectors: scheme, host and port. Only the
-                client of that plugin reaches them if their addresses are refused otherwise.
+            servers: by plugin, what the operator lists for its connectors: scheme, host and port. Only
+                clients of that plugin reach them if their addresses are refused otherwise.
 
         Returns:
-            A client for each plugin.
+            The clients of each plugin.
         """
-        clients: dict[str, httpx.AsyncClient] = {
-            plugin: ConnectorClient(
+        clients = {
+            plugin: ConnectorClients(
                 plugin,
                 self._dialer,
                 list(listed),

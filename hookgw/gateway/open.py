@@ -557,7 +557,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                     async with trio.open_nursery() as plugins_nursery:
                         for plugin, run in hooks.background():
                             # With servers of its own, it needs a client that nobody else has.
-                            http = clients[plugin] if hooks.servers(plugin) else gateway.http
+                            http = clients[plugin].http if hooks.servers(plugin) else gateway.http
                             with acting_as(Actor(kind=ActorKind.PLUGIN, name=plugin)):
                                 plugins_nursery.start_soon(
                                     restart_on_failure,

@@ -128,6 +128,23 @@ class MediaSink(Protocol):
         """
 
 
+class FetchedFile(bytes):
+    """The content of a file that :meth:`Session.fetch` read.
+
+    Attributes:
+        mimetype: the media type as the server of the file says it, such as ``image/png``; empty if it says
+            none. It is unchecked.
+    """
+
+    mimetype: str
+
+    def __new__(cls, content: bytes | bytearray, *, mimetype: str = "") -> FetchedFile:
+        """Make it of the content."""
+        made = super().__new__(cls, content)
+        made.mimetype = mimetype
+        return made
+
+
 class Session(Protocol):
     """The gateway's side of one connected instance. The gateway creates it and passes it to the connector."""
 
@@ -149,9 +166,28 @@ class Session(Protocol):
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """An HTTP client that checks every connection with the address guard. The gateway closes it.
+        """The client for the network's API: it checks every connection with the address guard.
 
-        It also reaches the servers that the operator lists in the connector's plugin options.
+        Of the servers that the operator lists in the connector's plugin options, it also reaches those that
+        this instance's options name (``"x-server": true`` in the schema). The gateway closes it. For a URL
+        that a tenant gave, use :meth:`fetch`.
+        """
+
+    async def fetch(self, url: str, *, limit: int) -> FetchedFile:
+        """Return the file at a URL that a tenant gave.
+
+        The address guard has no exceptions here: none of the operator's servers is reached, however the URL
+        spells it. At most three redirects are followed, and each is checked.
+
+        Args:
+            url: http or https.
+            limit: the most bytes that the file may have.
+
+        Returns:
+            The content, with the media type that the file's server said.
+
+        Raises:
+            Invalid: the file cannot be read, or is larger; the message is a sentence for the caller.
         """
 
     @property
@@ -241,8 +277,9 @@ class Connector(Protocol):
     Only ``name``, :meth:`run` and :meth:`send` are required. A call whose method is missing, or raises
     :class:`~hookgw.models.errors.NotSupported`, is answered with 501. Besides these it may have
 
-    - ``options_schema``: a JSON Schema of an instance's options, with ``"writeOnly": true`` at secrets.
-      Without one, an instance takes any options, and all of them count as secrets;
+    - ``options_schema``: a JSON Schema of an instance's options, with ``"writeOnly": true`` at secrets, and
+      ``"x-server": true`` at the URL of the network's server (see :attr:`Session.http`). Without a schema, an
+      instance takes any options, and all of them count as secrets;
     - ``message_types``: the classes of messages that :meth:`send` takes; by default texts alone.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,9 +11,11 @@ import msgspec
 from hookgw.models.errors import Invalid
 from hookgw.models.masking import MASK
 from hookgw.models.payload_schemas import compile_schema
+from hookgw.models.target_url import parse_target
 from hookgw.parsing.fields import cut_short, place
 from hookgw.plugins.hook_implementation import nearest
 from hookgw.plugins.secret_options import texts_in
+from hookgw.plugins.servers import Server
 
 MAX_OPTIONS = 64 * 2**10
 """Bytes of an instance's options as JSON: those of all instances are in memory."""
@@ -29,14 +31,25 @@ class ConnectorOptions:
         connector: its name; empty if the instance has none.
         schema: the JSON Schema of the options, which was checked; ``None`` if any are taken. Then all of
             them count as secrets, as does every option that the schema does not describe.
+        listed: returns the servers that the operator lists for the connector's plugin.
+        configured: returns the plugin's options, where an option of the same name is the default.
 
     Attributes:
         schema: as given.
     """
 
-    def __init__(self, connector: str, schema: dict[str, Any] | None) -> None:
+    def __init__(
+        self,
+        connector: str,
+        schema: dict[str, Any] | None,
+        *,
+        listed: Callable[[], Collection[Server]] = frozenset,
+        configured: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
         self.schema = schema
         self._connector = connector
+        self._listed = listed
+        self._configured = configured
         self._properties: dict[str, Any] = (schema or {}).get("properties", {})
         self._validator = None if schema is None else compile_schema(schema, mask=_UNSHOWN)
         # A secret may be deep inside, or behind a reference. Then all of the option is masked.
@@ -99,15 +112,50 @@ class ConnectorOptions:
             raise Invalid(*cut_short(problems))
         return result
 
+    def servers(self, options: Mapping[str, Any]) -> frozenset[Server]:
+        """Return the listed servers that options name where the schema says ``"x-server": true``."""
+        return frozenset(
+            server
+            for name in self._properties
+            if self._is_marked(name, "x-server")
+            for server in self._servers_of(name, options)
+        )
+
     def reserved(self, stored: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-        """Return the changed options that the schema leaves to global keys (``"x-operator": true``)."""
+        """Return the changed options that are left to global keys.
+
+        These are the options that the schema marks with ``"x-operator": true``, and those that now name a
+        server that the operator lists: which instance uses it is the operator's choice.
+        """
         return [
             name
             for name, described in self._properties.items()
-            if isinstance(described, dict)
-            and described.get("x-operator") is True
-            and stored.get(name, described.get("default")) != options.get(name, described.get("default"))
+            if (
+                self._is_marked(name, "x-operator")
+                and stored.get(name, described.get("default")) != options.get(name, described.get("default"))
+            )
+            or (
+                self._is_marked(name, "x-server")
+                and not self._servers_of(name, options) <= self._servers_of(name, stored)
+            )
         ]
+
+    def _is_marked(self, name: str, mark: str) -> bool:
+        described = self._properties[name]
+        return isinstance(described, dict) and described.get(mark) is True
+
+    def _servers_of(self, name: str, options: Mapping[str, Any]) -> frozenset[Server]:
+        listed = self._listed()
+        if not listed:
+            return frozenset()
+        # Both defaults are the operator's. The schema's was read at start, and the other one may be newer.
+        given = (
+            [options[name]]
+            if options.get(name)
+            else [self._configured().get(name), self._properties[name].get("default")]
+        )
+        found = map(_origin, given)
+        return frozenset(server for server in found if server is not None and server in listed)
 
     def masked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options with a mask for each secret."""
@@ -168,6 +216,14 @@ class ConnectorOptions:
         if not all(isinstance(one, dict) and set(one) == {"required"} for one in branches):
             return []
         return [" and ".join(one["required"]) for one in branches]
+
+
+def _origin(value: Any) -> Server | None:
+    """Return scheme, host and port of a URL, by the one parser that requests use; ``None`` if it is none."""
+    try:
+        return parse_target(value).origin if isinstance(value, str) else None
+    except ValueError:
+        return None
 
 
 def _merged(old: Any, new: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -27,6 +27,7 @@ from hookgw.plugins.boundary import Boundary, Check, WrongResult, message_of
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.provided import CheckedConnector
+from hookgw.plugins.servers import Server
 
 _REFUSALS = (Invalid, NetworkRefused, NotSupported)
 _ERRORS = (*_REFUSALS, NotFound, ProofRefused, TooLarge, Unavailable)
@@ -45,6 +46,7 @@ class ContainedConnector:
         connector: the plugin's, checked.
         plugin: the plugin's name.
         boundary: contains the calls, and reports failures.
+        listed, configured: see :class:`~hookgw.plugins.connector_options.ConnectorOptions`.
 
     Attributes:
         name, plugin: of the connector, and of its plugin.
@@ -54,13 +56,23 @@ class ContainedConnector:
         option_rules: the rules that follow from this schema.
     """
 
-    def __init__(self, connector: CheckedConnector, plugin: str, boundary: Boundary) -> None:
+    def __init__(
+        self,
+        connector: CheckedConnector,
+        plugin: str,
+        boundary: Boundary,
+        *,
+        listed: Callable[[], Collection[Server]] = frozenset,
+        configured: Callable[[], Mapping[str, Any]] = dict,
+    ) -> None:
         self.name = connector.name
         self.plugin = plugin
         self.methods = frozenset(connector.methods)
         self.message_types = connector.message_types
         self.options_schema = connector.options_schema
-        self.option_rules = ConnectorOptions(connector.name, connector.options_schema)
+        self.option_rules = ConnectorOptions(
+            connector.name, connector.options_schema, listed=listed, configured=configured
+        )
         self._boundary = boundary
         self._calls = {
             method: HookImplementation(plugin=plugin, hook=f"hookgw_connectors.{method}", call=call)

@@ -30,6 +30,7 @@ from hookgw.plugins.discovery import location_of
 from hookgw.plugins.hook_implementation import HOOKS, HookImplementation, implementations_of, nearest
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
 from hookgw.plugins.provided import (
+    CheckedConnector,
     check_callable,
     check_connector,
     check_kind,
@@ -346,7 +347,7 @@ class StartupHooks:
                     for found, kind in self._lists("hookgw_event_kinds", "EventKind", check_kind)
                 ],
                 [
-                    (found, ContainedConnector(connector, found.plugin, self.boundary))
+                    (found, self._contained(connector, found.plugin))
                     for found, connector in self._lists("hookgw_connectors", "Connector", check_connector)
                 ],
             )
@@ -361,6 +362,19 @@ class StartupHooks:
         return (
             [kind for _, kind in self._enabled(kinds)],
             {connector.name: connector for _, connector in self._enabled(connectors)},
+        )
+
+    def _contained(self, connector: CheckedConnector, plugin: str) -> ContainedConnector:
+        def configured() -> Mapping[str, Any]:
+            block = self._options.get(plugin)
+            return block if isinstance(block, dict) else {}
+
+        return ContainedConnector(
+            connector,
+            plugin,
+            self.boundary,
+            listed=lambda: self.servers(plugin),
+            configured=configured,
         )
 
     def _find_conflict(self, kinds: _Kinds, connectors: _Connectors) -> PluginFailed | None:

@@ -11,7 +11,8 @@ import msgspec
 import trio
 
 from hookgw.config.settings import EventsSettings
-from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
+from hookgw.delivery.http.fetch import fetch_file
+from hookgw.models.connectors import MAX_STATE, ConnectionState, FetchedFile, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooLarge
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import EVENT_ID, Catalog
@@ -55,8 +56,8 @@ class FakeSession:
             schema; here the test gives all.
         settings: how the account should behave.
         state: what an earlier run of the connector has saved.
-        http: the connector's HTTP client, for example ``httpx.AsyncClient(transport=MockTransport(…))``. By
-            default, every request fails.
+        http: the connector's HTTP client, for example ``httpx.AsyncClient(transport=MockTransport(…))``. It
+            also makes the requests of :meth:`fetch`, without an address guard. By default, all of them fail.
         wants_base64: whether a registration wants media inside its events.
         catalog: the known event kinds; by default the built-in kinds.
 
@@ -114,6 +115,14 @@ class FakeSession:
         if self._http is None:
             self._http = httpx.AsyncClient(transport=httpx.MockTransport(_no_network))
         return self._http
+
+    async def fetch(self, url: str, *, limit: int) -> FetchedFile:
+        """Return a file that the given client reads, by the gateway's rules for redirects and size.
+
+        Raises:
+            Invalid: the file cannot be read, or is larger.
+        """
+        return await fetch_file(self.http, url, limit=limit)
 
     @property
     def ingest_url(self) -> str | None:

@@ -39,7 +39,6 @@ from hookgw import (
 from .client import REQUEST_TIMEOUT, Client, Refused
 from .connection import Connection
 from .events import read_reports
-from .files import fetch_file
 from .media import send_file
 from .options import OPTIONS_SCHEMA, Defaults, read_options
 from .outgoing import key_of, request_of
@@ -49,6 +48,8 @@ from .webhook import PROOF
 
 _CLOSING_TIME = 2.0
 """Seconds for which a logout waits for Evolution API's own report of it."""
+LARGEST_FILE = 64 * 2**20
+"""Bytes of a file to send: Evolution API takes 136 MiB of JSON, and base64 takes a third more."""
 _BAD_REQUEST, _NOT_FOUND = 400, 404
 
 logger = structlog.get_logger("hookgw.evolution")
@@ -147,6 +148,8 @@ class Evolution:
         client = self._connected(session)
         if isinstance(message, MediaMessage) and message.url and not self._defaults.forward_urls:
             message = await self._fetched(session, message)
+        elif isinstance(message, TextMessage) and not self._defaults.link_previews:
+            message = msgspec.structs.replace(message, link_preview=False)
         path, body = request_of(message)
         sent = await client.call("POST", path, body)
         key_sent = sent.get("key") if isinstance(sent, dict) else None
@@ -269,14 +272,18 @@ class Evolution:
             await connection.release()
 
     async def _fetched(self, session: Session, message: MediaMessage) -> MediaMessage:
-        options = self._connections[session.instance].options
+        # Evolution API would fetch it from any address in its own network, for everybody with the key of one
+        # instance.
         url = message.url or ""
-        content, said = await fetch_file(session.http, url, options.base_url if options else "")
+        content = await session.fetch(url, limit=LARGEST_FILE)
         return msgspec.structs.replace(
             message,
             url=None,
             content=content,
-            mimetype=message.mimetype or mimetypes.guess_type(url.partition("?")[0])[0] or said or None,
+            mimetype=message.mimetype
+            or mimetypes.guess_type(url.partition("?")[0])[0]
+            or content.mimetype
+            or None,
             file_name=message.file_name or httpx.URL(url).path.rpartition("/")[2],
         )
 

@@ -14,7 +14,7 @@ from .webhook import EVENTS, SPELLINGS
 
 _HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
 _ROOT = "plugins.options.evolution"
-_DEFAULTS = ("base_url", "api_key", "remote_events", "media_links", "forward_urls")
+_DEFAULTS = ("base_url", "api_key", "remote_events", "media_links", "forward_urls", "link_previews")
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -22,6 +22,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "base_url": {
             "type": "string",
             "pattern": "^https?://",
+            "x-server": True,
             "x-operator": True,  # it gets the API key, which may be the operator's
             "description": "The URL of Evolution API, such as https://evolution.example.org. "
             f"By default that of {_ROOT}.",
@@ -81,6 +82,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Attributes:
         forward_urls: whether Evolution API fetches the files of messages to send itself. An instance cannot
             set it.
+        link_previews: whether Evolution API may fetch the pages of links in texts. An instance cannot set it.
         base_url, api_key, remote_events, media_links: as for an instance.
     """
 
@@ -89,6 +91,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     remote_events: tuple[str, ...] = ()
     media_links: bool = False
     forward_urls: bool = False
+    link_previews: bool = True
 
     def __repr__(self) -> str:
         return f"Defaults(base_url={self.base_url!r})"

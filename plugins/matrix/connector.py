@@ -10,7 +10,6 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import msgspec
 import trio
 
@@ -31,9 +30,8 @@ from hookgw import (
 )
 
 from . import outgoing
-from .client import FILE_TIMEOUT, Refused, chunks_of, read_body
+from .client import Refused, chunks_of
 from .connection import Connection, LoggedOut, State, now
-from .events import text
 from .options import OPTIONS_SCHEMA, read_options
 from .sync import Receiver
 
@@ -93,7 +91,7 @@ class Matrix:
         if await connection.is_encrypted(room):
             raise outgoing.encrypted_room(room)
         if isinstance(message, MediaMessage):
-            file, mimetype = await _file_of(message, session.http)
+            file, mimetype = await _file_of(message, session)
             address = await connection.client.upload(file, mimetype=mimetype, file_name=message.file_name)
             kind, content = outgoing.event_of(message, address=address, mimetype=mimetype, size=len(file))
         else:
@@ -245,21 +243,15 @@ class Matrix:
         return connection
 
 
-async def _file_of(message: MediaMessage, http: httpx.AsyncClient) -> tuple[bytes, str]:
+async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str]:
     """Return the content and the type of a file to send."""
     name, said = message.file_name, ""
     file = message.content
     if file is None:
         url = message.url or ""
         name = name or urlsplit(url).path.rpartition("/")[2]
-        try:
-            async with http.stream("GET", url, timeout=FILE_TIMEOUT, follow_redirects=True) as response:
-                if not response.is_success:
-                    raise Invalid(f"media: the server of the URL answered with {response.status_code}.")
-                said = text(response.headers.get("content-type")).partition(";")[0].strip()
-                file = await read_body(response, LARGEST_FILE)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Invalid(f"media: the URL cannot be read: {error}") from error
+        file = fetched = await session.fetch(url, limit=LARGEST_FILE)
+        said = fetched.mimetype
     mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or "application/octet-stream"
     if not _MIMETYPE.fullmatch(mimetype):
         raise Invalid("mimetype must be a media type such as image/png.")

@@ -16,6 +16,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "homeserver": {
             "type": "string",
             "pattern": "^https?://",
+            "x-server": True,
             "description": "The URL of the homeserver's client API, such as https://matrix.example.org.",
         },
         "user": {

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any
 
-import httpx
 import msgspec
 import trio
 
@@ -32,11 +31,11 @@ from hookgw import (
 )
 
 from . import outgoing
-from .client import FILE_TIMEOUT, Refused, chunks_of
+from .client import Refused, chunks_of
 from .connection import Connection, State, TokenRefused
 from .events import chat_of, message_data
-from .fields import mapping, text
-from .options import OPTIONS_SCHEMA, Defaults, Options, check_webhook_url, read_options, schema_with
+from .fields import mapping
+from .options import OFFICIAL, OPTIONS_SCHEMA, Defaults, Options, check_webhook_url, read_options, schema_with
 from .outgoing import Target
 from .polling import Poller
 from .webhook import WebhookKeeper, receive
@@ -44,7 +43,6 @@ from .webhook import WebhookKeeper, receive
 ACTION_TIME = 4.0
 """Seconds after which a chat action is repeated: apps show one for 5 s."""
 _ACTIONS = {"composing": "typing", "recording": "record_voice"}
-_MOST_REDIRECTS = 5
 # What the server says if it could not fetch a file from its URL, or takes no such file that way.
 _URL_FAILED = ("http url", "web page content", "upload file by url", "wrong file identifier", "wrong type")
 
@@ -256,7 +254,8 @@ class Telegram:
 
     async def _send_file(self, connection: Connection, message: MediaMessage) -> Any:
         method, field, parameters = outgoing.media_call(message)
-        if outgoing.is_sent_by_url(message):
+        # Another server than Telegram's own would fetch the file in the operator's network.
+        if outgoing.is_sent_by_url(message) and connection.options.base_url.rstrip("/") == OFFICIAL:
             try:
                 return await _call(connection, method, {**parameters, field: message.url})
             except Refused as error:
@@ -268,9 +267,8 @@ class Telegram:
                 # Telegram cannot fetch it: hookgw may, and Telegram takes larger files that are uploaded.
         content, said = message.content, ""
         if content is None:
-            content, said = await _fetch(
-                connection.session.http, message.url or "", connection.options.base_url
-            )
+            content = fetched = await connection.session.fetch(message.url or "", limit=outgoing.LARGEST_FILE)
+            said = fetched.mimetype
         file = outgoing.file_to_upload(message, content, said)
         return await _call(connection, method, parameters, upload=(field, file))
 
@@ -343,33 +341,3 @@ def _own_message(connection: Connection, sent: Any) -> dict[str, Any]:
     # In a channel, the channel is the author.
     data["key"]["fromMe"] = True
     return {**data, "status": "SERVER_ACK"}
-
-
-async def _fetch(http: httpx.AsyncClient, url: str, base_url: str) -> tuple[bytes, str]:
-    """Return the content of a file to send, and its type as its server says."""
-    received, own = bytearray(), httpx.URL(base_url)
-    try:
-        target = httpx.URL(url)
-        for _ in range(_MOST_REDIRECTS):
-            # The client reaches the operator's Bot API server at a private address. No URL of a tenant does.
-            if (target.host, target.port) == (own.host, own.port):
-                raise Invalid("media: hookgw fetches nothing from the Bot API server.")
-            async with http.stream("GET", target, timeout=FILE_TIMEOUT, follow_redirects=False) as response:
-                if response.has_redirect_location:
-                    target = target.join(response.headers["location"])
-                    continue
-                if not response.is_success:
-                    raise Invalid(f"media: the server of the URL answered with {response.status_code}.")
-                said = text(response.headers.get("content-type")).partition(";")[0].strip()
-                async with aclosing(chunks_of(response)) as chunks:
-                    async for chunk in chunks:
-                        received += chunk
-                        if len(received) > outgoing.LARGEST_FILE:
-                            raise Invalid(
-                                f"media: the file has more than {outgoing.LARGEST_FILE:,} bytes, the most "
-                                "that Telegram takes from a bot."
-                            )
-                return bytes(received), said
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Invalid(f"media: the URL cannot be read: {error}") from error
-    raise Invalid(f"media: the URL leads through more than {_MOST_REDIRECTS} redirects.")

@@ -33,6 +33,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "base_url": {
             "type": "string",
             "pattern": "^https?://",
+            "x-server": True,
             "default": OFFICIAL,
             "description": "The URL of the Bot API server: Telegram's, or a local one.",
         },

@@ -9,7 +9,6 @@ import mimetypes
 import re
 from collections.abc import Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import Any
 
 import httpx
@@ -47,7 +46,7 @@ from .client import FILE_TIMEOUT, Refused, chunks_of
 from .connection import Connection, State, now
 from .events import file_of, mapping, parts_of_link, path_of, text, translate
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
-from .options import OPTIONS_SCHEMA, Options, check_public_url, read_options, schema_with
+from .options import LINK_PREVIEWS, OPTIONS_SCHEMA, Options, check_public_url, read_options, schema_with
 
 logger = structlog.get_logger("hookgw.waha")
 
@@ -64,7 +63,6 @@ _TYPES = {
 }
 """Of files whose type nobody says."""
 _LONGEST_SHOWN_TYPING = 60.0
-_MOST_REDIRECTS = 5
 _MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(; ?[\w.+=-]{1,127})?", re.ASCII)
 # What engines do with the author in the id of an own message: these find it only with the author.
 _EXACT_ENGINES = frozenset({"WEBJS", "WPP"})
@@ -194,13 +192,15 @@ class Waha:
             raise NotSupported("WAHA has no such messages.")
         chat = await connection.chat_of(message.number)
         body: dict[str, Any] = {"session": connection.options.session, "chatId": chat}
+        if isinstance(message, TextMessage) and not self._defaults.get(LINK_PREVIEWS, True):
+            message = msgspec.structs.replace(message, link_preview=False)
         if message.reply_to is not None:
             answered = message.reply_to
             body["reply_to"] = message_id_of(answered, chat, from_me=answered.from_me)
         file: dict[str, Any] = {}
         seconds = 25.0
         if isinstance(message, MediaMessage):
-            content, mimetype, name = await _file_of(message, session.http, connection.options)
+            content, mimetype, name = await _file_of(message, session)
             path, more = outgoing.request_of(message, mimetype=mimetype, file=content, file_name=name)
             file = {"mimetype": mimetype, "size": len(content), "file_name": name}
             seconds = FILE_TIMEOUT
@@ -438,9 +438,7 @@ def _id_in(message_id: str) -> str:
     return parsed.id if parsed is not None else message_id
 
 
-async def _file_of(
-    message: MediaMessage, http: httpx.AsyncClient, options: Options
-) -> tuple[bytes, str, str]:
+async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str, str]:
     """Return content, type and name of a file to send.
 
     hookgw itself fetches a URL: WAHA would do so for any address in its own network.
@@ -449,16 +447,10 @@ async def _file_of(
     file = message.content
     if file is None:
         url = message.url or ""
-        try:
-            name = name or httpx.URL(url).path.rpartition("/")[2]
-            with trio.fail_after(FILE_TIMEOUT):
-                file, said = await _fetch(http, url, options)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Invalid(f"media: the URL cannot be read: {error}") from error
-        except trio.TooSlowError:
-            raise Invalid(f"media: the URL was not read within {FILE_TIMEOUT:g} s.") from None
+        file = fetched = await session.fetch(url, limit=LARGEST_FILE)
+        name, said = name or httpx.URL(url).path.rpartition("/")[2], fetched.mimetype
     if len(file) > LARGEST_FILE:
-        raise _too_large()
+        raise Invalid(f"media: WAHA takes files of at most {LARGEST_FILE // 2**20} MiB.")
     if said in ("application/octet-stream", "binary/octet-stream"):
         said = ""  # which says nothing
     mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or _TYPES[message.kind]
@@ -469,32 +461,3 @@ async def _file_of(
         mimetype,
         name or f"{message.kind.value}{mimetypes.guess_extension(mimetype.partition(';')[0]) or ''}",
     )
-
-
-async def _fetch(http: httpx.AsyncClient, url: str, options: Options) -> tuple[bytes, str]:
-    origin = httpx.URL(options.base_url)
-    get = partial(http.stream, "GET", timeout=FILE_TIMEOUT, follow_redirects=False)
-    for _ in range(_MOST_REDIRECTS + 1):
-        target = httpx.URL(url)
-        if (target.scheme, target.host, target.port) == (origin.scheme, origin.host, origin.port):
-            # The client reaches this server even at a private address; a tenant's URL must not.
-            raise Invalid("media: the URL leads to the WAHA server itself.")
-        received = bytearray()
-        async with get(target) as response:
-            if response.has_redirect_location:
-                url = str(target.join(response.headers["location"]))
-                continue
-            if not response.is_success:
-                raise Invalid(f"media: the server of the URL answered with {response.status_code}.")
-            async with aclosing(chunks_of(response)) as chunks:
-                async for chunk in chunks:
-                    received += chunk
-                    if len(received) > LARGEST_FILE:
-                        raise _too_large()
-            said = text(response.headers.get("content-type")).partition(";")[0].strip()
-            return bytes(received), said
-    raise Invalid(f"media: the URL redirects more than {_MOST_REDIRECTS} times.")
-
-
-def _too_large() -> Invalid:
-    return Invalid(f"media: WAHA takes files of at most {LARGEST_FILE // 2**20} MiB.")

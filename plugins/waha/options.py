@@ -16,6 +16,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "base_url": {
             "type": "string",
             "pattern": "^https?://",
+            "x-server": True,
             "x-operator": True,  # it gets the API key, which may be the operator's
             "description": "The URL of the WAHA server, such as https://waha.example.org.",
         },
@@ -43,6 +44,9 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 }
 """What an instance may set. ``base_url`` is needed, here or in the configuration."""
 
+LINK_PREVIEWS = "link_previews"
+"""The operator's own option: whether WAHA may fetch the pages of links in texts, to show previews of them."""
+
 _KEY = re.compile("[!-~]*")
 _HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
 _PLACES = "in the request, or for all instances in the configuration at plugins.options.waha"
@@ -66,8 +70,12 @@ def check_defaults(options: dict[str, Any]) -> None:
     Raises:
         ValueError: an unknown name, or a wrong value; the message names it.
     """
-    known = OPTIONS_SCHEMA["properties"]
+    known = (*OPTIONS_SCHEMA["properties"], LINK_PREVIEWS)
     for name, value in options.items():
+        if name == LINK_PREVIEWS:
+            if not isinstance(value, bool):
+                raise ValueError(f"{name} must be true or false")
+            continue
         if name not in known:
             raise ValueError(f"waha has no option {name}; its options are servers, {', '.join(known)}")
         if not isinstance(value, str):

@@ -57,6 +57,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "base_url": {
             "type": "string",
             "pattern": "^https?://[^/?#@]+/?$",
+            "x-server": True,
             "default": "https://graph.facebook.com",
             "x-operator": True,  # it gets the token, which may be the operator's
             "description": "The URL of the Graph API.",

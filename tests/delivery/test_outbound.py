@@ -25,7 +25,8 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.connectors import Session
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
-from hookgw.models.messages import Message, TextMessage
+from hookgw.models.errors import Forbidden, Invalid
+from hookgw.models.messages import MediaKind, MediaMessage, Message, TextMessage
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, RegistrationChange
 from hookgw.models.target_url import parse_target
 from hookgw.models.units import DAY, Duration, Size
@@ -293,7 +294,13 @@ async def test_certificates_are_loaded_in_a_thread_at_start(
 
 
 class Reaching:
-    """A connector that tells what its client reaches."""
+    """A connector that tells what its client reaches, and what it fetches."""
+
+    options_schema = {  # noqa: RUF012 (nobody changes it)
+        "type": "object",
+        "properties": {"server": {"type": "string", "x-server": True}},
+    }
+    message_types = (TextMessage, MediaMessage)
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -312,6 +319,8 @@ class Reaching:
         await trio.sleep_forever()
 
     async def send(self, session: Session, message: Any, *, key: str) -> dict[str, Any]:
+        if isinstance(message, MediaMessage):
+            return {"file": len(await session.fetch(message.url or "", limit=100))}
         try:
             return {"status": (await session.http.get(message.text)).status_code}
         except httpx.ConnectError as error:
@@ -330,7 +339,7 @@ async def test_servers_are_open_to_their_connector_alone(tmp_path: Path) -> None
         hooks = Hooks(load_plugins(settings.plugins, base=tmp_path, extra=plugins))
         async with open_gateway(settings, hooks=hooks) as gateway:
             for name in plugins:
-                await gateway.instances.create(name, integration=name)
+                await gateway.instances.create(name, integration=name, options={"server": url})
                 await gateway.instances.connect(name)
             say = TextMessage(number="1", text=f"{url}/")
             assert await gateway.messages.send("matrix", say) == {"status": 200}
@@ -357,7 +366,7 @@ async def test_the_settings_reach_every_client(tmp_path: Path, nursery: trio.Nur
         outbound = OutboundHttp(settings)
         await nursery.start(outbound.run)
         port = parse_target(receiver.url).port
-        client = outbound.connector_clients({"erp": [("https", "127.0.0.1", port)]})["erp"]
+        client = outbound.connector_clients({"erp": [("https", "127.0.0.1", port)]})["erp"].http
         for http in (outbound.http, client, client):
             assert (await http.get(receiver.url)).status_code == 200
         assert receiver.connections == 3
@@ -388,3 +397,41 @@ async def test_with_no_limit_a_connection_is_used_for_ever(
     assert hookgw_receiver.connections == 1
     transport.close_nowait()
     nursery.cancel_scope.cancel()
+
+
+async def test_an_instance_reaches_the_listed_server_of_no_other_instance(tmp_path: Path) -> None:
+    """And by the URL of a file nobody's, in no spelling."""
+    async with serving(always_ok) as first, serving(always_ok) as second:
+        urls = [f"http://127.0.0.1:{server.port}" for server in (first, second)]
+        settings = Settings(
+            storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)),
+            plugins=PluginsSettings(options={"matrix": {"servers": urls}}),
+        )
+        hooks = Hooks(load_plugins(settings.plugins, base=tmp_path, extra={"matrix": Reaching("matrix")}))
+        async with open_gateway(settings, hooks=hooks) as gateway:
+            instances, messages = gateway.instances, gateway.messages
+            for name, url in zip(("ana", "bob"), urls, strict=True):
+                await instances.create(name, integration="matrix", options={"server": url})
+                await instances.connect(name)
+            both = [TextMessage(number="1", text=f"{url}/") for url in urls]
+            assert await messages.send("ana", both[0]) == {"status": 200}
+            assert "not this instance's server" in (await messages.send("ana", both[1]))["refused"]
+            for host in ("127.0.0.1", "2130706433", "127.1", "0x7f000001", "127.0.0.1.", "%31%32%37.0.0.1"):
+                for server in (first, second):
+                    file = f"http://{host}:{server.port}/api/sessions"
+                    with pytest.raises(Invalid, match="is not dialled"):
+                        await messages.send("ana", MediaMessage(number="1", kind=MediaKind.IMAGE, url=file))
+            assert [server.connections for server in (first, second)] == [1, 0]
+
+            # A tenant cannot take another server that is listed, and the operator can.
+            change = {"server": f"http://2130706433:{second.port}"}
+            with pytest.raises(Forbidden, match="server can be changed only with a global key"):
+                await instances.change_options("ana", change, is_operator=False)
+            await instances.change_options("ana", {"server": urls[1]}, is_operator=True)
+            await instances.connect("ana")
+            assert await messages.send("ana", both[1]) == {"status": 200}
+            # What it has set up on its former server can be undone, until the next start.
+            assert await messages.send("ana", both[0]) == {"status": 200}
+            await instances.restart("ana")
+            await instances.connect("ana")
+            assert "not this instance's server" in (await messages.send("ana", both[0]))["refused"]

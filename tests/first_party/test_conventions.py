@@ -247,3 +247,22 @@ async def test_an_odd_url_or_token_is_a_sentence_and_no_failure(
         state, _, more = session.states[-1]
         assert state is ConnectionState.CLOSE, (name, value)
         assert name in more["message"]
+
+
+@pytest.mark.parametrize("connector", NETWORKS, indirect=True)
+def test_the_option_with_the_networks_server_is_marked(connector: ContainedConnector) -> None:
+    """Without the mark, an instance does not reach its own server at a private address."""
+    marked = {name for name, described in properties(connector) if described.get("x-server")}
+    assert marked == {name for name, _ in properties(connector) if name in URLS}
+
+
+# A URL of a tenant's is fetched by `session.fetch`, which reaches none of the operator's servers.
+CLIENT = re.compile(r"\bClient\((self\.)?session\.http\b")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_only_the_client_of_the_network_uses_the_connectors_http(name: str) -> None:
+    for file in sorted((ROOT / "plugins" / name).glob("*.py")):
+        code = file.read_text("utf-8")
+        assert code.count("session.http") == len(CLIENT.findall(code)), file.name
+        assert "httpx.AsyncClient(" not in code, file.name

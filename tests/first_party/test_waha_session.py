@@ -431,6 +431,7 @@ async def test_options_that_cannot_work_are_refused() -> None:
         ({"api_key": "x"}, "api_key needs base_url"),
         ({"base": "x"}, "no option base"),
         ({"base_url": 1}, "must be a text"),
+        ({"link_previews": "no"}, "link_previews must be true or false"),
         ({"base_url": "x"}, "base_url"),
     ],
 )

@@ -245,7 +245,7 @@ async def test_a_connector_is_held_back(
             kit.gateway.events.accept,
             unused,
             kit.gateway.clock,
-            kit.gateway.http,
+            unused,
             unused,
             inbound_media(),
             EVENT_RULES,

@@ -15,6 +15,7 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 
+from tests.delivery.http.raw_receiver import always_ok, serving
 from tests.networks.gateway import Gateway, running_gateway
 from tests.networks.waha.__main__ import post_over_http
 from tests.networks.waha.server import FakeWaha, Fault
@@ -27,8 +28,8 @@ pytestmark = [pytest.mark.networks, pytest.mark.timeout(90)]
 
 
 @asynccontextmanager
-async def running(folder: Path) -> AsyncIterator[tuple[Gateway, FakeWaha]]:
-    """Run a gateway and a WAHA server for the length of the block."""
+async def running(folder: Path, *servers: str) -> AsyncIterator[tuple[Gateway, FakeWaha]]:
+    """Run a gateway and a WAHA server for the length of the block; ``servers`` are listed, too."""
     limits = httpx.Limits(max_connections=20)
     with trio.fail_after(80):
         async with (
@@ -40,7 +41,7 @@ async def running(folder: Path) -> AsyncIterator[tuple[Gateway, FakeWaha]]:
             config = Config()
             config.bind = ["127.0.0.1:0"]
             [url] = await nursery.start(partial(serve, waha.app, config))
-            options = {"waha": {"base_url": url, "api_key": "waha-key", "servers": [url]}}
+            options = {"waha": {"base_url": url, "api_key": "waha-key", "servers": [url, *servers]}}
             async with running_gateway(folder, options, events={"validate": "strict"}) as gateway:
                 yield gateway, waha
             nursery.cancel_scope.cancel()
@@ -177,3 +178,25 @@ async def test_without_a_public_url_no_instance_is_created(tmp_path: Path) -> No
             )
             assert answer.status_code == 400
             assert "server.public_url" in answer.text
+
+
+SPELLINGS = ("127.0.0.1", "2130706433", "127.1", "0x7f000001", "127.0.0.1.", "%31%32%37.0.0.1")
+
+
+async def test_the_url_of_a_file_leads_to_no_server_of_the_operators(tmp_path: Path) -> None:
+    """Neither to the instance's own WAHA, nor to another customer's server."""
+    async with serving(always_ok) as another:
+        others = f"http://127.0.0.1:{another.port}"
+        async with running(tmp_path, others) as (gateway, waha):
+            await connect(gateway, waha)
+            schema = (await gateway.call("GET", "instance/options/shop"))["optionsSchema"]
+            own = httpx.URL(schema["properties"]["base_url"]["default"])
+            for port in (own.port, another.port):
+                for host in SPELLINGS:
+                    media = f"http://{host}:{port}/api/sessions"
+                    body = {"number": ANA_JID, "mediatype": "image", "media": media}
+                    answer = await gateway.try_call("POST", "message/sendMedia/shop", body)
+                    assert answer.status_code == 400, answer.text
+                    assert "is not dialled" in answer.text
+            assert another.connections == 0
+            assert "/api/sendImage" not in {path for _, path, _ in waha.calls}

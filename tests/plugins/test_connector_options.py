@@ -152,3 +152,65 @@ def test_a_mask_without_a_stored_value() -> None:
         RULES.changed(GOOD, {"access_token": MASK})
     # What is no secret may have this value.
     assert RULES.changed({}, {"homeserver": MASK}) == {"homeserver": MASK}
+
+
+# Servers that the operator lists
+
+OWN, ANOTHER, DEFAULT = (("http", "10.0.0.5", port) for port in (3000, 3001, 3002))
+SERVER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "base_url": {"type": "string", "x-server": True},
+        "mirror": {"type": "string", "x-server": True, "default": "http://10.0.0.5:3002/"},
+        "picture": {"type": "string"},
+    },
+}
+
+
+def server_rules(configured: dict[str, Any] | None = None) -> ConnectorOptions:
+    return ConnectorOptions(
+        "waha",
+        SERVER_SCHEMA,
+        listed=lambda: (OWN, ANOTHER, DEFAULT),
+        configured=lambda: configured or {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "servers"),
+    [
+        ("http://10.0.0.5:3000", {OWN}),
+        ("HTTP://10.0.0.5.:3000/api/?x", {OWN}),
+        ("http://user@167772165:3001", {ANOTHER}),
+        ("http://10.0.0.6:3000", set()),
+        ("https://10.0.0.5:3000", set()),
+        ("https://waha.example", set()),
+        ("not a URL", set()),
+        (5, set()),
+    ],
+)
+def test_an_instance_has_the_listed_servers_that_its_options_name(url: Any, servers: set[Any]) -> None:
+    options = {"base_url": url, "mirror": "", "picture": "http://10.0.0.5:3001/"}
+    # The default of a marked option is the operator's.
+    assert server_rules().servers(options) == servers | {DEFAULT}
+    assert ConnectorOptions("waha", SERVER_SCHEMA).servers(options) == frozenset()
+
+
+def test_a_default_of_the_configuration_is_an_instances_server() -> None:
+    configured = {"base_url": "http://10.0.0.5:3001"}
+    assert server_rules(configured).servers({}) == {ANOTHER, DEFAULT}
+    assert server_rules(configured).servers({"base_url": "http://10.0.0.5:3000"}) == {OWN, DEFAULT}
+
+
+def test_which_instance_uses_a_listed_server_is_the_operators_choice() -> None:
+    rules, public = server_rules(), {"base_url": "https://waha.example"}
+    for url in ("http://10.0.0.5:3000", "http://167772165:3000/x"):
+        assert rules.reserved(public, {"base_url": url}) == ["base_url"]
+    assert rules.reserved({"base_url": "http://10.0.0.5:3001"}, {"base_url": "http://10.0.0.5:3000"}) == [
+        "base_url"
+    ]
+    assert rules.reserved({"mirror": "https://x.example"}, {}) == ["mirror"]
+    # Away from it, to the same server, and between others: as before.
+    assert rules.reserved({"base_url": "http://10.0.0.5:3000"}, {"base_url": "http://10.0.0.5:3000/"}) == []
+    assert rules.reserved({"base_url": "http://10.0.0.5:3000"}, public) == []
+    assert rules.reserved(public, {"base_url": "https://other.example"}) == []

@@ -73,7 +73,8 @@ PAGES = {
                 *("Delivery", "DeliveryState", "Attempt", "Outcome", "Outgoing", "LaneState"),
             ],
             "Connectors": [
-                *("Connector", "OptionalCalls", "Session", "ConnectionState", "QRCode", "InstanceSettings"),
+                *("Connector", "OptionalCalls", "Session", "FetchedFile", "ConnectionState", "QRCode"),
+                "InstanceSettings",
                 *("IngestRequest", "IngestResponse", "MediaSink", "Recent"),
             ],
             "Messages": [

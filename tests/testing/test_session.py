@@ -141,6 +141,19 @@ async def test_http_is_the_given_client_or_fails() -> None:
     assert (await FakeSession(http=client).http.get("https://net.example/")).status_code == 204
 
 
+async def test_a_file_is_fetched_by_the_given_client() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=b"png", headers={"content-type": "image/png"})
+
+    session = FakeSession(http=httpx.AsyncClient(transport=httpx.MockTransport(answer)))
+    file = await session.fetch("https://files.example/a.png", limit=3)
+    assert (file, file.mimetype) == (b"png", "image/png")
+    with pytest.raises(Invalid, match="more than 2B"):
+        await session.fetch("https://files.example/a.png", limit=2)
+    with pytest.raises(Invalid, match="FakeSession has no network"):
+        await FakeSession().fetch("https://files.example/a.png", limit=3)
+
+
 async def test_a_sink_keeps_what_is_written() -> None:
     sink = FakeMediaSink()
     await sink.begin(mimetype="text/plain", size=4, file_name="a.txt")

@@ -1,8 +1,9 @@
-"""The HTTP client of one connector: the servers that the operator lists, long polls, and streamed files.
+"""The HTTP clients of one plugin's connectors: the servers that the operator lists, long polls, and files.
 
-It differs from the client that all plugins share (:mod:`hookgw.delivery.http.plugin_client`):
+They differ from the client that all plugins share (:mod:`hookgw.delivery.http.plugin_client`):
 
-- the operator's servers are dialled at whatever address they have;
+- the operator's servers are dialled at whatever address they have, but an instance's client reaches only
+  those of them that are its own, and none of them serves :meth:`ConnectorClients.fetch`;
 - a connection is used again, because a network's API is called all the time. A request that must not be
   repeated (POST, PATCH) always gets a new one: a server may close an idle connection just as a request is
   sent on it, and nobody knows then whether it was processed;
@@ -25,8 +26,10 @@ from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
+from hookgw.delivery.http.fetch import LIMIT, TooManyBytes, fetch_file
 from hookgw.delivery.http.streamed import StreamTransport
 from hookgw.delivery.http.transport import LaneTransport
+from hookgw.models.connectors import FetchedFile
 from hookgw.models.target_url import Target
 
 MAX_ANSWER = 16 * 2**20
@@ -43,13 +46,8 @@ _STREAMED = "hookgw_streamed"
 _ENCODED_PIECE = 4096
 
 
-class ConnectorClient(httpx.AsyncClient):
-    """A client for any number of tasks of one connector. Every connection it makes passes a guard.
-
-    A request that is not streamed has one deadline, the longest of its timeouts, so a long poll asks with
-    ``timeout=90``. With ``stream`` this deadline covers the head of the response; afterwards the read timeout
-    applies to each piece. Leave the block of ``stream`` to close its connection. Redirects are followed only
-    if a request asks for it; each one passes the guard.
+class ConnectorClients:
+    """Makes the clients of one plugin, which share their limit of requests and their idle connections.
 
     Args:
         plugin: the connector's plugin, for messages.
@@ -61,9 +59,8 @@ class ConnectorClient(httpx.AsyncClient):
         ssl_context: for ``https``.
         max_requests: how many requests may be in progress; further ones wait.
 
-    Raises:
-        httpx.ConnectError: the guard refuses; the message names the settings that would allow it.
-        httpx.RemoteProtocolError: the response exceeds :data:`MAX_ANSWER`, or is cut off.
+    Attributes:
+        http: a client that reaches all of the servers, for the plugin's own task.
     """
 
     def __init__(
@@ -78,15 +75,60 @@ class ConnectorClient(httpx.AsyncClient):
         ssl_context: ClientContexts = USUAL_CONTEXTS,
         max_requests: int,
     ) -> None:
+        listed = frozenset(servers)
+        self._shared = _Shared(
+            plugin, dialer, listed, servers_dialer, connection_age, ssl_context, max_requests
+        )
+        self._timeout = timeout
+        self.http = ConnectorClient(_ConnectorTransport(self._shared, lambda: listed), timeout=timeout)
+        # No word about `servers` in its errors: to list a server does not open it to the URLs of tenants.
+        self._files = ConnectorClient(
+            _ConnectorTransport(self._shared, frozenset, advises=False), timeout=timeout
+        )
+
+    def of_instance(self, servers: Callable[[], Collection[Origin]]) -> httpx.AsyncClient:
+        """Make the client of one instance. It need not be closed.
+
+        Args:
+            servers: returns the instance's own servers. Those of them that are listed are reached at any
+                address; all other listed ones pass the guard, like every host.
+        """
+        return ConnectorClient(_ConnectorTransport(self._shared, servers), timeout=self._timeout)
+
+    async def fetch(self, url: str, *, limit: int) -> FetchedFile:
+        """Return the file at a URL that a tenant gave, without any of the operator's servers.
+
+        Raises:
+            Invalid: see :func:`hookgw.delivery.http.fetch.fetch_file`.
+        """
+        return await fetch_file(self._files, url, limit=limit)
+
+    async def aclose(self) -> None:
+        """Close all connections that are idle."""
+        await self.http.aclose()
+
+
+class ConnectorClient(httpx.AsyncClient):
+    """A client for any number of tasks. Every connection it makes passes a guard.
+
+    A request that is not streamed has one deadline, the longest of its timeouts, so a long poll asks with
+    ``timeout=90``. With ``stream`` this deadline covers the head of the response; afterwards the read timeout
+    applies to each piece. Leave the block of ``stream`` to close its connection. Redirects are followed only
+    if a request asks for it; each one passes the guard.
+
+    Raises:
+        httpx.ConnectError: the guard refuses; the message names the settings that would allow it.
+        httpx.RemoteProtocolError: the response exceeds :data:`MAX_ANSWER`, or is cut off.
+    """
+
+    def __init__(self, transport: _ConnectorTransport, *, timeout: float) -> None:
         super().__init__(
-            transport=_ConnectorTransport(
-                plugin, dialer, servers, servers_dialer, connection_age, ssl_context, max_requests
-            ),
+            transport=transport,
             timeout=timeout,
             follow_redirects=False,
             # A proxy or .netrc of the environment would lead requests past the guard, or add credentials.
             trust_env=False,
-            # All instances share the client, so a cookie of one must not be sent for another.
+            # One client may serve many instances, so a cookie of one must not be sent for another.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             headers={"user-agent": f"hookgw/{__version__}", "accept-encoding": _ACCEPTED},
         )
@@ -100,26 +142,58 @@ class ConnectorClient(httpx.AsyncClient):
         return await super().send(request, stream=stream, **options)
 
 
-class _ConnectorTransport(httpx.AsyncBaseTransport):
+class _Shared:
+    """What all clients of one plugin share."""
+
     def __init__(
         self,
         plugin: str,
         dialer: Dialer,
-        servers: Collection[Origin],
+        listed: frozenset[Origin],
         servers_dialer: Dialer,
         connection_age: float,
         ssl_context: ClientContexts,
         max_requests: int,
     ) -> None:
-        self._plugin = plugin
-        self._dialer = dialer
-        self._servers = frozenset(servers)
-        self._servers_dialer = servers_dialer
-        self._connection_age = connection_age
-        self._ssl_context = ssl_context
-        self._limiter = trio.CapacityLimiter(max_requests)
-        # The newest at the end, each with the time since when it has been idle.
-        self._idle: list[tuple[Origin, float, LaneTransport]] = []
+        self.plugin = plugin
+        self.dialer = dialer
+        self.listed = listed
+        self.servers_dialer = servers_dialer
+        self.connection_age = connection_age
+        self.ssl_context = ssl_context
+        self.limiter = trio.CapacityLimiter(max_requests)
+        # The newest at the end, each with the dialer that opened it, and the time since when it has been
+        # idle. A connection that was opened for a listed server must not serve a request that passes the
+        # guard, although both have the same origin.
+        self.idle: list[tuple[Dialer, Origin, float, LaneTransport]] = []
+
+    def take_idle(self, dialer: Dialer, origin: Origin) -> LaneTransport | None:
+        for entry in reversed(self.idle):
+            if entry[0] is dialer and entry[1] == origin:
+                self.idle.remove(entry)
+                return entry[3]
+        return None
+
+    def put_idle(self, dialer: Dialer, origin: Origin, transport: LaneTransport) -> None:
+        transport.rest()
+        self.idle.append((dialer, origin, trio.current_time(), transport))
+        if len(self.idle) > MAX_IDLE:
+            self.idle.pop(0)[3].close_nowait()
+
+    def drop_idle(self, until: float) -> None:
+        """Close the connections that have been idle since this time, or longer."""
+        for entry in [entry for entry in self.idle if entry[2] <= until]:
+            self.idle.remove(entry)
+            entry[3].close_nowait()
+
+
+class _ConnectorTransport(httpx.AsyncBaseTransport):
+    def __init__(
+        self, shared: _Shared, servers: Callable[[], Collection[Origin]], *, advises: bool = True
+    ) -> None:
+        self._shared = shared
+        self._servers = servers
+        self._advises = advises
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         target = httpx_adapter.request_target(request)
@@ -127,10 +201,11 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         place = object()  # not the task: one task may stream a response and make another request
         try:
             with trio.fail_after(math.inf if timeout is None else timeout):
-                await self._limiter.acquire_on_behalf_of(place)
+                await self._shared.limiter.acquire_on_behalf_of(place)
         except trio.TooSlowError:
             raise httpx.PoolTimeout(
-                f"{self._limiter.total_tokens} requests of the connector were in progress for {timeout:g} s.",
+                f"{self._shared.limiter.total_tokens} requests of the connector were in progress for "
+                f"{timeout:g} s.",
                 request=request,
             ) from None
         response = None
@@ -140,30 +215,24 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
                 return response
             return await self._exchange(request, target)
         except httpx.ConnectError as error:
-            if not isinstance(error.__cause__, Blocked) or target.origin in self._servers:
+            if not isinstance(error.__cause__, Blocked) or not self._advises or self._is_own(target):
                 raise
-            raise httpx.ConnectError(
-                f"{error} To allow it for this connector alone, add {target.scheme}://{target.place} to "
-                f"plugins.options.{self._plugin}.servers.",
-                request=request,
-            ) from error.__cause__
+            raise httpx.ConnectError(f"{error} {self._advice(target)}", request=request) from error.__cause__
         finally:
             if response is None:  # a streamed one frees its place when it is closed
-                self._limiter.release_on_behalf_of(place)
+                self._shared.limiter.release_on_behalf_of(place)
 
     async def _exchange(self, request: httpx.Request, target: Target) -> httpx.Response:
-        origin, now = target.origin, trio.current_time()
-        self._drop_idle(lambda since: since <= now - IDLE_TIME)
-        transport = None
+        dialer, transport = self._dialer_for(target), None
+        self._shared.drop_idle(trio.current_time() - IDLE_TIME)
         if request.method in _REPEATABLE:
-            transport = next((one for place, _, one in reversed(self._idle) if place == origin), None)
-            self._idle = [entry for entry in self._idle if entry[2] is not transport]
+            transport = self._shared.take_idle(dialer, target.origin)
         if transport is None:
             transport = LaneTransport(
-                self._dialer_for(target),
+                dialer,
                 max_answer=MAX_ANSWER,
-                connection_age=self._connection_age,
-                ssl_context=self._ssl_context,
+                connection_age=self._shared.connection_age,
+                ssl_context=self._shared.ssl_context,
             )
         try:
             response = await transport.handle_async_request(request)
@@ -171,10 +240,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
             transport.close_nowait()
             raise
         if transport.connected:
-            transport.rest()
-            self._idle.append((origin, trio.current_time(), transport))
-            if len(self._idle) > MAX_IDLE:
-                self._idle.pop(0)[2].close_nowait()
+            self._shared.put_idle(dialer, target.origin, transport)
         # Half a document must not look like a whole one to a connector that only checks the status.
         if not response.extensions["complete"]:
             raise httpx.RemoteProtocolError(
@@ -183,7 +249,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         return response
 
     async def _stream(self, request: httpx.Request, target: Target, place: object) -> httpx.Response:
-        transport = StreamTransport(self._dialer_for(target), self._ssl_context)
+        transport = StreamTransport(self._dialer_for(target), self._shared.ssl_context)
         deadline = trio.current_time() + httpx_adapter.longest_timeout(request)
         body = await request.aread()
         head = httpx_adapter.render_head(request, target, len(body))
@@ -192,7 +258,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
 
         def close() -> None:
             transport.close_nowait()
-            self._limiter.release_on_behalf_of(place)
+            self._shared.limiter.release_on_behalf_of(place)
 
         is_encoded = response.header("content-encoding") not in (None, "", "identity")
         return httpx.Response(
@@ -205,22 +271,32 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
                 # httpx decodes each piece at once, and one of 32 KiB may become 32 MiB.
                 piece=_ENCODED_PIECE if is_encoded else None,
                 # httpx reads the whole body of a redirect that it follows.
-                limit=MAX_ANSWER if 300 <= response.status < 400 else math.inf,
+                limit=MAX_ANSWER if 300 <= response.status < 400 else request.extensions.get(LIMIT, math.inf),
             ),
             request=request,
             extensions={"http_version": b"HTTP/1.1"},
         )
 
-    def _dialer_for(self, target: Target) -> Dialer:
-        return self._servers_dialer if target.origin in self._servers else self._dialer
+    def _is_own(self, target: Target) -> bool:
+        return target.origin in self._shared.listed and target.origin in self._servers()
 
-    def _drop_idle(self, is_over: Callable[[float], bool]) -> None:
-        for entry in [entry for entry in self._idle if is_over(entry[1])]:
-            self._idle.remove(entry)
-            entry[2].close_nowait()
+    def _dialer_for(self, target: Target) -> Dialer:
+        return self._shared.servers_dialer if self._is_own(target) else self._shared.dialer
+
+    def _advice(self, target: Target) -> str:
+        server, servers = (
+            f"{target.scheme}://{target.place}",
+            f"plugins.options.{self._shared.plugin}.servers",
+        )
+        if target.origin not in self._shared.listed:
+            return f"To allow it for this connector alone, add {server} to {servers}."
+        return (
+            f"{server} is in {servers}, but it is not this instance's server: only those instances reach it "
+            'whose option for the server (marked with "x-server" in the connector\'s schema) names it.'
+        )
 
     async def aclose(self) -> None:
-        self._drop_idle(lambda _since: True)
+        self._shared.drop_idle(math.inf)
         await trio.lowlevel.checkpoint()
 
 
@@ -256,9 +332,7 @@ class _Body(httpx.AsyncByteStream):
                 ) from None
             size += len(data)
             if size > self._limit:
-                raise httpx.RemoteProtocolError(
-                    f"The response exceeded {self._limit} bytes.", request=self._request
-                )
+                raise TooManyBytes(f"The response exceeded {self._limit} bytes.", request=self._request)
             if not data:
                 return
             step = self._piece or len(data)

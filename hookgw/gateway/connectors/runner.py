@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-import httpx
 import structlog
 import trio
 
+from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.gateway.audit import act_as
 from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
@@ -72,7 +73,7 @@ class Connectors:
         states: the sessions of running connectors are registered there.
         restarts: hears of failures.
         clock: for the time of events.
-        clients: the HTTP client of each plugin with a connector; the caller closes them.
+        clients: the HTTP clients of each plugin with a connector; the caller closes them.
         ingest_urls: makes the URLs at which networks call.
         media: makes the links to files.
         event_rules: for the events of connectors.
@@ -84,7 +85,7 @@ class Connectors:
         states: ConnectionStates,
         restarts: PluginRestarts,
         clock: Clock,
-        clients: Mapping[str, httpx.AsyncClient],
+        clients: Mapping[str, ConnectorClients],
         ingest_urls: IngestUrls,
         media: InboundMedia,
         event_rules: EventRules,
@@ -161,8 +162,12 @@ class Connectors:
             )
         return f"The instance {instance.name!r} has no connector: its events come only over HTTP."
 
-    def start(self, instance: Instance) -> ConnectorSession:
+    def start(
+        self, instance: Instance, *, former_servers: frozenset[Origin] = frozenset()
+    ) -> ConnectorSession:
         """Start an instance's connector, unless it runs; the caller has checked that there is one.
+
+        ``former_servers`` were its own before its options changed: it may have to undo something there.
 
         Raises:
             Unavailable: hookgw is shutting down.
@@ -182,6 +187,7 @@ class Connectors:
                 self._media,
                 self._event_rules,
                 self._states.changed,
+                former_servers=former_servers,
             )
             self._leave_closing(instance.name)
             running.nursery.start_soon(
@@ -290,9 +296,10 @@ class Connectors:
             Unavailable: hookgw is shutting down.
         """
         ended = await self._end(instance.name, _RESTART)
-        if ended is not None:
-            self._states.closed(ended, "The connector restarts.")
-        return self.start(instance)
+        if ended is None:
+            return self.start(instance)
+        self._states.closed(ended, "The connector restarts.")
+        return self.start(instance, former_servers=ended.servers())
 
     async def _end(self, name: str, reason: int) -> ConnectorSession | None:
         self._leave_closing(name)

@@ -12,10 +12,12 @@ import msgspec
 import structlog
 import trio
 
+from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.models.clock import Clock
-from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
+from hookgw.models.connectors import MAX_STATE, ConnectionState, FetchedFile, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooManyRequests, Unavailable
 from hookgw.models.events import Catalog, Event, new_event_id
 from hookgw.models.inline_media import unmarked
@@ -106,11 +108,13 @@ class ConnectorSession:
         accept: Accept,
         load_state: LoadState,
         clock: Clock,
-        http: httpx.AsyncClient,
+        clients: ConnectorClients,
         ingest_urls: IngestUrls,
         media: InboundMedia,
         event_rules: EventRules,
         closing_changed: Callable[[str], None] = lambda _: None,
+        *,
+        former_servers: frozenset[Origin] = frozenset(),
     ) -> None:
         self.connector = connector
         self.state = ConnectionState.CLOSE
@@ -136,7 +140,10 @@ class ConnectorSession:
         self._load_state = load_state
         self._saving = trio.Lock()
         self._clock = clock
-        self._http = http
+        self._clients = clients
+        self._http: httpx.AsyncClient | None = None
+        self._given_options = instance.options
+        self._former_servers = former_servers
         self._ingest_urls = ingest_urls
         self._media = media
         self._event_rules = event_rules
@@ -205,8 +212,18 @@ class ConnectorSession:
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """The gateway's client for plugins."""
+        """The client for the network's API; of the listed servers it reaches the instance's own."""
+        if self._http is None:
+            self._http = self._clients.of_instance(lambda: self.servers() | self._former_servers)
         return self._http
+
+    def servers(self) -> frozenset[Origin]:
+        """Return the listed servers that are this instance's own."""
+        return self.connector.option_rules.servers(self._given_options)
+
+    async def fetch(self, url: str, *, limit: int) -> FetchedFile:
+        """Return the file at a URL that a tenant gave."""
+        return await self._clients.fetch(url, limit=limit)
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
         """Raise an event. Waits while the gateway cannot store it, which holds the connector back."""

@@ -621,14 +621,15 @@ async def test_a_file_of_a_server_passes_through(tmp_path: Path, settings: Setti
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, serve_file, [listener])
         address = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
-        connector = FakeConnector(open_media=open_media)
+        schema = {"type": "object", "properties": {"server": {"type": "string", "x-server": True}}}
+        connector = FakeConnector(open_media=open_media, options_schema=schema)
         plugins = PluginsSettings(options={"fake": {"servers": [address]}})
         hooks = Hooks(load_plugins(plugins, base=tmp_path, extra={"fake": connector}))
         changed = Settings(
             auth=settings.auth, storage=settings.storage, plugins=plugins, media=settings.media
         )
         async with open_gateway(changed, base=tmp_path, hooks=hooks) as gateway:
-            await gateway.instances.create("shop", integration="fake")
+            await gateway.instances.create("shop", integration="fake", options={"server": address})
             await gateway.instances.connect("shop")
             link = connector.session("shop").media_url(f"{address}/file")
             download = gateway.media.open("shop", link.rpartition("/")[2])

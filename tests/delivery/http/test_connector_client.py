@@ -13,15 +13,16 @@ import trio
 import trio.testing
 
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.connector_client import IDLE_TIME, MAX_ANSWER, MAX_IDLE, ConnectorClient
+from hookgw.delivery.http.connector_client import IDLE_TIME, MAX_ANSWER, MAX_IDLE, ConnectorClients
 from hookgw.delivery.http.dialer import Dialer
+from hookgw.models.errors import Invalid
 from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
 
 EVERYWHERE = AddressGuard(["0.0.0.0/0", "::/0"], refused_ports=())
 
 
-def client_for(servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8) -> ConnectorClient:
-    return ConnectorClient(
+def clients_for(servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8) -> ConnectorClients:
+    return ConnectorClients(
         "matrix",
         Dialer(AddressGuard(), connect_timeout=5),
         servers,
@@ -31,10 +32,14 @@ def client_for(servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8
     )
 
 
+def client_for(servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8) -> httpx.AsyncClient:
+    return clients_for(servers, max_requests=max_requests).http
+
+
 @asynccontextmanager
 async def reaching(
     behaviour: Behaviour, *, max_requests: int = 8
-) -> AsyncIterator[tuple[ConnectorClient, Server]]:
+) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
     async with serving(behaviour) as server:
         listed = [("http", "127.0.0.1", server.port)]
         async with client_for(listed, max_requests=max_requests) as http:
@@ -95,6 +100,72 @@ async def test_a_redirect_passes_the_guard() -> None:
         with pytest.raises(httpx.ConnectError, match="is not dialled"):
             async with http.stream("GET", "/", follow_redirects=True):
                 pass
+
+
+# Whose server it is.
+
+
+async def test_an_instance_reaches_of_the_listed_servers_its_own() -> None:
+    async with serving(always_ok) as own, serving(always_ok) as another:
+        listed = [("http", "127.0.0.1", server.port) for server in (own, another)]
+        clients = clients_for(listed)
+        http = clients.of_instance(lambda: listed[:1])
+        assert (await http.get(f"http://127.0.0.1:{own.port}/")).text == "ok"
+        url = f"http://127.0.0.1:{another.port}/"
+        with pytest.raises(httpx.ConnectError) as refusal:
+            await http.post(url)
+        with pytest.raises(httpx.ConnectError):
+            async with http.stream("GET", url):
+                pass
+        assert another.connections == 0
+        assert (await clients.http.get(url)).text == "ok"  # the plugin's own task reaches all
+        await clients.aclose()
+    assert "is in plugins.options.matrix.servers, but it is not this instance's server" in str(refusal.value)
+
+
+async def test_what_an_instance_names_without_the_operator_is_no_server() -> None:
+    async with serving(always_ok) as server:
+        http = clients_for(()).of_instance(lambda: [("http", "127.0.0.1", server.port)])
+        with pytest.raises(httpx.ConnectError, match=r"add http://127\.0\.0\.1:\d+ to plugins"):
+            await http.get(f"http://127.0.0.1:{server.port}/")
+        assert server.connections == 0
+
+
+async def test_an_idle_connection_to_a_listed_server_serves_no_other_instance() -> None:
+    async with serving(always_ok) as server:
+        listed, url = [("http", "127.0.0.1", server.port)], f"http://127.0.0.1:{server.port}/"
+        clients = clients_for(listed)
+        own, another = clients.of_instance(lambda: listed), clients.of_instance(frozenset)
+        await own.get(url)
+        with pytest.raises(httpx.ConnectError, match="is not dialled"):
+            await another.get(url)
+        await own.get(url)
+        assert server.connections == 1
+        await clients.aclose()
+
+
+async def test_no_redirect_leads_to_another_instances_server() -> None:
+    async with serving(always_ok) as another:
+        elsewhere = f"http://127.0.0.1:{another.port}/"
+        moved = f"HTTP/1.1 307 Moved\r\nlocation: {elsewhere}\r\ncontent-length: 0\r\n\r\n".encode()
+        async with serving(answering(moved)) as own:
+            listed = [("http", "127.0.0.1", server.port) for server in (own, another)]
+            clients = clients_for(listed)
+            http = clients.of_instance(lambda: listed[:1])
+            with pytest.raises(httpx.ConnectError, match="is not dialled"):
+                await http.get(f"http://127.0.0.1:{own.port}/", follow_redirects=True)
+            await clients.aclose()
+        assert another.connections == 0
+
+
+async def test_no_file_is_fetched_from_a_listed_server() -> None:
+    async with serving(always_ok) as server:
+        clients = clients_for([("http", "127.0.0.1", server.port)])
+        with pytest.raises(Invalid, match=r"cannot be read: The host .* is blocked") as refusal:
+            await clients.fetch(f"http://127.0.0.1:{server.port}/", limit=100)
+        assert server.connections == 0
+    # To list it would not help, and the message is for a tenant.
+    assert "plugins.options" not in str(refusal.value)
 
 
 # Connections.
@@ -220,7 +291,7 @@ async def test_the_number_of_requests_is_limited(mock_clock: trio.testing.MockCl
         await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
         await peer.closed_by_the_other_side()
 
-    async def waits(http: ConnectorClient) -> None:
+    async def waits(http: httpx.AsyncClient) -> None:
         with pytest.raises(httpx.PoolTimeout, match="1 requests of the connector were in progress for 3 s"):
             await http.get("/", timeout=httpx.Timeout(None, pool=3))
 
@@ -341,7 +412,7 @@ async def test_a_silent_stream_times_out(mock_clock: trio.testing.MockClock) -> 
         await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n")
         await peer.closed_by_the_other_side()
 
-    async def read(http: ConnectorClient) -> None:
+    async def read(http: httpx.AsyncClient) -> None:
         async with http.stream("GET", "/", timeout=20) as response:
             begun.set()
             with pytest.raises(httpx.ReadTimeout, match="nothing for 20 s"):

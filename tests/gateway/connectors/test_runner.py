@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
-import httpx
 import pytest
 import trio
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.config.settings import ServerSettings
+from hookgw.config.settings import DeliverySettings, ServerSettings
+from hookgw.delivery.outbound import OutboundHttp
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.runner import REPORT_TIMEOUT, Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
@@ -42,7 +42,7 @@ from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
 from tests.support.media import EVENT_RULES, inbound_media
 
-CLIENTS = {"mine": httpx.AsyncClient(transport=httpx.AsyncBaseTransport())}
+CLIENTS = OutboundHttp(DeliverySettings()).connector_clients({"mine": ()})
 URLS = IngestUrls(ServerSettings())
 HI = TextMessage(number="55", text="hi")
 SHOP = Instance(name="shop", id="1", integration="fake", options={"token": "t"})

@@ -43,7 +43,7 @@ def session_of(kit: GatewayKit, instance: Instance | None = None) -> ConnectorSe
         gateway.events.accept,
         gateway.store.load_state,
         gateway.clock,
-        gateway.http,
+        UNUSED,
         UNUSED,
         inbound_media(),
         EVENT_RULES,

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.simulation.history import Accepted, Answered, Arrived, Metered, Removed, Unanswered, Violation
+from tests.simulation.history import (
+    Accepted,
+    Answered,
+    Arrived,
+    Metered,
+    Removed,
+    Skipped,
+    Unanswered,
+    Violation,
+)
 from tests.simulation.invariants.index import LONGEST, Index
 from tests.simulation.invariants.limits import agree
 
@@ -40,17 +49,24 @@ def _accepted(index: Index, metered: Metered) -> Iterator[str]:
 
 
 def _delivered(index: Index, metered: Metered) -> Iterator[str]:
-    """Each 2xx is a delivery, unless it came at the same time, or too late."""
+    """Each 2xx is a delivery, unless it came at the same time, too late, or while its attempt was cut off."""
     certain = possible = 0
     # A receiver that drips notes its answer later than hookgw has read what it needs of it.
     arrivals = {record.number: record.at for record in index.history.of(Arrived)}
+    skips = {(one.registration, one.event): one for one in index.history.of(Skipped)}
     for record in index.history.of(Answered):
         began = arrivals.get(record.number, record.at)
         if record.life == metered.life and began <= metered.at and record.outcome in DOUBTFUL:
             possible += 1
             # One that was answered late is unanswered, and its delivery waits for the end of a pause.
             is_late = record.is_late
-            certain += record.outcome == "delivered" and not is_late and record.at < metered.at - LONGEST
+            skip = skips.get((record.registration, record.event))
+            is_cut_off = skip is not None and skip.began <= record.at <= skip.at
+            certain += (
+                record.outcome == "delivered"
+                and not (is_late or is_cut_off)
+                and record.at < metered.at - LONGEST
+            )
     # In the other order, an attempt may be counted and its delivery not yet.
     for name, count in (("attempts", metered.taken), ("deliveries", metered.delivered)):
         if not certain <= count <= possible:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.simulation.history import Metered, Record, Removed, Unanswered
+from tests.simulation.history import Metered, Record, Removed, Skipped, Unanswered
 from tests.simulation.invariants import metrics
 from tests.simulation.invariants.building import HOOK, accepted, answered, arrived, rules, troubles
 from tests.simulation.invariants.limits import OPERATIONS
@@ -62,6 +62,15 @@ def test_an_answer_at_the_same_time_may_count() -> None:
     assert found(answered(99, 1, "delivered"), metered()) == []
     assert found(answered(1, 1, "unknown"), metered(taken=1, delivered=1)) == []
     assert found(answered(1, 1, "unknown"), metered()) == []
+
+
+def test_an_answer_to_an_attempt_that_is_cut_off_may_count() -> None:
+    """Seed 1293."""
+    skipped = Skipped(at=3, life=1, began=1, instance="shop", event="e1", registration=HOOK, attempts=1)
+    taken = answered(2, 1, "delivered")
+    assert found(taken, skipped, metered()) == []
+    assert found(taken, skipped, metered(taken=1, delivered=1)) == []
+    assert found(answered(0.5, 1, "delivered"), skipped, metered()) != []
 
 
 def test_a_receiver_that_is_still_answering_may_have_answered() -> None:
