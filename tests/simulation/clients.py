@@ -481,7 +481,7 @@ class Clients:
                     began=began,
                     instance=instance,
                     event=found.event_id,
-                    registration=found.registration,
+                    registration=self._world.names.get(found.registration, found.registration),
                     attempts=found.attempts,
                 )
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.simulation.history import Faulted, Removed, Requeued, Unanswered
+from tests.simulation.history import Cancelled, Faulted, Refused, Removed, Requeued, Unanswered
 from tests.simulation.invariants import repeats
 from tests.simulation.invariants.building import (
     accepted,
@@ -24,6 +24,16 @@ def test_a_repeat_after_a_2xx_is_found() -> None:
 
 def test_a_kill_before_the_next_commit_excuses_it() -> None:
     assert troubles(repeats.check, *DELIVERED, killed(1.002), arrived(9, 2)) == []
+
+
+def test_a_skip_that_the_disk_refuses_may_repeat_what_it_has_cut_off() -> None:
+    """Seed 1023."""
+    call = Cancelled(at=1, life=1, instance="shop")
+    refused = Refused(at=1.5, life=1, what="skip", why="StorageUnavailable")
+    assert troubles(repeats.check, call, *DELIVERED, refused, arrived(9, 2)) == []
+    assert troubles(repeats.check, call, *DELIVERED, arrived(9, 2)) == AGAIN
+    before = Refused(at=0.5, life=1, what="skip", why="StorageUnavailable")
+    assert troubles(repeats.check, call, before, *DELIVERED, arrived(9, 2)) == AGAIN
 
 
 def test_a_kill_after_the_next_commit_does_not() -> None:
