@@ -16,6 +16,7 @@ from hookgw.cli.configuration import (
     warn_of_exposed_secrets,
 )
 from hookgw.cli.idle_gateway import check_routes
+from hookgw.cli.output import say
 from hookgw.config.master_keys import read_master_keys
 from hookgw.gateway.start_plugins import start_plugins
 
@@ -41,4 +42,4 @@ def check_config(file: Path | None, config: Path | None) -> None:
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
     warn_of_exposed_secrets(file)  # after load_hooks, which configures the log
-    click.echo(f"{find_config(file) or 'The configuration (defaults and environment, no file)'} is valid.")
+    say(f"{find_config(file) or 'The configuration (defaults and environment, no file)'} is valid.")

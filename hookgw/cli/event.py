@@ -7,7 +7,7 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.job import follow_aloud
 from hookgw.cli.names import instance_argument
-from hookgw.cli.output import counted, json_option, show_json
+from hookgw.cli.output import counted, json_option, say, show_json
 
 
 @click.group()
@@ -43,4 +43,4 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
     if as_json:
         show_json({"events": events, "deliveries": deliveries})
     else:
-        click.echo(f"Erased {counted(events, 'event')} with {counted(deliveries, 'delivery', 'deliveries')}.")
+        say(f"Erased {counted(events, 'event')} with {counted(deliveries, 'delivery', 'deliveries')}.")

@@ -14,6 +14,7 @@ import trio
 from hookgw._version import __version__
 from hookgw.cli.configuration import config_option, read_settings, warn_of_exposed_secrets
 from hookgw.cli.logging_setup import configure_logging
+from hookgw.cli.output import say
 from hookgw.cli.process import (
     RECOMMENDED_OPEN_FILES,
     exempt_started_objects,
@@ -110,17 +111,17 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
     def show_key(key: str) -> None:
         shown_keys.append(key)
         # Only the hash is stored. The key goes to standard output, because logs are kept and shipped.
-        click.echo(f"Global key (shown once, store it now): {key}")
+        say(f"Global key (shown once, store it now): {key}")
 
     async with open_server(settings, base=base, show_key=show_key, read_again=read_again) as server:
         exempt_started_objects()
         for url in server.urls:
-            click.echo(f"hookgw {__version__} listening on {url}")
+            say(f"hookgw {__version__} listening on {url}")
         # Only with a key that was shown just now: a link in the log of every start would open the gateway to
         # everybody who reads logs in time.
         for key in shown_keys:
             if (link := server.login_link(key)) is not None:
-                click.echo(f"Dashboard (this link logs in once, within 5 minutes): {link}")
+                say(f"Dashboard (this link logs in once, within 5 minutes): {link}")
         notify(READY)
         try:
             await trio.sleep_forever()
