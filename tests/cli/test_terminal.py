@@ -56,7 +56,7 @@ ARGUMENTS = {
 }
 """Of the commands that need other arguments than an instance."""
 ELSEWHERE = {"import evolution"}
-"""Commands that talk to another server as well; see their own tests."""
+"""It reads another server, or a file."""
 PRINTS = {"click.echo", "click.secho", "print", "sys.stdout.write", "sys.stderr.write"}
 ENOUGH = 10
 DEEP = 20
@@ -202,6 +202,22 @@ def texts_in(value: Any) -> Iterator[str]:
             yield from texts_in(one)
     if isinstance(value, str):
         yield value
+
+
+@pytest.mark.parametrize("more", [(), ("--apply",), ("--json",)])
+async def test_an_import_does_not_steer_the_terminal(
+    more: tuple[str, ...], invoke: Invoke, hostile: HostileGateway, tmp_path: Path
+) -> None:
+    text = HOSTILE.replace("\ud83d", "")  # no JSON of a file has it
+    webhook = {"url": text, "events": [text], "enabled": True, "headers": {text: text}}
+    named = {"name": text, "integration": text, "token": text}
+    found = [{"instance": named, "webhook": webhook, "settings": {text: text}}]
+    await trio.Path(tmp_path / "export.json").write_text(json.dumps({"evolution": found}))
+    hostile.error = 400 if more == ("--apply",) else 0
+    result = await invoke("import", "evolution", "--from", str(tmp_path / "export.json"), *more)
+    assert isinstance(result.exception, SystemExit | None), result.exc_info
+    assert "red" in result.output
+    assert is_harmless(result.output), ascii(result.output)
 
 
 async def test_the_shell_gets_no_name_that_steers_the_terminal(server: Receiver) -> None:
