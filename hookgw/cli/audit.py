@@ -9,7 +9,7 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.fields import PAGE, read_time
 from hookgw.cli.names import instance_argument
-from hookgw.cli.output import Column, show_json, show_table, table_options
+from hookgw.cli.output import Column, say, show_json, show_table, table_options
 
 COLUMNS = (
     Column("at", least=None, is_time=True),
@@ -53,7 +53,7 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **que
     show_table(COLUMNS, map(_row, page["entries"]), wide=wide)
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
-        click.echo(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
 
 
 def _row(entry: dict[str, Any]) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ import click
 from hookgw.cli.configuration import config_option, read_settings
 from hookgw.cli.data_file import data_file
 from hookgw.cli.failure import Failed
-from hookgw.cli.output import counted
+from hookgw.cli.output import counted, say
 
 Progress = Callable[[int, int], None]
 
@@ -39,13 +39,13 @@ def backup(file: Path, check: bool, config: Path | None) -> None:
             size = back_up_file(data, file, show, min_free=settings.storage.min_free)
     except KeyboardInterrupt:
         raise Failed(f"Stopped. Nothing of {file} remains.") from None
-    click.echo(f"Copied {data} to {file} ({size / 2**20:,.1f} MiB).")
+    say(f"Copied {data} to {file} ({size / 2**20:,.1f} MiB).")
     if check:
         report = check_file(file)
         if report.problems:
             raise Failed(f"The copy {file} is damaged:", *report.problems)
         pending = counted(report.pending, "pending delivery", "pending deliveries")
-        click.echo(f"It is whole: {counted(report.events, 'event')}, {pending}.")
+        say(f"It is whole: {counted(report.events, 'event')}, {pending}.")
 
 
 @click.command()
@@ -66,9 +66,9 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
             aside = restore_file(file, data, force=force, on_progress=show)
     except KeyboardInterrupt:
         raise Failed("Stopped. If a data file was there, it is still there.") from None
-    click.echo(f"Restored {data} from {file}.")
+    say(f"Restored {data} from {file}.")
     if aside is not None:
-        click.echo(f"The former data file is {aside}. Delete it once everything works.")
+        say(f"The former data file is {aside}. Delete it once everything works.")
 
 
 @contextmanager

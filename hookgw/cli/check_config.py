@@ -18,6 +18,7 @@ from hookgw.cli.configuration import (
     warn_of_unknown_variables,
 )
 from hookgw.cli.idle_gateway import check_routes
+from hookgw.cli.output import say
 from hookgw.config.master_keys import MasterKeys, read_master_keys
 from hookgw.config.settings import Settings
 from hookgw.delivery.http.client_tls import read_ca_file
@@ -56,7 +57,7 @@ def check_config(file: Path | None, config: Path | None) -> None:
     warn_of_unknown_variables()
     warn_of_exposed_secrets(file)  # after load_hooks, which configures the log
     _warn_of_refused_addresses(settings, keys, [webhook.registration for webhook in webhooks])
-    click.echo(f"{find_config(file) or 'The configuration (defaults and environment, no file)'} is valid.")
+    say(f"{find_config(file) or 'The configuration (defaults and environment, no file)'} is valid.")
 
 
 def _warn_of_refused_addresses(
@@ -68,11 +69,11 @@ def _warn_of_refused_addresses(
         stored = read_stored(settings.storage, keys)
     # The check is of the configuration. The storage may be on another machine, or another user's.
     except (StartError, StorageUnavailable) as error:
-        click.echo(f"Warning: The stored webhooks were not checked. {' '.join(error.messages)}", err=True)
+        say(f"Warning: The stored webhooks were not checked. {' '.join(error.messages)}", err=True)
     found = refused_addresses(
         [*stored.registrations.values(), *configured],
         OutboundHttp(settings.delivery).known_refusal,
         by_registration(stored.pending),
     )
     for refused in found:
-        click.echo(f"Warning: {refused}", err=True)
+        say(f"Warning: {refused}", err=True)

@@ -126,6 +126,8 @@ class Client:
             response = self._http.request(method, "/".join(map(_quote_segment, segments)), **options)
         except httpx.HTTPError as error:
             raise ServerUnavailable(_transport_message(self._server, error, seconds)) from error
+        except UnicodeEncodeError as error:  # lone surrogates, in an argument or in what an answer named
+            raise Failed("A name, an id or a cursor has characters that no request can have.") from error
         date = parsedate_tz(response.headers.get("date", ""))
         self.server_time = time.time() if date is None else float(mktime_tz(date))
         self.silent_nodes = response.headers.get(SILENT_NODES, "")

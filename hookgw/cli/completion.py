@@ -7,6 +7,7 @@ from click.shell_completion import get_completion_class
 
 from hookgw.cli.failure import Failed
 from hookgw.cli.group import COMPLETE, main
+from hookgw.cli.output import show_drawing
 
 
 @click.command()
@@ -25,4 +26,4 @@ def completion(shell: str) -> None:
     found = get_completion_class(shell)
     if found is None:
         raise Failed(f"This version of click knows no completion for {shell}.")
-    click.echo(found(main, {}, "hookgw", COMPLETE).source())
+    show_drawing(found(main, {}, "hookgw", COMPLETE).source())

@@ -10,7 +10,7 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
 from hookgw.cli.names import complete_connectors
-from hookgw.cli.output import Column, show_json, show_table, table_options
+from hookgw.cli.output import Column, say, show_json, show_table, table_options
 
 _CONNECTORS = (
     Column("name", least=None),
@@ -59,7 +59,7 @@ def connectors(client: Client, name: str | None, wide: bool, as_json: bool) -> N
             wide=wide,
         )
     elif found[0]["optionsSchema"] is None:
-        click.echo(f"The connector {name} describes no options: it takes any.", err=True)
+        say(f"The connector {name} describes no options: it takes any.", err=True)
     else:
         show_table(_OPTIONS, _options(found[0]["optionsSchema"]), wide=wide)
 

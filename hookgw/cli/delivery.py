@@ -17,6 +17,7 @@ from hookgw.cli.output import (
     counted,
     json_option,
     printable,
+    say,
     show_fields,
     show_json,
     show_table,
@@ -118,7 +119,7 @@ def _list(
     show_table(tuple(columns.values()), rows, wide=wide)
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
-        click.echo(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
 
 
 @delivery.command()
@@ -152,7 +153,7 @@ def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: b
         }
     )
     if found["attempts"]:
-        click.echo()
+        say("")
         fields: tuple[str, ...] = ("number", "at", "duration", "outcome", "status")
         columns = [
             Column("attempt", least=None, right=True),
@@ -188,7 +189,7 @@ def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> No
     if as_json:
         show_json(queued)
     else:
-        click.echo(f"{queued['id']} will be sent again to {printable(queued['url'])}")
+        say(f"{queued['id']} will be sent again to {printable(queued['url'])}")
 
 
 @delivery.command()
@@ -231,13 +232,13 @@ def cancel(
         if as_json:
             show_json(found)
         else:
-            click.echo(f"Cancelled {found['id']}. To send it after all, use resend.")
+            say(f"Cancelled {found['id']}. To send it after all, use resend.")
         return
     if not yes:
         asked = client.call("POST", "delivery", "cancel", instance, body=body | {"dryRun": True})
         count = asked["matching"]
         if not count and not as_json:
-            click.echo("Nothing that is pending matches.")
+            say("Nothing that is pending matches.")
             return
         shown = counted(count, "pending delivery", "pending deliveries")
         if count >= MOST_COUNTED:
@@ -250,4 +251,4 @@ def cancel(
     if as_json:
         show_json({"cancelled": cancelled})
     else:
-        click.echo(f"Cancelled {counted(cancelled, 'delivery', 'deliveries')}.")
+        say(f"Cancelled {counted(cancelled, 'delivery', 'deliveries')}.")

@@ -10,7 +10,7 @@ import msgspec
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.fields import read_json
 from hookgw.cli.names import complete_kinds, instance_argument
-from hookgw.cli.output import json_option, show_json, show_warnings
+from hookgw.cli.output import json_option, say, show_json, show_warnings
 
 NO_DATA = msgspec.Raw(b"{}")
 
@@ -67,5 +67,5 @@ def emit(
         return
     ids = result["ids"]
     suffix = f": {ids[0]}" if len(ids) == 1 else ""
-    click.echo(f"Accepted {result['accepted']}, duplicates {result['duplicates']}{suffix}")
+    say(f"Accepted {result['accepted']}, duplicates {result['duplicates']}{suffix}")
     show_warnings(result)

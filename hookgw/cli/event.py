@@ -7,7 +7,7 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.job import follow_aloud
 from hookgw.cli.names import instance_argument
-from hookgw.cli.output import counted, json_option, show_json
+from hookgw.cli.output import counted, json_option, say, show_json, show_warnings
 
 
 @click.group()
@@ -36,11 +36,13 @@ def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bo
         question = f"Erase everything about {remote_jid!r} from {instance!r}? This cannot be undone."
         click.confirm(question, abort=True, err=True)
     erased = client.call("POST", "event", "erase", instance, body={"remoteJid": remote_jid})
-    events, deliveries = erased["events"], erased["deliveries"]
+    events, deliveries, warnings = erased["events"], erased["deliveries"], erased.get("warnings", [])
     if "job" in erased:
         found = follow_aloud(client, erased["job"], "Erased")
         events, deliveries = found["events"], found["done"]
+        warnings = [found["warning"]] if found.get("warning") else []
     if as_json:
-        show_json({"events": events, "deliveries": deliveries})
+        show_json({"events": events, "deliveries": deliveries} | ({"warnings": warnings} if warnings else {}))
     else:
-        click.echo(f"Erased {counted(events, 'event')} with {counted(deliveries, 'delivery', 'deliveries')}.")
+        show_warnings({"warnings": warnings})
+        say(f"Erased {counted(events, 'event')} with {counted(deliveries, 'delivery', 'deliveries')}.")

@@ -9,11 +9,18 @@ class Failed(click.ClickException):
     """The command is valid but could not be carried out. click prints the messages and exits with code 1.
 
     Args:
-        messages: whole sentences. Each is printed on its own line.
+        messages: whole sentences, with texts from anywhere in them. Each is printed on its own line.
     """
 
     def __init__(self, *messages: str) -> None:
         super().__init__("\n".join(messages))
+        self.messages = messages
+
+    def format_message(self) -> str:
+        """Return what is printed."""
+        from hookgw.cli.output import printable  # it imports trio, and `hookgw --version` does without
+
+        return "\n".join(map(printable, self.messages))
 
 
 class ServerUnavailable(Failed):

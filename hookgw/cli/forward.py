@@ -61,12 +61,20 @@ class Forwarder:
 
     async def forward(self, request: Received) -> Forwarded:
         """Pass a request on, with its headers and its body unchanged."""
-        url = self._url
-        if url.path == "/" and not url.query:
-            url = url.copy_with(raw_path=request.target.encode("latin-1"))
+        extensions = {}
+        if self._url.path == "/" and not self._url.query:
+            target = _path_of(request.target)
+            if target is None or request.method == "CONNECT":
+                return Forwarded(HTTPStatus.BAD_REQUEST, {}, b"", 0.0, "this is a request to a proxy")
+            # Not in the URL, which httpx would refuse or change. As bytes, because it may be no text.
+            extensions["target"] = target.encode("latin-1")
         # A request of its own, not client.request: that would add the client's headers.
-        headers = [(name, value) for name, value in request.headers if name not in _OWN]
-        message = httpx.Request(request.method, url, headers=headers, content=request.body)
+        headers = [
+            (name.encode(), value.encode("latin-1")) for name, value in request.headers if name not in _OWN
+        ]
+        message = httpx.Request(
+            request.method, self._url, headers=headers, content=request.body, extensions=extensions
+        )
         began = trio.current_time()
         body, error = b"", f"no response within {TIMEOUT:g} s"
         # As a proxy says it: 504 if the server may have done the work, so that hookgw follows its schedule,
@@ -81,7 +89,9 @@ class Forwarder:
                         body += part[: MAX_ANSWER - len(body)]
                 finally:
                     await response.aclose()
-                passed = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
+                # As the receiver writes them again: a header may be no text.
+                sent = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
+                passed = {name: sent[name.encode()] for name in _PASSED_BACK if name.encode() in sent}
                 taken = trio.current_time() - began
                 return Forwarded(response.status_code, passed, body, taken, None)
             except httpx.HTTPError as problem:
@@ -89,6 +99,16 @@ class Forwarder:
                 if isinstance(problem, httpx.ConnectError | httpx.ConnectTimeout):
                     status = HTTPStatus.BAD_GATEWAY
         return Forwarded(status, {}, b"", trio.current_time() - began, error)
+
+
+def _path_of(target: str) -> str | None:
+    """Return path and query of a request's target (RFC 9112, section 3.2); ``None`` if it has none."""
+    if target.startswith("/"):
+        return target
+    scheme, _, rest = target.partition("://")
+    if scheme.lower() not in ("http", "https"):
+        return None  # OPTIONS *, or host and port for CONNECT
+    return f"/{rest.partition('/')[2]}"
 
 
 def target_url(text: str) -> httpx.URL:

@@ -123,6 +123,13 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except HookgwError as error:
             raise Failed(*error.messages) from error
+        except click.ClickException as error:
+            # click repeats arguments, which scripts may have from anywhere. Its own texts may have lines.
+            from hookgw.cli.output import printable
+
+            shown = "\n".join(map(printable, error.message.split("\n")))
+            error.message = shown  # type: ignore[misc]  # each kind of error shows it in a way of its own
+            raise
 
     def _load_plugin_commands(self) -> None:
         if self._has_plugin_commands:
@@ -133,7 +140,9 @@ class LazyGroup(click.Group):
             self._add_plugin_commands(self)
         except HookgwError as error:
             # `hookgw --help` must work with a broken configuration: people look here for a way to fix it.
-            click.echo(f"Plugin commands are unavailable: {error}", err=True)
+            from hookgw.cli.output import say  # like all imports here, only when it is needed
+
+            say(f"Plugin commands are unavailable: {error}", err=True)
 
 
 @click.group(

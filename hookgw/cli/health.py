@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hookgw.cli.client import Client, server_options
+from hookgw.cli.output import say
 
 
 @click.command()
@@ -14,4 +15,4 @@ def health(client: Client) -> None:
 
     Prints `ready`, or ends with exit code 1 and the reason. Needs no key.
     """
-    click.echo(client.call("GET", "readyz")["status"])
+    say(client.call("GET", "readyz")["status"])

@@ -16,6 +16,8 @@ from hookgw.cli.names import complete_connectors, instance_argument
 from hookgw.cli.output import (
     Column,
     json_option,
+    say,
+    show_drawing,
     show_fields,
     show_json,
     show_silent_nodes,
@@ -169,9 +171,9 @@ def state(client: Client, name: str, as_json: bool) -> None:
     if as_json:
         show_json(found)
     else:
-        click.echo(found["instance"]["state"])
+        say(found["instance"]["state"])
         if "reason" in found["instance"]:
-            click.echo(found["instance"]["reason"], err=True)
+            say(found["instance"]["reason"], err=True)
 
 
 @instance.command("ingest-url")
@@ -198,9 +200,9 @@ def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
-    click.echo(found["ingestUrl"])
+    say(found["ingestUrl"])
     if found["ingestUrl"].startswith("/"):
-        click.echo("This is a path: set server.public_url to have the whole URL.", err=True)
+        say("This is a path: set server.public_url to have the whole URL.", err=True)
 
 
 @instance.command()
@@ -226,7 +228,7 @@ def options(
         show_json(found)
         return
     if not found["options"] and not change:
-        click.echo("No options are set.", err=True)
+        say("No options are set.", err=True)
     show_fields(
         {
             option: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -259,7 +261,7 @@ def connect(client: Client, name: str, as_json: bool) -> None:
         }
     )
     if found.get("code") and sys.stdout.isatty():
-        click.echo(qr_blocks(found["code"]))
+        show_drawing(qr_blocks(found["code"]))
 
 
 @instance.command()
@@ -272,7 +274,7 @@ def logout(client: Client, name: str, as_json: bool) -> None:
     if as_json:
         show_json(done)
     else:
-        click.echo(f"Logged out {name!r}.")
+        say(f"Logged out {name!r}.")
 
 
 @instance.command()
@@ -313,7 +315,7 @@ def restart(client: Client, name: str, as_json: bool) -> None:
     if as_json:
         show_json(found)
     else:
-        click.echo(found["instance"]["state"])
+        say(found["instance"]["state"])
 
 
 @instance.command()
@@ -327,4 +329,4 @@ def delete(client: Client, name: str) -> None:
     deleted = client.call("DELETE", "instance", "delete", name)
     if "job" in deleted:
         follow_aloud(client, deleted["job"], "Dead letters")
-    click.echo(f"Deleted {name!r}.")
+    say(f"Deleted {name!r}.")

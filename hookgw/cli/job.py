@@ -11,7 +11,16 @@ import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed, ServerUnavailable
-from hookgw.cli.output import Column, json_option, show_fields, show_json, show_table, table_options
+from hookgw.cli.output import (
+    Column,
+    json_option,
+    say,
+    show_fields,
+    show_json,
+    show_progress,
+    show_table,
+    table_options,
+)
 
 INTERVAL = 1.0
 """Seconds between two questions for a job's progress."""
@@ -96,7 +105,7 @@ def follow(
             found: dict[str, Any] = client.call("GET", "job", "find", job_id)
         except ServerUnavailable as error:
             if not is_down:
-                click.echo(f"{error.message}\nWaiting until hookgw responds …", err=True)
+                say(*error.messages, "Waiting until hookgw responds …", err=True)
             is_down = True
             wait()
             continue
@@ -116,7 +125,7 @@ def follow_aloud(client: Client, job_id: str, what: str) -> dict[str, Any]:
 
     def on_progress(done: int) -> None:
         if show:
-            click.echo(f"\r{what}: {done:,} deliveries", nl=False, err=True)
+            show_progress(f"{what}: {done:,} deliveries")
 
     try:
         found = follow(client, job_id, on_progress)
@@ -124,5 +133,5 @@ def follow_aloud(client: Client, job_id: str, what: str) -> dict[str, Any]:
         raise Failed(f"Stopped waiting. hookgw goes on; see: hookgw job find {job_id}") from None
     finally:
         if show:
-            click.echo(err=True)
+            say("", err=True)
     return found

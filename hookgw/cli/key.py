@@ -10,7 +10,7 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.fields import read_moment
 from hookgw.cli.names import complete_instances, read_name
-from hookgw.cli.output import Column, json_option, show_fields, show_json, show_table, table_options
+from hookgw.cli.output import Column, json_option, say, show_fields, show_json, show_table, table_options
 
 CREATED = {"name": "name", "instance": "instance", "key": "key", "expiresAt": "expires"}
 """The headings, by the field of a key."""
@@ -99,4 +99,4 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool) -> No
 def revoke(client: Client, name: str, instance: str | None) -> None:
     """Revoke a key. This takes effect at once."""
     client.call("DELETE", "key", "delete", instance, name)
-    click.echo(f"Revoked {name!r}.")
+    say(f"Revoked {name!r}.")

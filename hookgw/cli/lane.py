@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.output import Column, printable, show_json, show_silent_nodes, show_table, table_options
+from hookgw.cli.output import Column, say, show_json, show_silent_nodes, show_table, table_options
 
 COLUMNS = (
     Column("instance", least=10),
@@ -47,7 +47,7 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
         rows = ((*_row(found), found.get("node")) if in_fleet else _row(found) for found in lanes)
         show_table((*COLUMNS, NODE) if in_fleet else COLUMNS, rows, wide=wide)
         for advice in filter(None, (found.get("advice") for found in lanes)):
-            click.echo(f"\n{printable(advice)}", err=True)
+            say("", advice, err=True)
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import random
 import socket
 import time
@@ -20,7 +19,7 @@ from click.core import ParameterSource
 
 from hookgw.cli.fields import read_keys
 from hookgw.cli.forward import TIMEOUT, Forwarded, Forwarder, target_url
-from hookgw.cli.output import printable
+from hookgw.cli.output import say, show_json_line
 from hookgw.cli.process import cancel_on_signal, run_to_end
 from hookgw.cli.received_event import ReceivedEvent, read_received_event
 from hookgw.delivery.http.client_tls import default_ssl_context
@@ -199,7 +198,7 @@ class ListenOptions:
                     "error": forwarded.error,
                     "body": forwarded.body.decode(errors="replace"),
                 }
-            click.echo(json.dumps(fields, ensure_ascii=False))
+            show_json_line(fields)
             return
         clock = datetime.fromtimestamp(now).astimezone().strftime("%H:%M:%S.%f")[:-3]
         if event.verified is None:
@@ -215,7 +214,7 @@ class ListenOptions:
         text = f'  "{event.text[:MAX_TEXT]}"' if event.text else ""
         # Anyone may send a request: escape sequences in it must not reach the terminal.
         line = f"{clock}  {status}  {subject}  attempt {event.attempt or '-'}  {signature}{outcome}{text}"
-        click.echo(printable(line))
+        say(line)
 
 
 async def run(host: str, port: int, options: ListenOptions, forward_to: str | None = None) -> None:
@@ -255,11 +254,11 @@ async def run(host: str, port: int, options: ListenOptions, forward_to: str | No
                 port=port,
                 default=respond,
                 max_body=MAX_BODY,
-                on_fault=lambda fault: click.echo(printable(fault), err=True),
+                on_fault=lambda fault: say(fault, err=True),
             ) as receiver:
                 # To standard error: standard output is one line per request, also with --json.
                 to = "" if forward_to is None else f" and forwarding to {with_masked_user(forward_to)}"
-                click.echo(f"Listening on {receiver.url}{to} (press Ctrl-C to stop)", err=True)
+                say(f"Listening on {receiver.url}{to} (press Ctrl-C to stop)", err=True)
                 with stop:
                     await trio.sleep_forever()
         # open_receiver opens its own nursery, so even a port in use arrives in a group.

@@ -54,8 +54,7 @@ _SECRETS_IN_TEXT = [
         (r"([?&](?:apikey|api_key|token|secret|password|jwt_key)=)[^&#\s]+", rf"\1{MASK}"),
     )
 ]
-# Lone surrogates are included: they cannot be encoded as UTF-8, and writing one would lose the whole line.
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_RARE = re.compile(r"[^\t\n -~]")
 _QUIET = ("httpx", "httpcore", "hpack", "asyncio")
 """Libraries that log every request at level info: only their warnings are shown."""
 
@@ -85,7 +84,9 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
         mask_secrets,
     ]
     renderer: Processor = structlog.processors.JSONRenderer()
+    shape: list[Processor] = []  # JSON escapes line breaks by itself
     if settings.format == "text" or (settings.format == "auto" and stream.isatty()):
+        shape = [_on_one_line]
         renderer = structlog.dev.ConsoleRenderer(
             colors=stream.isatty() and not os.environ.get("NO_COLOR"),
             # The default formatter prints the local variables of each frame, secrets included.
@@ -94,7 +95,7 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     formatter = structlog.stdlib.ProcessorFormatter(
         # Lines of the standard library pass the same processors as those of structlog.
         foreign_pre_chain=processors,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *shape, renderer],
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
@@ -104,6 +105,7 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
             foreign_pre_chain=processors,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _on_one_line,
                 structlog.dev.ConsoleRenderer(
                     colors=False, exception_formatter=structlog.dev.plain_traceback
                 ),
@@ -138,12 +140,20 @@ def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any])
 def mask_text(text: str) -> str:
     """Return a text without the secrets that have a recognisable form, and without control characters.
 
-    These are ``whsec_…``, user and password in URLs, bearer tokens, and keys in query strings. Control
-    characters and lone surrogates are escaped, so that no text from outside can manipulate a terminal.
+    These are ``whsec_…``, user and password in URLs, bearer tokens, and keys in query strings. Characters
+    that control a terminal or the direction of text are escaped, so that no text from outside does it. So are
+    lone surrogates: they cannot be encoded as UTF-8, and writing one would lose the whole line.
     """
     for pattern, replacement in _SECRETS_IN_TEXT:
         text = pattern.sub(replacement, text)
-    return _UNPRINTABLE.sub(lambda match: repr(match[0])[1:-1], text)
+    return _RARE.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def _on_one_line(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Let no text begin a line, which would look like one of the log. A structlog processor, for text."""
+    # Values are written with escapes if they have line breaks; a traceback is below the line.
+    event["event"] = str(event.get("event")).replace("\n", "\\n")
+    return event
 
 
 def _masked(key: object, value: Any, depth: int) -> Any:

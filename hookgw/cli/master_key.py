@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from hookgw.cli.output import say
 from hookgw.config.master_keys import new_master_key
 
 
@@ -18,4 +19,4 @@ def master_key() -> None:
     cannot be read.
     """
     # Nothing but the key, so that the output can go to a file.
-    click.echo(new_master_key())
+    say(new_master_key())

@@ -12,7 +12,7 @@ import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.names import instance_argument
-from hookgw.cli.output import json_option, printable, show_json
+from hookgw.cli.output import json_option, say, show_json
 
 KINDS = ("image", "video", "audio", "document", "sticker")
 
@@ -91,7 +91,7 @@ def send(
         return
     key = sent.get("key") if isinstance(sent, dict) else None
     message_id = key.get("id") if isinstance(key, dict) else None
-    click.echo("Sent" if message_id is None else f"Sent: {printable(message_id)}")
+    say("Sent" if message_id is None else f"Sent: {message_id}")
 
 
 former_send = copy.copy(send)

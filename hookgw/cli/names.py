@@ -117,4 +117,5 @@ def _ask(ctx: click.Context, *path: str, of: str | None = None) -> list[dict[str
 
 
 def _matching(incomplete: str, names: list[Any]) -> list[str]:
-    return sorted({name for name in names if isinstance(name, str) and name.startswith(incomplete)})
+    texts = {name for name in names if isinstance(name, str) and name.startswith(incomplete)}
+    return sorted(filter(str.isprintable, texts))  # the shell writes them to the terminal as they are

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 GAP = 2
 """Spaces between two columns of a table."""
+_RARE = re.compile("[^\n -~]")
 EVERYTHING = 100_000
 """Columns of a table that is not limited by a terminal."""
 
@@ -33,21 +35,50 @@ def table_options(command: F) -> F:
     return wide(json_option(command))
 
 
+def say(*lines: object, err: bool = False) -> None:
+    """Print values, each on one line of its own, as :func:`printable` returns them.
+
+    Every command prints by this function, or by another one of this module: a text may come from anywhere.
+    """
+    for line in lines:
+        click.echo(printable(line), err=err)
+
+
+def show_progress(text: str) -> None:
+    """Print a text to standard error, in the place of the one before it. Then say() ends the line."""
+    click.echo(f"\r{printable(text)}", nl=False, err=True)
+
+
+def show_drawing(text: str) -> None:
+    """Print what this program has made for terminals or shells, as it is."""
+    click.echo(text)
+
+
 def show_json(value: Any) -> None:
     """Print a value as indented JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(_json_text(value, indent=2))
+
+
+def show_json_line(value: Any) -> None:
+    """Print a value as JSON on one line."""
+    click.echo(_json_text(value))
+
+
+def _json_text(value: Any, indent: int | None = None) -> str:
+    # JSON escapes only the first 32 characters by itself. Programs read the same text either way.
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _RARE.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
 
 
 def show_warnings(response: Mapping[str, Any]) -> None:
     """Print the warnings of a response to standard error, one per line."""
-    for warning in response.get("warnings") or ():
-        click.echo(f"Warning: {warning}", err=True)
+    say(*(f"Warning: {warning}" for warning in response.get("warnings") or ()), err=True)
 
 
 def show_silent_nodes(nodes: str) -> None:
     """Print to standard error which nodes of a fleet a list lacks, if there are any."""
     if nodes:
-        click.echo(f"Warning: these nodes do not answer: {printable(nodes)}", err=True)
+        say(f"Warning: these nodes do not answer: {nodes}", err=True)
 
 
 class Column(NamedTuple):
@@ -203,7 +234,7 @@ def show_fields(fields: Mapping[str, object]) -> None:
     grid = Table.grid(padding=(0, GAP))
     for name, value in fields.items():
         if value is not None:
-            grid.add_row(Text(name, style="bold"), Text(printable(value), overflow="fold"))
+            grid.add_row(Text(printable(name), style="bold"), Text(printable(value), overflow="fold"))
     _print(grid, available_width())
 
 

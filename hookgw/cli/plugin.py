@@ -15,6 +15,7 @@ import click
 
 from hookgw._version import __version__
 from hookgw.cli.failure import Failed
+from hookgw.cli.output import say
 from hookgw.cli.plugins import plugins
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -106,12 +107,14 @@ def new(name: str, connector: bool, folder: Path) -> None:
     if _IS_BINARY:  # pip cannot install anything beside it
         install = f"cp -r {values['module']} {Path('plugins').absolute() / plugin_name}    # once it works"
     code = f"{values['module']}/{'connector' if connector else '__init__'}.py"
-    click.echo(
-        f"{target} has a {'connector' if connector else 'plugin'} and its tests. Next:\n\n"
-        f"  cd {target}\n"
-        f"  {nox}    # the tests, types and form (pip install nox)\n"
-        f"  {install}; then `hookgw plugins` lists {plugin_name}\n\n"
-        f"Write your own code in {code}, and change the tests with it. README.md says more."
+    say(
+        f"{target} has a {'connector' if connector else 'plugin'} and its tests. Next:",
+        "",
+        f"  cd {target}",
+        f"  {nox}    # the tests, types and form (pip install nox)",
+        f"  {install}; then `hookgw plugins` lists {plugin_name}",
+        "",
+        f"Write your own code in {code}, and change the tests with it. README.md says more.",
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from hookgw.cli.client import Client
 from hookgw.cli.failure import Failed
-from hookgw.cli.output import Column, show_json, show_table, table_options
+from hookgw.cli.output import Column, say, show_json, show_table, table_options
 from hookgw.cli.profiles import (
     NoHome,
     Profile,
@@ -71,11 +71,11 @@ def add(name: str, url: str, key_file: Path | None, no_key: bool, yes: bool) -> 
     profiles = {**stored.profiles, name: Profile(url=url, key=key, key_file=path)}
     use = stored.use if stored.use in profiles else name
     save_profiles(file, Profiles(use=use, profiles=profiles))
-    click.echo(f"Added {name!r} to {file}.")
+    say(f"Added {name!r} to {file}.")
     if use == name:
-        click.echo("Commands use it, unless an option or the environment says otherwise.")
+        say("Commands use it, unless an option or the environment says otherwise.")
     else:
-        click.echo(f"To use it: hookgw profile use {name}, or --profile {name} with a command.")
+        say(f"To use it: hookgw profile use {name}, or --profile {name} with a command.")
 
 
 @profile.command("list")
@@ -113,7 +113,7 @@ def use(name: str) -> None:
     stored = load_profiles(file)
     stored.named(name, file)
     save_profiles(file, msgspec.structs.replace(stored, use=name))
-    click.echo(f"Commands use {name!r}.")
+    say(f"Commands use {name!r}.")
 
 
 @profile.command()
@@ -125,4 +125,4 @@ def remove(name: str) -> None:
     stored.named(name, file)
     rest = {other: found for other, found in stored.profiles.items() if other != name}
     save_profiles(file, Profiles(use=None if stored.use == name else stored.use, profiles=rest))
-    click.echo(f"Removed {name!r}.")
+    say(f"Removed {name!r}.")

@@ -21,7 +21,7 @@ from hookgw.cli.failure import Failed
 from hookgw.cli.fields import read_time
 from hookgw.cli.job import follow
 from hookgw.cli.names import complete_kinds, complete_labels, instance_argument
-from hookgw.cli.output import counted, json_option, show_json
+from hookgw.cli.output import counted, json_option, say, show_json
 from hookgw.models.clock import parse_rfc3339, rfc3339
 
 WINDOWS = 50
@@ -79,7 +79,7 @@ def replay(
     if as_json:
         show_json({"replayed": replayed})
     else:
-        click.echo(f"Replayed {counted(replayed, 'delivery', 'deliveries')}.")
+        say(f"Replayed {counted(replayed, 'delivery', 'deliveries')}.")
 
 
 def split_into_windows(since: str, until: str | None, now: float) -> list[dict[str, str]]:
@@ -123,7 +123,7 @@ def replay_windows(
         except (Failed, KeyboardInterrupt) as error:
             # The gateway finishes the window even if this client leaves, unless the replay fails:
             # continue from the start of that window, not from its end.
-            messages = [error.message if isinstance(error, Failed) else "Stopped."]
+            messages = [*error.messages] if isinstance(error, Failed) else ["Stopped."]
             if replayed:
                 messages.append(
                     f"{replayed:,} deliveries were replayed. Continue with --since {window['since']}"

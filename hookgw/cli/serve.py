@@ -19,6 +19,7 @@ from hookgw.cli.configuration import (
     warn_of_unknown_variables,
 )
 from hookgw.cli.logging_setup import configure_logging
+from hookgw.cli.output import say
 from hookgw.cli.process import (
     RECOMMENDED_OPEN_FILES,
     exempt_started_objects,
@@ -126,7 +127,7 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
             if isinstance(sys.stdout, BackgroundOutput):
                 sys.stdout.show(f"{line}\n", within=SHOW_WITHIN)
             else:
-                click.echo(line)
+                say(line)
         except OSError:
             raise StartError(
                 "The generated global key cannot be shown, because standard output is closed, full, or read "
@@ -137,12 +138,12 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
     async with open_server(settings, base=base, show_key=show_key, read_again=read_again) as server:
         exempt_started_objects()
         for url in server.urls:
-            click.echo(f"hookgw {__version__} listening on {url}")
+            say(f"hookgw {__version__} listening on {url}")
         # Only with a key that was shown just now: a link in the log of every start would open the gateway to
         # everybody who reads logs in time.
         for key in shown_keys:
             if (link := server.login_link(key)) is not None:
-                click.echo(f"Dashboard (this link logs in once, within 5 minutes): {link}")
+                say(f"Dashboard (this link logs in once, within 5 minutes): {link}")
         notify(READY)
         try:
             await trio.sleep_forever()

@@ -14,7 +14,7 @@ from hookgw.cli.backup import progress_bar
 from hookgw.cli.configuration import config_option, read_settings
 from hookgw.cli.data_file import data_file
 from hookgw.cli.failure import Failed
-from hookgw.cli.output import Column, json_option, show_fields, show_json, show_table
+from hookgw.cli.output import Column, json_option, say, show_fields, show_json, show_table
 
 if TYPE_CHECKING:
     from hookgw.store.copying import Rows
@@ -109,7 +109,7 @@ def compact(config: Path | None) -> None:
 
     data = _data_file(config)
     compacted = compact_file(data)
-    click.echo(f"Compacted {data}: {_size(compacted.before)} before, {_size(compacted.after)} now.")
+    say(f"Compacted {data}: {_size(compacted.before)} before, {_size(compacted.after)} now.")
 
 
 @storage.command()
@@ -142,7 +142,7 @@ def copy(source: str, target: str, schema: str, as_json: bool) -> None:
         return
     columns = ("part", Column("rows", right=True), "checksum (SHA-256)")
     show_table(columns, ([part.name, f"{part.rows:,}", part.checksum[:32]] for part in copied))
-    click.echo(f"Copied {where[0]} to {where[1]}; both have the same content.")
+    say(f"Copied {where[0]} to {where[1]}; both have the same content.")
 
 
 def _open_source(name: str, schema: str) -> AbstractContextManager[Rows]:

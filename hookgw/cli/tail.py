@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -15,7 +14,7 @@ from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed, ServerUnavailable
 from hookgw.cli.fields import read_interval
 from hookgw.cli.names import RenamedOption, complete_kinds, complete_labels, instance_argument
-from hookgw.cli.output import EVERYTHING, available_width, cut, printable
+from hookgw.cli.output import EVERYTHING, available_width, cut, printable, say, show_json_line
 from hookgw.models.clock import parse_rfc3339, rfc3339
 from hookgw.models.deliveries import parse_delivery_id
 
@@ -31,8 +30,10 @@ MAX_INSTANCES = 50
 OVERLAP = 5.0
 """Seconds of the time before a poll that the next one looks at again. A delivery becomes visible with its
 commit, a moment after the time at which it finished."""
-INCOMPLETE = """Many deliveries are pending. Of the oldest ones, only the end is shown, not each attempt.
-To see their lanes, run: hookgw lane list"""
+INCOMPLETE = (
+    "Many deliveries are pending. Of the oldest ones, only the end is shown, not each attempt.",
+    "To see their lanes, run: hookgw lane list",
+)
 
 DeliveryJson = dict[str, Any]
 """A delivery in the response of ``/delivery/list``."""
@@ -156,9 +157,9 @@ def tail(
         width = EVERYTHING if wide else available_width()
         for delivery in deliveries:
             if as_json:
-                click.echo(json.dumps({"instance": instance, **delivery}, ensure_ascii=False))
+                show_json_line({"instance": instance, **delivery})
             else:
-                click.echo(cut(text_line(delivery, instance if len(names) > 1 else None), width))
+                say(cut(text_line(delivery, instance if len(names) > 1 else None), width))
 
     try:
         feeds = {instance: feed_of(instance) for instance in names}
@@ -309,7 +310,7 @@ def follow(
     is_down = has_warned = False
     while True:
         if not has_warned and any(feed.is_incomplete for feed in feeds.values()):
-            click.echo(INCOMPLETE, err=True)
+            say(*INCOMPLETE, err=True)
             has_warned = True
         wait()
         for instance, feed in feeds.items():
@@ -317,11 +318,11 @@ def follow(
                 changed = feed.poll()
             except ServerUnavailable as error:
                 if not is_down:
-                    click.echo(f"{error.message}\nWaiting until hookgw responds …", err=True)
+                    say(*error.messages, "Waiting until hookgw responds …", err=True)
                 is_down = True
                 break  # the others would wait for the same gateway
             if is_down:
-                click.echo("hookgw responds again.", err=True)
+                say("hookgw responds again.", err=True)
             is_down = False
             show(instance, changed)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import click
 
 from hookgw.cli.failure import Failed
+from hookgw.cli.output import say
 from hookgw.cli.profiles import NoHome, Profile, load_profiles, profiles_file
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
@@ -112,7 +113,7 @@ def _from_file(file: str | Path | None) -> str | None:
 
 def _read_key(given: str) -> str:
     if given != "-":
-        click.echo(
+        say(
             "Warning: other users of this machine can see a key on the command line. "
             "Use HOOKGW_KEY, --key-file FILE, --key - or a profile.",
             err=True,

@@ -18,6 +18,7 @@ from hookgw.cli.output import (
     Column,
     json_option,
     printable,
+    say,
     show_fields,
     show_json,
     show_table,
@@ -269,7 +270,7 @@ def list_(
     )
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
-        click.echo(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
 
 
 @webhook.command()
@@ -301,7 +302,7 @@ def delete(client: Client, instance: str, label: str | None) -> None:
     deleted = client.call("DELETE", "webhook", "delete", instance, label)
     if "job" in deleted:
         follow_aloud(client, deleted["job"], "Dead letters")
-    click.echo(f"Deleted the registration of {instance!r}{_label_suffix(label)}.")
+    say(f"Deleted the registration of {instance!r}{_label_suffix(label)}.")
 
 
 @webhook.command()
@@ -382,7 +383,7 @@ def pause(client: Client, instance: str, label: str | None) -> None:
     New events wait, too. A restart does not end the pause, and a pause does not make deliveries too old.
     """
     client.call("POST", "webhook", "pause", instance, label)
-    click.echo(f"Deliveries of {instance!r}{_label_suffix(label)} wait until you resume.")
+    say(f"Deliveries of {instance!r}{_label_suffix(label)} wait until you resume.")
 
 
 @webhook.command()
@@ -392,7 +393,7 @@ def pause(client: Client, instance: str, label: str | None) -> None:
 def resume(client: Client, instance: str, label: str | None) -> None:
     """End a pause, and retry waiting deliveries now."""
     client.call("POST", "webhook", "resume", instance, label)
-    click.echo(f"Deliveries of {instance!r}{_label_suffix(label)} are sent now.")
+    say(f"Deliveries of {instance!r}{_label_suffix(label)} are sent now.")
 
 
 def _show_secret(response: dict[str, Any], as_json: bool) -> None:
@@ -400,7 +401,7 @@ def _show_secret(response: dict[str, Any], as_json: bool) -> None:
         show_json(response)
     else:
         # Nothing else on the line: scripts write $(hookgw webhook secret loja1).
-        click.echo(response.get("secret") or response["publicKey"])
+        say(response.get("secret") or response["publicKey"])
 
 
 def _label_suffix(label: str | None) -> str:
@@ -417,7 +418,7 @@ def _show_replaced(former: dict[str, Any], stored: dict[str, Any]) -> None:
         pairs["events"] = (_kinds(former), _kinds(stored))
     for name, (old, new) in pairs.items():
         if old != new:
-            click.echo(f"Replaced the {name}: {printable(old)} -> {printable(new)}")
+            say(f"Replaced the {name}: {printable(old)} -> {printable(new)}")
 
 
 def _kinds(registration: dict[str, Any]) -> str:

@@ -40,6 +40,12 @@ LEFT_BYTES = (
     "in the way. They go when the storage cleans up by itself; hookgw's log says what was in the way."
 )
 """What the caller of an erasure is told if the engine could not clean up behind it."""
+FREED_BEFORE = (
+    "An earlier version of hookgw did not overwrite what retention and deletions removed, so unused parts of "
+    "the data file may still have data of this person. To remove it, stop hookgw and run: "
+    "hookgw storage compact"
+)
+"""What the caller of an erasure is told of a file in which pages were freed before they were overwritten."""
 
 
 class Erasures:
@@ -131,9 +137,13 @@ class Erasures:
         # Before the log is emptied, because it has the record, too.
         running.job = msgspec.structs.replace(running.job, erase=None)
         await retry_until_readable(partial(self._store.put_job, running.job), _log_refusal)
+        warnings = []
         if not await retry_until_readable(self._store.scrub, _log_refusal):
-            running.job = msgspec.structs.replace(running.job, warning=LEFT_BYTES)
+            warnings.append(LEFT_BYTES)
             logger.warning("erased bytes are still in the storage", instance=running.job.instance)
+        if not await retry_until_readable(self._store.is_overwritten, _log_refusal):
+            warnings.append(FREED_BEFORE)
+        running.job = msgspec.structs.replace(running.job, warning=" ".join(warnings) or None)
 
     async def _walk(self, running: RunningJob, *, pending: bool) -> None:
         """Erase all that is found, until no attempt was in the way."""

@@ -11,7 +11,7 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -261,7 +261,8 @@ class Receiver:
         except BodyTooLarge as error:
             self.on_fault(f"connection {number}: {error}")
             # Closing with unread bytes would send RST, and the client might never see the 413. So read on.
-            with trio.move_on_after(_REFUSAL_TIMEOUT):
+            # The client may be gone by now.
+            with trio.move_on_after(_REFUSAL_TIMEOUT), suppress(trio.BrokenResourceError):
                 await wire.perform((*answer(413).steps, HalfClose()))
         finally:
             await wire.aclose()

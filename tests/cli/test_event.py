@@ -27,6 +27,25 @@ async def test_erase_shows_how_much_it_removed(invoke: Invoke, server: Receiver)
     assert json.loads(result.stdout) == {"events": 3, "deliveries": 1200}
 
 
+async def test_erase_shows_warnings(invoke: Invoke, server: Receiver) -> None:
+    erased = {"events": 1, "deliveries": 1, "warnings": ["Run: hookgw storage compact"]}
+    job = {
+        "id": "job_1",
+        "state": "done",
+        "done": 1,
+        "events": 1,
+        "error": None,
+        "warning": "Run: hookgw storage compact",
+    }
+    for answers in ([says(erased)], [says({"events": 0, "deliveries": 0, "job": "job_1"}, 202), says(job)]):
+        server.will(*answers)
+        result = await invoke("event", "erase", "loja1", JID, "--yes")
+        assert result.stderr == "Warning: Run: hookgw storage compact\n"
+        server.will(*answers)
+        result = await invoke("event", "erase", "loja1", JID, "--yes", "--json")
+        assert json.loads(result.stdout) == erased
+
+
 async def test_one_event_is_singular(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"events": 1, "deliveries": 1})
     result = await invoke("event", "erase", "loja1", JID, "--yes")

@@ -6,8 +6,11 @@ import json
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -374,3 +377,109 @@ async def test_listen_forwards(echoes: Echoes) -> None:
         async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             assert (await client.post(url, content=b"{}")).status_code == 201
         signal.raise_signal(signal.SIGTERM)
+
+
+HEAD = b"host: a\r\n"
+ODD_REQUESTS = {
+    "server-wide": b"OPTIONS * HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "absolute": b"POST http://other.example/x HTTP/1.1\r\n" + HEAD + b"content-length: 2\r\n\r\n{}",
+    "absolute, no URL": b"POST http://[bad HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a tunnel": b"CONNECT other.example:443 HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a tunnel by path": b"CONNECT /x HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "no path": b"POST ?x HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "two slashes": b"POST //other.example/x HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a fragment": b"POST /x#y HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "bytes in the path": b"POST /\xe9\x80\xff HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "bad escapes": b"POST /%zz%00%ff/../.. HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "a long path": b"POST /" + b"a" * 100_000 + b" HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "an endless head": b"POST / HTTP/1.1\r\n" + b"a: b\r\n" * 300_000,
+    "bytes in a header": b"POST /x HTTP/1.1\r\n" + HEAD + b"x-event-type: \xe9\x1b\xff\r\n\r\n",
+    "bytes in a header, clean": b"POST /x HTTP/1.1\r\n" + HEAD + b"x-event-type: \xe9\xff\r\n\r\n",
+    "an odd method": b"X!#$%&'*+.^_`|~ / HTTP/1.1\r\n" + HEAD + b"\r\n",
+    "HTTP/0.9": b"GET /\r\n",
+    "HTTP/1.0": b"POST / HTTP/1.0\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "HTTP/9.9": b"POST / HTTP/9.9\r\n" + HEAD + b"\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "not HTTP": b"\x00\xff" * 100 + b"\r\n\r\n",
+    "nothing": b"",
+    "half a head": b"POST / HTT",
+    "half a body": b"POST / HTTP/1.1\r\n" + HEAD + b"content-length: 9\r\n\r\n{}",
+    "two lengths": b"POST / HTTP/1.1\r\n" + HEAD + b"content-length: 1\r\ncontent-length: 2\r\n\r\n{}",
+    "a bad length": b"POST / HTTP/1.1\r\n" + HEAD + b"content-length: -1\r\n\r\n",
+    "an endless length": b"POST / HTTP/1.1\r\n" + HEAD + b"content-length: " + b"9" * 5000 + b"\r\n\r\n",
+    "length and chunks": b"POST / HTTP/1.1\r\n"
+    + HEAD
+    + b"content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+    "bad chunks": b"POST / HTTP/1.1\r\n" + HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n",
+    "another coding": b"POST / HTTP/1.1\r\n" + HEAD + b"transfer-encoding: gzip\r\n\r\n",
+    "an upgrade": b"GET / HTTP/1.1\r\n" + HEAD + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n",
+    "a wait for 100": b"POST / HTTP/1.1\r\n" + HEAD + b"expect: 100-continue\r\ncontent-length: 2\r\n\r\n{}",
+    "trailers": b"POST / HTTP/1.1\r\n" + HEAD + b"transfer-encoding: chunked\r\n\r\n0\r\na: \xff\r\n\r\n",
+    "no host": b"POST / HTTP/1.1\r\n\r\n",
+    "a timestamp without end": b"POST / HTTP/1.1\r\n"
+    + HEAD
+    + b"webhook-id: a\r\nwebhook-signature: v1,a\r\nwebhook-timestamp: "
+    + b"9" * 5000
+    + b"\r\n\r\n",
+    "a signature of bytes": b"POST / HTTP/1.1\r\n"
+    + HEAD
+    + b"webhook-id: \xff\r\nwebhook-timestamp: nan\r\nwebhook-signature: v1,\xff v1a,\xff\r\n\r\n",
+    "deep JSON": b"POST / HTTP/1.1\r\n" + HEAD + b"content-length: 99999\r\n\r\n" + b"[" * 99_999,
+    "lone surrogates": b"POST / HTTP/1.1\r\n"
+    + HEAD
+    + b'content-length: 24\r\n\r\n{"data":{"text":"\\ud83d"}',
+    "a body that is too large": b"POST / HTTP/1.1\r\n"
+    + HEAD
+    + b"content-length: 17000000\r\n\r\n"
+    + b"x" * 16_900_000,
+}
+
+
+@pytest.mark.usefixtures("_signals_kept")
+@pytest.mark.parametrize("keys", [(), (KEY,)])
+@pytest.mark.parametrize("path", [None, "", "hook"])
+async def test_no_request_stops_it(path: str | None, keys: tuple[bytes, ...], echoes: Echoes) -> None:
+    options = ListenOptions(keys=keys)
+    async with open_receiver(default=answer(200)) as target, trio.open_nursery() as nursery:
+        nursery.start_soon(run, "127.0.0.1", 0, options, None if path is None else f"{target.url}{path}")
+        port = int((await echoes.wait_for(r"Listening on http://127.0.0.1:(\d+)"))[1])
+        usual = request_of(at=time.time())
+        for name, odd in ODD_REQUESTS.items():
+            for linger in (None, struct.pack("ii", 1, 0)):
+                stream = await trio.open_tcp_stream("127.0.0.1", port)
+                with suppress(trio.BrokenResourceError):
+                    await stream.send_all(odd)
+                    if linger is None:
+                        await stream.send_eof()
+                        while await stream.receive_some():
+                            pass
+                if linger is not None:  # the client leaves at once, with RST
+                    stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                await stream.aclose()
+            async with httpx.AsyncClient(trust_env=False, verify=False) as client:
+                url = f"http://127.0.0.1:{port}/hook"
+                got = await client.post(url, content=usual.body, headers=dict(usual.headers))
+                assert got.status_code == 200, name
+        signal.raise_signal(signal.SIGTERM)
+
+
+async def test_a_target_is_passed_on_as_it_is() -> None:
+    async with open_receiver() as target:
+        for sent in ("/a/../b?x=%zz&y=[]#z", "//x/y"):
+            await forward(target.url, replace(request_of(), target=sent, headers=(("x-name", "caf\xe9"),)))
+            assert target.requests[-1].target == sent
+            assert target.requests[-1].header("x-name") == "caf\xe9"
+        for sent, passed in (("http://other.example/x?y", "/x?y"), ("HTTP://[bad", "/")):
+            await forward(target.url, replace(request_of(), target=sent))
+            assert target.requests[-1].target == passed
+        count = len(target.requests)
+        for method, sent in (("OPTIONS", "*"), ("CONNECT", "other.example:443"), ("CONNECT", "/x")):
+            assert await forward(target.url, replace(request_of(), method=method, target=sent)) == answer(400)
+        assert len(target.requests) == count
+
+
+async def test_what_the_other_server_answers_is_passed_back_as_it_is() -> None:
+    location = "http://a/\u20ac".encode().decode("latin-1")
+    async with open_receiver(default=answer(302, headers={"location": location})) as target:
+        assert await forward(target.url, request_of()) == answer(302, headers={"location": location})

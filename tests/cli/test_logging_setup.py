@@ -9,7 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import hypercorn.config
 import msgspec
@@ -270,6 +270,21 @@ class TestSecrets:
 
     def test_control_characters_are_escaped(self) -> None:
         assert mask_text("a\x1b[2Jb\rc\x00d\x9be\udc80f\n\tg") == "a\\x1b[2Jb\\rc\\x00d\\x9be\\udc80f\n\tg"
+        assert mask_text("Olá 😀 \u202eb\u2066c\u2028d") == "Olá 😀 \\u202eb\\u2066c\\u2028d"
+
+    @pytest.mark.parametrize("log_format", ["text", "json"])
+    def test_no_value_begins_a_line(self, log_format: Literal["text", "json"]) -> None:
+        stream = io.StringIO()
+        with log_kept():
+            configure_logging(LogSettings(format=log_format), stream)
+            forged = "x\nFORGED: all is well"
+            try:
+                raise ValueError("an error has its traceback below the line")
+            except ValueError:
+                structlog.get_logger("hookgw").exception(forged, reason=forged, deep={forged: [forged]})
+            logging.getLogger("other").warning(forged)
+        assert not any(line.startswith("FORGED") for line in stream.getvalue().splitlines())
+        assert len(stream.getvalue().splitlines()) == (2 if log_format == "json" else 6)
 
 
 def test_importing_is_cheap() -> None:

@@ -340,7 +340,7 @@ def test_an_unavailable_server_is_waited_for(capsys: pytest.CaptureFixture[str])
 def test_the_incomplete_warning_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt):
         follow(Script([delivery(1)], [delivery(2)], [], is_incomplete=True))
-    assert capsys.readouterr().err == f"{tail.INCOMPLETE}\n"
+    assert capsys.readouterr().err == "\n".join([*tail.INCOMPLETE, ""])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from hookgw.cli.demo.stage import (
     open_receivers,
 )
 from hookgw.cli.logging_setup import configure_logging
-from hookgw.cli.output import available_width
+from hookgw.cli.output import available_width, say
 from hookgw.cli.process import run_to_end
 from hookgw.cli.server import open_server
 from hookgw.config.settings import Settings
@@ -71,7 +71,7 @@ async def run(settings: Settings, once: bool) -> bool:
     # After the drain, so that the verdict includes the attempts that were in progress.
     width = available_width()
     lines = [click.wrap_text(line, width, subsequent_indent=" " * 6) for line in verdict(receivers)]
-    click.echo("\n".join(["", *lines]))
+    say("", *lines)
     return all(receiver.ledger.flawless for receiver in receivers)
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import click
 import trio
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -16,7 +15,7 @@ from hookgw.cli.demo.board import Row, named_counts
 from hookgw.cli.demo.invitation import Invitation
 from hookgw.cli.demo.painter import Painter
 from hookgw.cli.demo.receivers import Trouble
-from hookgw.cli.output import cut, printable
+from hookgw.cli.output import cut, printable, say
 
 BAR_EVENTS = 60
 """How many events a bar stands for. More are pending only where a receiver stays away."""
@@ -40,7 +39,7 @@ class PlainScreen:
 
     def add_message(self, message: str, _explanation: str = "") -> None:
         """Show that something happened."""
-        click.echo(f"{_clock()} -- {message}")
+        say(f"{_clock()} -- {message}")
 
     async def run(self, read_board: ReadBoard) -> None:
         """Refresh the display until cancelled."""
@@ -48,7 +47,7 @@ class PlainScreen:
         while True:
             line = summary(*read_board())
             if line != last:
-                click.echo(f"{_clock()} {line}")
+                say(f"{_clock()} {line}")
             last = line
             await trio.sleep(1)  # a log file or a CI job keeps every line
 
@@ -106,10 +105,10 @@ def open_screen(console: Console, invitation: Invitation | None) -> Iterator[Scr
     """
     if not console.is_terminal or console.is_dumb_terminal:
         if invitation is not None:
-            click.echo(f"hookgw listens on {invitation.url}.")
-            click.echo(f"Dashboard (this link logs in once, within 5 minutes): {invitation.link()}")
-            click.echo("Join in from another terminal:")
-            click.echo("\n".join(invitation.command(LOG_WIDTH)))
+            say(f"hookgw listens on {invitation.url}.")
+            say(f"Dashboard (this link logs in once, within 5 minutes): {invitation.link()}")
+            say("Join in from another terminal:")
+            say(*invitation.command(LOG_WIDTH))
         yield PlainScreen()
         return
     console.show_cursor(False)

@@ -14,7 +14,7 @@ from hookgw.cli.client import Client, server_options
 from hookgw.cli.evolution.plan import Action, Existing, Planned, plan_import
 from hookgw.cli.evolution.source import SourceInstance, read_file, read_server, write_file
 from hookgw.cli.failure import Failed, ServerUnavailable
-from hookgw.cli.output import json_option, printable, show_json
+from hookgw.cli.output import json_option, say, show_json
 from hookgw.cli.target import check_key, read_secret_line
 
 _MOST_WRONG_TOKENS = 10
@@ -95,7 +95,7 @@ def evolution(
     found = read_file(Path(source)) if key is None else read_server(source, key)
     if export is not None:
         write_file(export, found)
-        click.echo(f"Wrote {_counted(len(found))} to {export}, with their keys. Keep the file secret.")
+        say(f"Wrote {_counted(len(found))} to {export}, with their keys. Keep the file secret.")
         return
     kinds = {kind["name"] for kind in client.call("GET", "event", "kinds")}
     planned = plan_import(
@@ -210,23 +210,23 @@ class _Result:
         except ServerUnavailable:
             raise
         except Failed as error:
-            self.error = error.message
+            self.error = " ".join(error.messages)
 
     def show(self) -> None:
         """Print it for people."""
         planned = self.planned
         name = planned.source if planned.name == planned.source else f"{planned.source} as {planned.name}"
-        click.echo(f"{printable(name)}: {planned.action}")
+        say(f"{name}: {planned.action}")
         for note in planned.notes:
-            click.echo(f"  {printable(note)}")
+            say(f"  {note}")
         for conflict in planned.conflicts:
-            click.echo(f"  Conflict: {printable(conflict)}")
+            say(f"  Conflict: {conflict}")
         for warning in self._warnings:
-            click.echo(f"  Warning: {printable(warning)}")
+            say(f"  Warning: {warning}")
         if self._key is not None:
-            click.echo(f"  Key (shown once, store it now): {self._key}")
+            say(f"  Key (shown once, store it now): {self._key}")
         if self.error is not None:
-            click.echo(f"  Failed: {printable(self.error)}")
+            say(f"  Failed: {self.error}")
 
     def as_json(self) -> dict[str, Any]:
         """Return it for programs."""
@@ -250,9 +250,9 @@ def _finish(results: list[_Result], *, apply: bool) -> None:
     failed = sum(1 for result in results if result.error is not None)
     words = [f"{counts[action]} {action}" for action in Action if counts[action]]
     words += [f"{conflicts} with conflicts"] if conflicts else []
-    click.echo(f"{_counted(len(results))}: {', '.join(words) or 'nothing to do'}.", err=True)
+    say(f"{_counted(len(results))}: {', '.join(words) or 'nothing to do'}.", err=True)
     if not apply:
-        click.echo("Nothing was changed. Add --apply to carry it out.", err=True)
+        say("Nothing was changed. Add --apply to carry it out.", err=True)
     elif failed:
         raise Failed(f"{failed} of them failed: see above. Run the command again to retry.")
     elif conflicts:

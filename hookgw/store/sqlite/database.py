@@ -336,8 +336,10 @@ def _connect(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3
         connection.execute("PRAGMA journal_mode = WAL")
         # NORMAL would lose the newest commits in a power cut, which producers were told are stored.
         connection.execute("PRAGMA synchronous = FULL")
-        # What is deleted is overwritten in the pages that change anyway; see also erase.py.
-        connection.execute("PRAGMA secure_delete = FAST")
+        # What is deleted is overwritten, also in pages that become free. FAST would leave those as they are,
+        # and no later erasure would find them: every second payload of 300 bytes was still there. See
+        # settle.py for what is left to do, and docs/operations.md for what this costs.
+        connection.execute("PRAGMA secure_delete = ON")
         # A commit that folds the log takes ten times as long as others; see checkpoints.py.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_PAGES * 4096}")

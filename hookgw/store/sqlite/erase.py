@@ -2,9 +2,8 @@
 
 The payloads are searched by SQLite, in the thread of a reading connection, in parts of bounded size.
 
-``secure_delete`` overwrites what is removed with zeros, also in pages that become free. The write-ahead log
-still has earlier images of those pages until :class:`~hookgw.store.sqlite.checkpoints.Checkpoints` has
-emptied it.
+What is removed is overwritten, see :func:`~hookgw.store.sqlite.settle.remove`. The write-ahead log still has
+earlier images of those pages until :class:`~hookgw.store.sqlite.checkpoints.Checkpoints` has emptied it.
 """
 
 from __future__ import annotations
@@ -50,18 +49,6 @@ SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen), (SELECT 
         ELSE instr(e.data, CAST(:part AS BLOB)) END)"""
 _DELIVERIES = """SELECT json_group_array(json_array(event, seq, state)) FROM deliveries
     INDEXED BY deliveries_of_event WHERE event IN (SELECT value FROM json_each(?))"""
-
-# When rows go, SQLite moves those beside them to other pages, and does not overwrite what it leaves there. So
-# the rows are blank before the first of them moves: as long as before, so that they change where they are.
-_BLANK = (
-    """UPDATE events SET data = zeroblob(length(data)),
-        sender = CAST(zeroblob(length(CAST(sender AS BLOB))) AS TEXT)
-    WHERE seq IN (SELECT value FROM json_each(:events))""",
-    "UPDATE bodies SET body = zeroblob(length(body)) WHERE seq IN (SELECT value FROM json_each(:seqs))",
-    """UPDATE attempts SET error = CAST(zeroblob(length(CAST(error AS BLOB))) AS TEXT),
-        answer = CAST(zeroblob(length(CAST(answer AS BLOB))) AS TEXT)
-    WHERE delivery IN (SELECT value FROM json_each(:seqs))""",
-)
 
 _numbers_of = msgspec.json.Decoder(list[int]).decode
 _deliveries_of = msgspec.json.Decoder(list[tuple[int, int, str]]).decode
@@ -116,16 +103,8 @@ def erase(transaction: Transaction, events: Collection[int], value: str, spared:
         return Erased(events=0, deliveries=0, left=len(left))
     transaction.count_finished(weight(connection, [seq for _, seq, state in gone if state == "pending"]))
     removed = {event for event, _, _ in gone}
-    connection.execute("PRAGMA secure_delete = ON").fetchall()
-    try:
-        for statement in _BLANK:
-            connection.execute(
-                statement, {"seqs": _json([seq for _, seq, _ in gone]), "events": _json(removed)}
-            )
-        remove(connection, _json([seq for _, seq, _ in gone]), _json(removed))
-        forget_ids_with(connection, _json(removed), person(value))
-    finally:
-        connection.execute("PRAGMA secure_delete = FAST").fetchall()
+    remove(connection, _json([seq for _, seq, _ in gone]), _json(removed))
+    forget_ids_with(connection, _json(removed), person(value))
     transaction.count_rows(len(gone) + len(removed))
     return Erased(events=len(removed), deliveries=len(gone), left=len(left))
 

@@ -23,6 +23,9 @@ _IS_GENERATED = "length(id) = 36 AND substr(id, 1, 4) = 'msg_' AND substr(id, 5)
 _BELOW = 2**62
 _WITHOUT_DELIVERIES = """seq IN (SELECT value FROM json_each(:events))
     AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event = events.seq)"""
+# As settle.py does with the rest of a delivery.
+_BLANK = f"""UPDATE events SET data = zeroblob(length(data)),
+    sender = CAST(zeroblob(length(CAST(sender AS BLOB))) AS TEXT) WHERE {_WITHOUT_DELIVERIES}"""  # noqa: S608
 _REMOVE_GENERATED = f"DELETE FROM events WHERE {_WITHOUT_DELIVERIES} AND {_IS_GENERATED}"  # noqa: S608
 # SQLite does not join the pages of rows that shrink. So these rows get numbers below all others, where they
 # lie close together, and the pages of the payloads become free.
@@ -50,6 +53,7 @@ def keep_ids(connection: sqlite3.Connection, events: str) -> int:
     Returns:
         The bytes that the ids take.
     """
+    connection.execute(_BLANK, {"events": events})
     connection.execute(_REMOVE_GENERATED, {"events": events})
     connection.execute(_KEEP_IDS, {"events": events})
     return int(connection.execute(_KEPT, {"events": events}).fetchone()[0])

@@ -77,10 +77,17 @@ _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer,
         (SELECT substr(name, 2) FROM names WHERE names.number = url)
     FROM attempts WHERE delivery = ? ORDER BY number DESC LIMIT ?"""
 
-_OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*), max(finished_at) FROM (
-    SELECT seq, event, finished_at FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?)"""
+_OLD = """
+    WITH old AS MATERIALIZED (
+        SELECT seq, event, finished_at, size FROM deliveries WHERE finished_at < :end
+        ORDER BY finished_at LIMIT :rows
+    ),
+    summed AS (SELECT *, sum(size) OVER (ORDER BY finished_at, seq) - size AS before_it FROM old)
+    SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*), max(finished_at),
+        (SELECT count(*) FROM old)
+    FROM summed WHERE before_it < :bytes"""
 _OLD_UNHEARD = """SELECT json_group_array(seq), count(*) FROM (
-    SELECT seq FROM events INDEXED BY unheard WHERE heard = 0 AND accepted_at < ? LIMIT ?)"""
+    SELECT seq FROM events INDEXED BY unheard WHERE heard = 0 AND accepted_at < :end LIMIT :rows)"""
 # Two numbers that the file keeps: it costs next to nothing.
 _USED = """SELECT (page_count - freelist_count) * page_size
     FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
@@ -94,8 +101,10 @@ _NEEDED = """SELECT
     + (SELECT coalesce(sum(length(entry) + 120), 0) FROM audit)"""
 
 # Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
-# and pruning still keeps pace with 10,000 deliveries a second.
+# and pruning still keeps pace with 10,000 deliveries a second. Each page of a payload is overwritten, so a
+# commit has at most so many bytes of payloads, or one delivery.
 PRUNE_STEP = 200
+PRUNE_BYTES = 2 * 2**20
 PRUNE_REST = 0.01
 # An id is one narrow row: so many take half the time of those deliveries.
 FORGET_STEP = 500
@@ -380,13 +389,14 @@ class _Pruned(NamedTuple):
 
 def _prune(transaction: Transaction, before: float) -> _Pruned:
     """Remove the oldest finished deliveries, and old events without any, but for the ids of events."""
-    end = micros(before)
-    row: tuple[str, str, int, int] = transaction.connection.execute(_OLD, (end, PRUNE_STEP)).fetchone()
-    seqs, events, count, last = row
+    given = {"end": micros(before), "rows": PRUNE_STEP, "bytes": PRUNE_BYTES}
+    row: tuple[str, str, int, int, int] = transaction.connection.execute(_OLD, given).fetchone()
+    seqs, events, count, last, found = row
     remembered = remove(transaction.connection, seqs, events) if count else 0
     # If older deliveries are left, events without deliveries that are younger than those removed stay too.
-    until = last if count == PRUNE_STEP else end
-    events, unheard = transaction.connection.execute(_OLD_UNHEARD, (until, PRUNE_STEP)).fetchone()
+    if found == PRUNE_STEP or count < found:
+        given["end"] = last
+    events, unheard = transaction.connection.execute(_OLD_UNHEARD, given).fetchone()
     if unheard:
         remembered += keep_ids(transaction.connection, events)
     transaction.count_rows(count + unheard)

@@ -22,7 +22,7 @@ from hookgw.store.sqlite.database import keep_private, start_errors
 from hookgw.store.sqlite.event_ids import remembered_bytes
 from hookgw.store.sqlite.file_lock import has_foreign_log, hold_lock, log_of
 from hookgw.store.sqlite.leftovers import kept_copies, leftovers, remove_leftovers, spare_of
-from hookgw.store.sqlite.schema import APPLICATION_ID, OLDEST_VERSION, VERSION
+from hookgw.store.sqlite.schema import APPLICATION_ID, OLDEST_VERSION, VERSION, note_overwritten
 
 # Names that rows refer to, by table.
 _NAMED = {"events": ("instance", "kind"), "deliveries": ("instance", "kind", "registration", "lane")}
@@ -252,6 +252,10 @@ def compact_file(path: Path) -> Compacted:
                 os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
                 try:
                     connection.execute("VACUUM INTO ?", (str(spare),))
+                    with closing(sqlite3.connect(spare, isolation_level=None)) as written:
+                        # No file beside it, which a kill would leave: the spare one is worth nothing then.
+                        written.execute("PRAGMA journal_mode = MEMORY").fetchall()
+                        note_overwritten(written)
                 except BaseException:
                     spare.unlink()
                     raise

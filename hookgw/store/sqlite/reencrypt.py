@@ -13,6 +13,7 @@ from hookgw.store import reencrypt as keys_of_records
 from hookgw.store.encryption import PREFIX, RecordCipher
 from hookgw.store.reencrypt import CHECK_KEY, Convert
 from hookgw.store.sqlite.database import sync_log
+from hookgw.store.sqlite.schema import note_overwritten
 
 # How many records are in memory at once.
 PAGE = 500
@@ -52,17 +53,18 @@ def _rewrite(connection: sqlite3.Connection, convert: Convert) -> None:
     # transaction, the next start does both again.
     with _pragma(connection, "temp_store", "FILE"):  # it needs a copy of the whole data file
         connection.execute("VACUUM")
-    with _pragma(connection, "secure_delete", "ON"):  # SQLite writes zeros over what it removes
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
-            for shelf, key, value in _records(connection):
-                converted = convert(shelf, key, bytes(value))
-                connection.execute("REPLACE INTO shelves VALUES (?, ?, ?)", (shelf, key, converted))
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+    # The connection writes zeros over what it removes.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
+        for shelf, key, value in _records(connection):
+            converted = convert(shelf, key, bytes(value))
+            connection.execute("REPLACE INTO shelves VALUES (?, ?, ?)", (shelf, key, converted))
+        note_overwritten(connection)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     # The log still has the former pages: fold it and cut it off.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     sync_log(connection)

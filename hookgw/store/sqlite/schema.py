@@ -18,6 +18,10 @@ that were not sent.
 ``audit`` has a row for each change that somebody made. ``instance`` and ``instance_id`` say which instance it
 concerns, by name, because entries outlast the instance, and by id, because a later instance may have the same
 name. They are ``NULL`` for what concerns no instance. ``entry`` is a JSON object.
+
+A file has the table ``overwritten`` if all that was ever removed from it was overwritten: it was created, or
+rewritten, by a version of hookgw that does so. Other files have none, and are the same otherwise, so this has
+no number of its own.
 """
 
 from __future__ import annotations
@@ -165,6 +169,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         with _transaction(connection):
             for statement in SCHEMA:
                 connection.execute(statement)
+            note_overwritten(connection)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
     elif OLDEST_VERSION <= version < VERSION:
@@ -195,6 +200,17 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         )
     if version == VERSION:
         _keep_all(path)
+
+
+def note_overwritten(connection: sqlite3.Connection) -> None:
+    """Note in a data file that all that was removed is overwritten: it is new, or was just rewritten."""
+    connection.execute("CREATE TABLE IF NOT EXISTS overwritten (only INTEGER PRIMARY KEY)")
+
+
+def is_overwritten(connection: sqlite3.Connection) -> bool:
+    """Return whether all that was removed from a data file was overwritten, too."""
+    found = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'overwritten'"
+    return bool(connection.execute(found).fetchone()[0])
 
 
 def _upgrade(connection: sqlite3.Connection, version: int) -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from hookgw.models.clock import Clock
-from hookgw.store import open_store
+from hookgw.store import Append, open_store
 from hookgw.store.sqlite import checkpoints, erase
-from tests.store.support import delivered, failed, seqs_of, settle, to
+from hookgw.store.sqlite.maintenance import check_file, compact_file
+from tests.store.support import delivered, event, failed, seqs_of, settle, to
 
 PERSON = "5511988887777"
+LATE = 9e9
 
 
 def files_with(folder: Path, text: bytes) -> list[str]:
@@ -60,6 +62,68 @@ async def test_no_byte_stays_where_rows_were_before_an_erasure_moved_them(tmp_pa
         assert await store.scrub()
         assert files_with(tmp_path, b"person-1.") == []
         assert files_with(tmp_path, b"person-2.")
+
+
+@pytest.mark.parametrize("size", [40, 900, 6_000, 100_000])
+@pytest.mark.parametrize("keep_history", [True, False])
+async def test_nothing_stays_of_what_retention_removed(tmp_path: Path, size: int, keep_history: bool) -> None:
+    path = tmp_path / "hookgw.db"
+    text = ("secret " * size)[:size]
+    async with open_store(path, clock=Clock(), keep_history=keep_history) as store:
+        for number in range(50):
+            await store.append(to(f"e{number}", data=json.dumps({"text": text})))
+        seqs = await seqs_of(store)
+        await settle(store, *(failed(seq, body=text.encode()) for seq in seqs[::2]))
+        await settle(store, *(delivered(seq, number=2) for seq in seqs))
+        assert files_with(tmp_path, b"secret ")
+        await store.enforce_retention(before=LATE, limit=2**40)
+        # An erasure of anybody else empties the log, too.
+        assert await store.scrub()
+        assert files_with(tmp_path, b"secret ") == []
+    assert files_with(tmp_path, b"secret ") == []
+
+
+async def test_nothing_of_it_stays_after_a_stop(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
+        await store.append(to(*(f"e{number}" for number in range(50)), data=json.dumps("secret " * 900)))
+        await settle(store, *map(delivered, await seqs_of(store)))
+        await store.enforce_retention(before=LATE, limit=2**40)
+    assert files_with(tmp_path, b"SQLite format 3") == ["hookgw.db"]
+    assert files_with(tmp_path, b"secret ") == []
+
+
+async def test_retention_keeps_the_payload_that_another_delivery_needs(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
+        both = (("reg_1", "reg_1:0"), ("reg_2", "reg_2:0"))
+        await store.append([Append(event("e1", data='{"text": "secret"}'), both)])
+        (first,), (second,) = await seqs_of(store), await seqs_of(store, "reg_2:0")
+        await settle(store, delivered(first))
+        assert await store.enforce_retention(before=LATE, limit=2**40) == 1
+        report = await store.find_delivery("shop", "e1")
+        assert report is not None
+        assert (report.summary.seq, report.event.data_json) == (second, b'{"text": "secret"}')
+
+
+async def test_a_file_of_an_earlier_version_says_that_bytes_may_be_left_until_it_is_compacted(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "hookgw.db"
+    async with open_store(path, clock=Clock()) as store:
+        assert await store.is_overwritten()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP TABLE overwritten")
+    for _ in range(2):
+        async with open_store(path, clock=Clock()) as store:
+            assert not await store.is_overwritten()
+            copy = tmp_path / "copy.db"
+            copy.unlink(missing_ok=True)
+            await store.back_up(copy, lambda *_: None, min_free=0)
+    async with open_store(copy, clock=Clock()) as store:
+        assert not await store.is_overwritten()
+    compact_file(path)
+    async with open_store(path, clock=Clock()) as store:
+        assert await store.is_overwritten()
+    assert check_file(path).problems == []
 
 
 async def test_a_read_that_is_in_the_way_is_waited_for_and_then_left(

@@ -128,3 +128,17 @@ async def test_lanes_read_while_every_other_connection_is_busy(store: Store) -> 
             page = await store.read_lane(LANE, FIRST, 10)
         free.set()
     assert [delivery.event.id for delivery in page.deliveries] == ["e1"]
+
+
+async def test_a_step_removes_few_bytes_of_large_payloads(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.append(
+        [*to(*(f"e{n}" for n in range(5)), data=f'"{98 * "x"}"'), Append(event("unheard"), ())]
+    )
+    await settle(store, *map(delivered, await seqs_of(store)))
+    monkeypatch.setattr(history, "PRUNE_BYTES", 150)
+    assert [await prune(store, 9e9) for _ in range(4)] == [2, 2, 2, 0]
+    await store.append(to("large", data=f'"{998 * "x"}"'))
+    await settle(store, *map(delivered, await seqs_of(store)))
+    assert await prune(store, 9e9) == 1
