@@ -87,7 +87,8 @@ async def test_what_the_database_holds_back_is_shown_with_its_lane(
     registration = gateway.registrations.get("loja1")
     held = Held(lanes={registration.id: [LaneBacklog(f"{registration.id}:0", 1200, 1.0)]})
     monkeypatch.setattr(gateway.store, "held", lambda: held)
-    assert "and 1,200 held back by the database" in (await browser.get("/lanes")).text
+    page = (await browser.get("/lanes")).text
+    assert 'and <data value="1200">1,200</data> held back by the database' in page
 
 
 async def test_a_lane_is_resumed(browser: Browser, visitor: Browser, gateway: Gateway) -> None:
