@@ -363,6 +363,7 @@ def present_lane(
         url=lane.url,
         state=lane.state,
         backlog=lane.backlog,
+        held=lane.held,
         head=None if lane.head is None else f"dlv_{lane.head}",
         head_instance=lane.head_instance,
         # The steady clock of the snapshot may be a moment behind: never negative.

@@ -22,6 +22,8 @@ COLUMNS = (
 )
 NODE = Column("node", least=6, drop=5)
 """Only in a fleet."""
+HELD = Column("held back", least=None, right=True)
+"""Only if a lane has deliveries that wait for an older transaction in the database."""
 
 
 @click.group()
@@ -43,9 +45,16 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
     if as_json:
         show_json(lanes)
     else:
-        in_fleet = any("node" in found for found in lanes)
-        rows = ((*_row(found), found.get("node")) if in_fleet else _row(found) for found in lanes)
-        show_table((*COLUMNS, NODE) if in_fleet else COLUMNS, rows, wide=wide)
+        columns, rows = [*COLUMNS], [[*_row(found)] for found in lanes]
+        if any(found.get("held") for found in lanes):
+            columns.append(HELD)
+            for row, found in zip(rows, lanes, strict=True):
+                row.append(f"{found.get('held', 0):,}")
+        if any("node" in found for found in lanes):
+            columns.append(NODE)
+            for row, found in zip(rows, lanes, strict=True):
+                row.append(found.get("node"))
+        show_table(columns, rows, wide=wide)
         for advice in filter(None, (found.get("advice") for found in lanes)):
             say("", advice, err=True)
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+import msgspec
 import trio
 
 from hookgw.config.settings import DeliverySettings
@@ -245,7 +246,11 @@ class Dispatcher:
         return [one for name in self._keys if not exists(name) for one in self.in_flight(name)]
 
     def lanes(self, registration: str | None = None) -> list[LaneStatistics]:
-        """Return a snapshot of the lanes that run or are parked: of one registration, or of all."""
+        """Return a snapshot of the lanes that run or are parked, or have deliveries that are held back.
+
+        Args:
+            registration: only the lanes of this one; ``None`` for all.
+        """
         return list(self.each_lane(registration))
 
     def holds(self, key: str) -> bool:
@@ -258,25 +263,37 @@ class Dispatcher:
 
     def each_lane(self, registration: str | None = None) -> Iterator[LaneStatistics]:
         """Yield the same, each lane as it is when it is yielded: the caller may pause between two of them."""
+        held = self._held(registration)
         if registration is None:
-            keys: Iterable[str] = [*self._lanes, *self._parked.lanes()]
+            keys: Iterable[str] = dict.fromkeys([*self._lanes, *self._parked.lanes(), *held])
         else:
-            keys = sorted(self._keys.get(registration, ()))
+            keys = sorted(self._keys.get(registration, set()) | held.keys())
         for key in keys:
-            if (lane := self._lanes.get(key)) is not None:
-                yield lane.statistics()
-            elif (memory := self._parked.find(key)) is not None and self._running is not None:
-                found = self._running[0].registration(registration_of(key))
+            lane, memory = self._lanes.get(key), self._parked.find(key)
+            if lane is not None:
+                found = lane.statistics()
+                yield msgspec.structs.replace(found, held=held[key]) if key in held else found
+            elif (memory is not None or key in held) and self._running is not None:
+                owner = self._running[0].registration(registration_of(key))
                 yield LaneStatistics(
                     lane=key,
                     registration=registration_of(key),
                     partition=partition_of(key),
-                    url=found.address if found else None,
-                    state=LaneState.PAUSED if found and found.is_paused else LaneState.IDLE,
+                    url=owner.address if owner else None,
+                    state=LaneState.PAUSED if owner and owner.is_paused else LaneState.IDLE,
                     backlog=0,
-                    last_outcome=memory.outcome,
-                    last_error=memory.error,
+                    held=held.get(key, 0),
+                    last_outcome=memory.outcome if memory else None,
+                    last_error=memory.error if memory else None,
                 )
+
+    def _held(self, registration: str | None) -> dict[str, int]:
+        """Return how many deliveries of each lane are held back: of one registration, or of all."""
+        if self._running is None:
+            return {}
+        lanes = self._running[0].outbox.held().lanes
+        found = lanes.values() if registration is None else [lanes.get(registration, ())]
+        return {one.lane: one.count for part in found for one in part}
 
     # What only a fleet uses.
 

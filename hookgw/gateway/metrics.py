@@ -39,7 +39,7 @@ from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.failing_task import FailingTask
 from hookgw.models.registrations import Registration
 from hookgw.parsing import finish
-from hookgw.store import DiskSpace
+from hookgw.store import DiskSpace, Held
 
 # From a local receiver (1 ms) to a receiver that was down for an hour; a lane waits up to 5 m between
 # attempts.
@@ -125,6 +125,7 @@ class Metrics:
         # Until the gateway is composed, there is nothing to watch.
         self._backlog_bytes: Callable[[], int] = int
         self._disk_space: Callable[[], DiskSpace | None] = lambda: None
+        self._held: Callable[[], Held] = Held
         self._node: tuple[str, Callable[[], int]] | None = None
         self._pools: Callable[[int], PoolStatistics] | None = None
         self._memory: Callable[[], int] = int
@@ -253,6 +254,10 @@ class Metrics:
         """Read the newest measurement of the disk space whenever the metrics are rendered."""
         self._disk_space = found
 
+    def watch_held(self, held: Callable[[], Held]) -> None:
+        """Read which deliveries the storage holds back whenever the metrics are rendered."""
+        self._held = held
+
     def watch_node(self, node: str, shards: Callable[[], int]) -> None:
         """Read how many shards this node of a fleet holds whenever the metrics are rendered."""
         self._node = node, shards
@@ -331,6 +336,7 @@ class Metrics:
             "hookgw_backlog_bytes", "Bytes of payload of all pending deliveries.", value=self._backlog_bytes()
         )
         yield from _instance_families(found)
+        yield from self._held_families()
         yield _counter(
             "hookgw_operational_events", "Operational events, by kind.", ["kind"], self._operational.items()
         )
@@ -410,6 +416,20 @@ class Metrics:
         info = GaugeMetricFamily("hookgw_info", "The version that runs.", labels=["version"])
         info.add_metric([__version__], 1)
         yield info
+
+    def _held_families(self) -> Iterator[Metric]:
+        held = self._held()
+        yield GaugeMetricFamily(
+            "hookgw_deliveries_held",
+            "Stored deliveries that wait for an older transaction in the database.",
+            value=held.count,
+        )
+        oldest, now = held.oldest_queued_at, self._sources.now()
+        yield GaugeMetricFamily(
+            "hookgw_deliveries_held_oldest_seconds",
+            "Age of the oldest of these.",
+            value=0.0 if oldest is None else max(0.0, now - oldest),
+        )
 
     def _registration_families(self, found: Survey) -> Iterator[Metric]:
         worst = f"of the {WORST_REGISTRATIONS} registrations"

@@ -57,7 +57,9 @@ class ReportedLane(msgspec.Struct, frozen=True, array_like=True):
     @property
     def urgency(self) -> tuple[int, int]:
         """Sorts lanes: those to look at first have the least."""
-        return _URGENCY[self.lane.state], -self.lane.backlog
+        lane = self.lane
+        # An idle lane with deliveries that are held back waits, too.
+        return _URGENCY[LaneState.WAITING if lane.held else lane.state], -lane.backlog - lane.held
 
 
 class LanesPart(msgspec.Struct, frozen=True):

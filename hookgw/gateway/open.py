@@ -391,6 +391,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             restarts,
             disk,
             metrics,
+            store.held,
             clock,
             holds,
         )
@@ -423,6 +424,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         store.subscribe(_CommitListener(dispatcher, backlog))
         metrics.watch_backlog(lambda: backlog.size, backlog.instances)
         metrics.watch_disk(lambda: disk.found)
+        metrics.watch_held(store.held)
         metrics.watch_pools(outbound.pools.statistics, lambda: memory.used)
         metrics.watch_lanes(dispatcher.each_lane, clock.steady)
         metrics.watch_registrations(registry.registration, backlog.registrations, auto_disable.failing)

@@ -20,6 +20,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.store import Held
 
 _AT_ONCE = 200
 
@@ -51,6 +52,7 @@ class Problems:
     """Finds what is wrong with what this process does.
 
     Args:
+        held: returns the deliveries that the storage holds back.
         holds: returns whether this node has an instance, by its name; or a registration of the configuration,
             by its id.
     """
@@ -65,6 +67,7 @@ class Problems:
         restarts: PluginRestarts,
         disk: DiskSpaceWatch,
         metrics: Metrics,
+        held: Callable[[], Held],
         clock: Clock,
         holds: Callable[[str], bool],
     ) -> None:
@@ -76,6 +79,7 @@ class Problems:
         self._restarts = restarts
         self._disk = disk
         self._metrics = metrics
+        self._held = held
         self._clock = clock
         self._holds = holds
 
@@ -83,10 +87,21 @@ class Problems:
         """Return what is wrong with the storage, and with background tasks of plugins."""
         shortages = (self._disk.shortage, self._metrics.disk_failure)
         found = [Problem(str(reason)) for reason in shortages if reason is not None]
+        found += self._held_back()
         for task in self._restarts.failing():
             if task.instance is None:
                 found.append(Problem(f"It fails: {task.reason}", plugin=task.plugin))
         return found
+
+    def _held_back(self) -> Iterator[Problem]:
+        held = self._held()
+        if held.oldest_queued_at is not None:
+            why = (
+                f"{held.count:,} stored {'delivery waits' if held.count == 1 else 'deliveries wait'} for the "
+                "end of an older transaction in the database server."
+            )
+            since = held.oldest_queued_at + self._clock.wall() - self._clock.steady()
+            yield Problem(f"{why} {held.culprit}".rstrip(), since)
 
     def of_webhooks(self, instance: str | None, most: int) -> list[Problem]:
         """Return the webhooks that fail or are held up, with those first that have failed for longest.

@@ -229,6 +229,7 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
         url: the registration's URL, without user and password; ``None`` if the registration was deleted.
         state: the lane's state.
         backlog: the number of pending deliveries, on disk and in memory.
+        held: the number of deliveries beside these that the storage holds back: no lane may read them yet.
         head: the sequence number of the delivery at the head; ``None`` for an empty lane.
         head_since: the time at which the head entered the outbox (steady clock); ``None`` without a head.
         head_instance: the instance of the head's event.
@@ -249,6 +250,7 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None
     state: LaneState
     backlog: int
+    held: int = 0
     head: int | None = None
     head_since: float | None = None
     head_instance: str | None = None

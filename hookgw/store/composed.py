@@ -39,6 +39,7 @@ class ComposedStore(Generic[Tx]):
         self.pending_lanes = outbox.pending_lanes
         self.pending_counts = outbox.pending_counts
         self.count_pending = outbox.count_pending
+        self.held = outbox.held
         self.last_attempt = outbox.last_attempt
         self.subscribe = outbox.subscribe
 

@@ -55,6 +55,7 @@ from hookgw.store.records import (
     DiskSpace,
     Erased,
     EventPage,
+    Held,
     LaneBacklog,
     ParkStep,
     PendingChange,
@@ -165,6 +166,13 @@ class Outbox(Protocol):
 
     async def count_pending(self, lane: str) -> int:
         """Return how many deliveries are pending in a lane."""
+
+    def held(self) -> Held:
+        """Return the deliveries that no lane may read yet, because of something outside of hookgw.
+
+        It is what was found last, some seconds ago. What waits for no more than about a second, as for a
+        commit of another process, is not part of it; in a fleet, neither are lanes of other nodes.
+        """
 
     async def last_attempt(self, seq: int) -> Attempt | None:
         """Return the newest attempt of a delivery, by its sequence number; ``None`` if there was none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -60,6 +60,23 @@ class LaneBacklog(msgspec.Struct, frozen=True):
     lane: str
     count: int
     oldest_queued_at: float
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Deliveries that are stored, and that no lane may read yet.
+
+    Attributes:
+        lanes: the lanes with such deliveries, by registration id, and how many each has.
+        count: how many there are in all.
+        oldest_queued_at: since when the oldest is in the outbox, in seconds since the epoch; ``None`` if
+            there is none.
+        culprit: what holds them back, and how to end that, in sentences; empty if that is not known.
+    """
+
+    lanes: Mapping[str, Sequence[LaneBacklog]] = {}
+    count: int = 0
+    oldest_queued_at: float | None = None
+    culprit: str = ""
 
 
 class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,16 @@ async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
     assert deleted == ["reg_2", "idle", "0", "delivered"]
 
 
+async def test_what_the_database_holds_back_is_a_column_while_there_is_some(
+    invoke: Invoke, server: Receiver
+) -> None:
+    server.default = says([WAITING | {"held": 0}, IDLE | {"held": 1200}])
+    head, waiting, idle = (await invoke("lane", "list")).stdout.splitlines()
+    assert head.split()[-2:] == ["held", "back"]
+    assert waiting.split()[-1] == "0"
+    assert idle.split()[-1] == "1,200"
+
+
 async def test_what_holds_a_lane_up_is_said_below_the_table(invoke: Invoke, server: Receiver) -> None:
     server.default = says([WAITING | {"advice": "Skip it: hookgw delivery cancel loja1 dlv_17."}, IDLE])
     result = await invoke("lane", "list")

@@ -16,6 +16,7 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.recent_log import recent_log
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.failing_task import FailingTask
+from hookgw.store import Held, LaneBacklog
 from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
 
@@ -76,6 +77,18 @@ async def test_a_lost_connection_is_named(browser: Browser, gateway: Gateway) ->
     await gateway.instances.connect("loja2")
     await gateway.instances.logout("loja2")
     assert "<b>loja2</b>" not in (await browser.get("/")).text
+
+
+async def test_what_the_database_holds_back_is_shown_with_its_lane(
+    browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.instances.create("loja1")
+    await set_webhook(gateway)
+    registration = gateway.registrations.get("loja1")
+    held = Held(lanes={registration.id: [LaneBacklog(f"{registration.id}:0", 1200, 1.0)]})
+    monkeypatch.setattr(gateway.store, "held", lambda: held)
+    page = (await browser.get("/lanes")).text
+    assert 'and <data value="1200">1,200</data> held back by the database' in page
 
 
 async def test_a_lane_is_resumed(browser: Browser, visitor: Browser, gateway: Gateway) -> None:

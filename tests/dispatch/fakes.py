@@ -40,7 +40,7 @@ from hookgw.models.fleet import ShardEpoch
 from hookgw.models.lanes import registration_of
 from hookgw.models.registrations import Registration
 from hookgw.models.tasks import TaskFailed
-from hookgw.store import Append, ConnectorState, LaneBacklog, PendingChange
+from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange
 from hookgw.store.protocol import StoreListener
 
 URL = "http://127.0.0.1:9/hook"
@@ -56,6 +56,7 @@ class FakeOutbox:
     Attributes:
         pending: by sequence number.
         settlements: all that were requested.
+        held_back: what no lane may read.
         last_attempts: of what is pending, by sequence number.
         refuses_last_attempts: reads of these fail.
         reads: the arguments of each page that was read: lane and position.
@@ -68,6 +69,7 @@ class FakeOutbox:
     def __init__(self) -> None:
         self.pending: dict[int, Delivery] = {}
         self.settlements: list[Settlement] = []
+        self.held_back = Held()
         self.reads: list[tuple[str, Position]] = []
         self.page_limit = 1_000_000
         self.may_read, self.may_settle = trio.Event(), trio.Event()
@@ -215,6 +217,9 @@ class FakeOutbox:
     async def pending_counts(self) -> PendingChange:
         counts = Counter((d.registration, d.event.instance) for d in self.pending.values())
         return {holder: (count, 2 * count) for holder, count in counts.items()}
+
+    def held(self) -> Held:
+        return self.held_back
 
     async def count_pending(self, lane: str) -> int:
         self._refuse()

@@ -11,7 +11,8 @@ from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.dispatcher import PARK_AFTER, Dispatcher
 from hookgw.models.deliveries import Delivery, DeliveryState, LaneState, Outcome
 from hookgw.models.registrations import Ordering, Registration
-from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
+from hookgw.store import Held, LaneBacklog
+from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, registration
 
 # Starting, parking and ending lanes.
 
@@ -628,3 +629,26 @@ async def test_while_it_is_cancelled_no_commit_fails(autojump_clock: MockClock) 
         nursery.cancel_scope.cancel()
         nursery.start_soon(commit_all_the_time)
     assert not dispatcher.is_running
+
+
+async def test_a_lane_with_nothing_but_deliveries_that_are_held_back_is_shown(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    world.outbox.held_back = Held(
+        lanes={
+            "reg_1": [LaneBacklog(LANE, 2, BEGAN)],
+            "reg_2": [LaneBacklog(OTHER_LANE, 5, BEGAN)],
+            "reg_3": [LaneBacklog("reg_3:0:7", 1, BEGAN)],
+        }
+    )
+    async with world.dispatcher([(LANE, 1)]) as dispatcher:
+        assert {one.lane: one.held for one in dispatcher.lanes()} == {LANE: 2, OTHER_LANE: 5, "reg_3:0:7": 1}
+        [other] = dispatcher.lanes("reg_2")
+        assert (other.state, other.backlog, other.url) == (LaneState.IDLE, 0, URL)
+        [gone] = dispatcher.lanes("reg_3")
+        assert (gone.partition, gone.url, gone.held) == ("7", None, 1)
+        world.change("reg_2", paused_at=1.0)
+        assert [(one.state, one.held) for one in dispatcher.lanes("reg_2")] == [(LaneState.PAUSED, 5)]
+        world.outbox.held_back = Held()
+        assert [one.lane for one in dispatcher.lanes()] == [LANE]

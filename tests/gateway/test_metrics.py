@@ -30,6 +30,7 @@ from hookgw.models.deliveries import LaneState, LaneStatistics, Outcome
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.registrations import Registration
 from hookgw.parsing import finish
+from hookgw.store import Held
 
 
 def lane(
@@ -44,6 +45,16 @@ def lane(
         backlog=backlog,
         head_since=head_since,
     )
+
+
+def test_what_the_storage_holds_back_is_counted_with_its_age() -> None:
+    metrics = Metrics()
+    assert value(metrics, "hookgw_deliveries_held") == 0
+    assert value(metrics, "hookgw_deliveries_held_oldest_seconds") == 0
+    metrics.watch_lanes(list, lambda: 1000.0)
+    metrics.watch_held(lambda: Held(count=3, oldest_queued_at=940.0))
+    assert value(metrics, "hookgw_deliveries_held") == 3
+    assert value(metrics, "hookgw_deliveries_held_oldest_seconds") == 60
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:

@@ -147,6 +147,8 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
         url: the registration's URL, without user and password; `null` if it was deleted.
         state: its state.
         backlog: the number of pending deliveries.
+        held: the number of deliveries beside these that wait for an older transaction in the database; 0 with
+            a data file.
         head: the id of the delivery at its head, which it tries or is about to; `null` if there is none.
         head_instance: the instance of that delivery's event.
         head_age: the age of the oldest pending delivery, in seconds.
@@ -168,6 +170,7 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
     url: str | None
     state: LaneState
     backlog: Count
+    held: Count
     head: str | None
     head_instance: str | None
     head_age: float | None

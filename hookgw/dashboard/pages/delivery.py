@@ -115,6 +115,8 @@ class DeliveryPage:
             return None
         lanes = self._gateway.dispatcher.lanes(delivery.registration)
         lane = next((one for one in lanes if one.lane == delivery.lane), None)
+        if lane is not None and lane.held and lane.head is None:
+            return "It waits: an older transaction in the database holds it back."
         if lane is None or lane.head == delivery.seq:
             return "No attempt was made yet."
         if lane.state is LaneState.PAUSED:

@@ -174,8 +174,8 @@ def _of_node(node: str, problem: Problem) -> ShownProblem:
     """Return a problem of the process, or of a node, if there is a fleet."""
     title = f"Plugin {problem.plugin}" if problem.plugin else "Storage"
     if not node:
-        return ShownProblem(title, "/system", problem.why)
-    return ShownProblem(f"{title} on node {node}", f"/system?node={quote(node)}", problem.why)
+        return ShownProblem(title, "/system", problem.why, problem.since)
+    return ShownProblem(f"{title} on node {node}", f"/system?node={quote(node)}", problem.why, problem.since)
 
 
 def _shown(problem: Problem) -> ShownProblem:

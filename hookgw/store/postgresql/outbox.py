@@ -22,7 +22,7 @@ from hookgw.store.postgresql.history import last_attempt
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import Append, ConnectorState, LaneBacklog, PendingChange, seconds
+from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, PendingChange, seconds
 
 # A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
 # must not fill the memory.
@@ -85,6 +85,7 @@ class PostgresqlOutbox:
         records: write the states of connectors.
         known_version: returns the version of the records that events are addressed by; ``None`` if only this
             process changes records.
+        held: returns what is held back.
     """
 
     def __init__(
@@ -95,7 +96,9 @@ class PostgresqlOutbox:
         clock: Clock,
         records: PostgresqlRecords,
         known_version: Callable[[], int | None] = lambda: None,
+        held: Callable[[], Held] = Held,
     ) -> None:
+        self.held = held
         self._known_version = known_version
         self._records = records
         self._commits = commits

@@ -40,6 +40,7 @@ from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.erase import remove_dead_rows
 from hookgw.store.postgresql.feed import Feed
 from hookgw.store.postgresql.guard import Guard
+from hookgw.store.postgresql.held import HeldWatch
 from hookgw.store.postgresql.history import PostgresqlHistory
 from hookgw.store.postgresql.identity import find
 from hookgw.store.postgresql.nodes import Nodes, forget_member
@@ -60,14 +61,8 @@ logger = structlog.get_logger("hookgw.store")
 POLL = 1.0
 # How soon it is read again, in seconds, while an older transaction holds it up; doubled up to POLL.
 FIRST_POLL = 0.002
-# After so many seconds in which an older transaction holds the feed up, the log says so.
-BEHIND_WARNING = 10.0
 # The wait, in seconds, before the connection that listens is opened again.
 LISTEN_RETRY = 1.0
-
-
-_OLDEST = """SELECT pid, datname, usename, xact_start FROM pg_stat_activity
-    WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() ORDER BY age(backend_xid) DESC LIMIT 1"""
 
 
 class PostgresqlStore(ComposedStore[Transaction]):
@@ -226,14 +221,23 @@ async def open_store(
         reader = partial(Reader, failures=failures, threads=threads)
         lanes, lists = reader(connections.lanes), reader(*connections.lists)
         background = reader(connections.background)
-        feed_task = _FeedTask(commits, feed, background)
+        feed_task = _FeedTask(commits, feed)
+        held = HeldWatch(background, lambda lane: feed.is_wanted(lane), clock)
         nodes = Nodes(server, opened.cipher, threads)
         backlogs = PostgresqlBacklogs(server, background, threads)
         sessions += [nodes.session, backlogs.session]
         records = PostgresqlRecords(commits, background, opened.cipher)
         store = PostgresqlStore(
             commits,
-            PostgresqlOutbox(commits, lanes, background, clock, records, lambda: nodes.known_version),
+            PostgresqlOutbox(
+                commits,
+                lanes,
+                background,
+                clock,
+                records,
+                lambda: nodes.known_version,
+                lambda: held.found,
+            ),
             PostgresqlPendingChanges(commits, background, clock, records),
             PostgresqlHistory(commits, lists, background, clock),
             records,
@@ -255,6 +259,7 @@ async def open_store(
                     is_closing = False
                     nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
                     nursery.start_soon(feed_task.run)
+                    nursery.start_soon(held.run)
                     nursery.start_soon(store.run_listener, feed_task.wake, threads)
                     nursery.start_soon(_follow_switches, server, nodes, commits, threads)
                     try:
@@ -281,15 +286,13 @@ class _FeedTask:
     Args:
         commits: the feed is read in its turn among them, by an empty one.
         feed: what is read.
-        background: looks for what holds the feed up.
     """
 
-    def __init__(self, commits: GroupCommit[Transaction], feed: Feed, background: Reader) -> None:
+    def __init__(self, commits: GroupCommit[Transaction], feed: Feed) -> None:
         self._commits = commits
         self._feed = feed
-        self._background = background
         self._woken = trio.Event()
-        self._behind_since: float | None = None
+        self._is_waiting = False
 
     def wake(self) -> None:
         """Read at once: another node has appended, or ended a transaction."""
@@ -298,12 +301,12 @@ class _FeedTask:
     def committed(self) -> None:
         """Note a commit, after which the feed was read."""
         # Not while it waits already: a commit would cut each wait short.
-        if self._feed.is_behind and self._behind_since is None:
+        if self._feed.is_behind and not self._is_waiting:
             self._woken.set()
 
     async def run(self) -> None:
         """Read until the store is closed."""
-        wait, is_told = POLL, False
+        wait = POLL
         with suppress(StorageUnavailable):  # the store is closed
             while True:
                 with trio.move_on_after(wait):
@@ -311,19 +314,11 @@ class _FeedTask:
                 self._woken = trio.Event()
                 await self._commits.flush()
                 if not self._feed.is_behind:
-                    if is_told:
-                        logger.info("deliveries wait no more for an older transaction")
-                    self._behind_since, wait, is_told = None, POLL, False
+                    self._is_waiting, wait = False, POLL
                     continue
-                now = trio.current_time()
-                if self._behind_since is None:
-                    self._behind_since, wait = now, FIRST_POLL
+                if not self._is_waiting:
+                    self._is_waiting, wait = True, FIRST_POLL
                 wait = min(2 * wait, POLL)
-                if not is_told and now - self._behind_since > BEHIND_WARNING:
-                    is_told = True
-                    with suppress(StorageUnavailable):
-                        found = await self._background.run(_oldest_transaction)
-                        logger.warning("deliveries wait for an older transaction in the database", **found)
 
 
 async def _follow_switches(
@@ -363,11 +358,6 @@ def _adopt(server: Server, generation: int) -> int:
         pending = count_pending(connection)
     server.identity.adopt(found)
     return pending
-
-
-def _oldest_transaction(connection: psycopg.Connection) -> dict[str, str]:
-    row = connection.execute(_OLDEST).fetchone()
-    return {} if row is None else dict(zip(("pid", "database", "user", "since"), map(str, row), strict=True))
 
 
 class _Opened(NamedTuple):

@@ -17,7 +17,7 @@ from hookgw.models.instances import name_before_retirement
 from hookgw.models.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendJob, NewEvent
-from hookgw.store.records import Append, ConnectorState, LaneBacklog, PendingChange, seconds
+from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, PendingChange, seconds
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.history import last_attempt
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
@@ -242,6 +242,9 @@ class SqliteOutbox:
 
     async def count_pending(self, lane: str) -> int:
         return await self._background.run(partial(count_pending, lane=lane))
+
+    def held(self) -> Held:
+        return Held()  # a file has one writer, so nothing is older than what it commits
 
     async def last_attempt(self, seq: int) -> Attempt | None:
         return await self._lanes.run(partial(last_attempt, seq=seq))

@@ -155,6 +155,7 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
         "url": hookgw_receiver.url,
         "state": "idle",
         "backlog": 0,
+        "held": 0,
         "head": None,
         "headInstance": None,
         "headAge": None,

@@ -9,7 +9,7 @@ import trio
 from hookgw.models.deliveries import FIRST, Outcome, Position
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Event
-from hookgw.store import Append, LaneBacklog, Store
+from hookgw.store import Append, Held, LaneBacklog, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     LANE,
@@ -236,6 +236,11 @@ async def test_counts_of_what_is_pending(store: Store) -> None:
     }
     assert [await store.count_pending(f"reg_{n}:0") for n in (1, 2, 3)] == [0, 2, 0]
     assert store.statistics().pending == 4
+
+
+async def test_nothing_is_held_back_without_a_reason_outside_of_hookgw(store: Store) -> None:
+    await store.append(to("e1"))
+    assert store.held() == Held()
 
 
 async def test_counts_are_by_the_instance_of_the_event(store: Store) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from hookgw.store.postgresql import append, feed, outbox, settle
+from hookgw.store.postgresql import append, feed, held, outbox, settle
 from hookgw.store.postgresql.database import WRITE_PATIENCE, Server
 
 LANE = "reg_3"
@@ -60,6 +60,14 @@ def test_the_feed(backlog: psycopg.Connection) -> None:
     found = plan(backlog, feed._READ, ([1, 2, 3],))
     assert "deliveries_pkey" in found
     assert not {"feed", "outbox"} & set(found.split())
+
+
+def test_what_is_held_back(backlog: psycopg.Connection) -> None:
+    with backlog.transaction():
+        backlog.execute(held._IN_ORDER.encode())
+        found = plan(backlog, held._HELD.format(most=held.MOST), (9,))
+    assert "Index Scan using feed" in found
+    assert "Sort" not in found
 
 
 @pytest.fixture(params=["new", "analyzed"])
