@@ -411,11 +411,15 @@ def _body_of(form: Form) -> dict[str, Any]:
         body["tls"] = {field: text for name, field in _TLS.items() if (text := form.text(name).strip())}
     for name, title, empty in (("filter", "Filter", "[]"), ("plugins", "Options of plugins", "{}")):
         if form.has(name):
-            try:
-                body[name] = msgspec.json.decode(form.get(name) or empty)
-            except msgspec.DecodeError as error:
-                raise Invalid(f"{title}: this is not JSON ({error}).") from None
+            body[name] = _json_of(form.get(name) or empty, title)
     return body
+
+
+def _json_of(text: str, title: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise Invalid(f"{title}: this is not JSON ({error}).") from None
 
 
 def _json(value: Any) -> str:
