@@ -122,7 +122,7 @@ class Problems:
             found.append(
                 msgspec.structs.replace(
                     _of_webhook(registration, f"{why} {advice}".rstrip(), since + wall),
-                    delivery="" if lane is None or lane.tried_since is None else skippable(lane),
+                    delivery="" if lane is None else skippable(lane),
                 )
             )
         return found
