@@ -13,14 +13,15 @@ COLUMNS = (
     Column("instance", least=10),
     Column("label", least=8, drop=1),
     Column("URL", least=14),
-    Column("partition", least=8, drop=4),
+    Column("partition", least=8, drop=5),
     Column("state", least=10),
     Column("backlog", least=None, right=True),
     Column("age", least=None, right=True),
-    Column("retry at", least=None, drop=3, is_time=True),
+    Column("head", least=None, drop=3),
+    Column("retry at", least=None, drop=4, is_time=True),
     Column("last outcome", least=12, drop=2, wraps=True),
 )
-NODE = Column("node", least=6, drop=5)
+NODE = Column("node", least=6, drop=6)
 """Only in a fleet."""
 HELD = Column("held back", least=None, right=True)
 """Only if a lane has deliveries that wait for an older transaction in the database."""
@@ -38,7 +39,7 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
     """List the lanes with their state and backlog.
 
     Needs a global key. A registration has one lane, or one for each of its partitions. The age is that of
-    the oldest pending delivery.
+    the head: the oldest pending delivery, which `hookgw delivery cancel` skips.
     """
     lanes = client.call("GET", "lane", "list")
     show_silent_nodes(client.silent_nodes)
@@ -71,6 +72,7 @@ def _row(found: dict[str, Any]) -> tuple[object, ...]:
         f"{found['state']}, waits for {waits_for}" if waits_for else found["state"],
         f"{found['backlog']:,}",
         None if age is None else _short_duration(age),
+        found.get("head"),
         found["waitingUntil"],
         found["lastOutcome"] if found["lastError"] is None else found["lastError"],
     )

@@ -39,6 +39,7 @@ _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{
 # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.
 _NO_CERTIFICATE = b"No required SSL certificate was sent"
 CUT_OFF = "The attempt was cut off, because the delivery was cancelled. The receiver may have acted on it."
+NEEDS_LONGER = " If it needs longer, set a longer timeout for this webhook."
 _OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
 
@@ -338,13 +339,16 @@ class DeliverySender:
                 outcome = Outcome.UNANSWERED
             elif isinstance(failure, OutOfDescriptors):
                 raise
-            late = None
+            timed_out = isinstance(failure, TimedOut) and failure.reached is Reached.ALL
+            error, late = str(failure), None
+            if timed_out:
+                error += NEEDS_LONGER
             if transport.awaits_response:
                 late = partial(self._answered, template, headers, number, wall, started_at, url)
             return AttemptResult(
-                _attempt(number, wall, started_at, outcome, error=str(failure), url=url),
+                _attempt(number, wall, started_at, outcome, error=error, url=url),
                 broke_off=failure.reached is Reached.PART,
-                timed_out=isinstance(failure, TimedOut) and failure.reached is Reached.ALL,
+                timed_out=timed_out,
                 late=late,
             )
         if not template.shares_connections:

@@ -20,6 +20,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.models.stuck_lanes import advice_for, skippable
 from hookgw.store import Held
 
 _AT_ONCE = 200
@@ -131,20 +132,22 @@ class Problems:
                 known.add(registration.id)
         found = []
         for registration, since in heapq.nsmallest(most, failing, key=lambda one: one[1]):
-            lane, advice = held_up.get(registration.id) or (self._failing_lane(registration), "")
+            lane, advice = held_up.get(registration.id) or self._failing_lane(registration)
             why = (lane and lane.last_error) or "Attempts fail."
             found.append(
                 msgspec.structs.replace(
                     _of_webhook(registration, f"{why} {advice}".rstrip(), since + wall),
-                    delivery="" if lane is None or lane.tried_since is None else _skippable(lane),
+                    delivery="" if lane is None else skippable(lane),
                 )
             )
         return found
 
-    def _failing_lane(self, registration: Registration) -> LaneStatistics | None:
-        """Return the lane of a webhook that says why it fails, if there is one."""
+    def _failing_lane(self, registration: Registration) -> tuple[LaneStatistics | None, str]:
+        """Return the lane of a webhook that says why it fails, if there is one, and what to do about it."""
         lanes = [lane for lane in self._dispatcher.lanes(registration.id) if lane.last_error is not None]
-        return next((lane for lane in lanes if lane.tried_since is not None), lanes[0] if lanes else None)
+        lane = next((lane for lane in lanes if lane.tried_since is not None), lanes[0] if lanes else None)
+        # A lane becomes stuck between two attempts, and is reported only after the next, up to 5 m later.
+        return lane, (lane and advice_for(lane, self._clock.steady())) or ""
 
     def _has(self, registration: Registration) -> bool:
         is_global = registration.instance == GLOBAL_INSTANCE
@@ -185,10 +188,6 @@ class Problems:
         if instance.connected or is_disconnected:
             since = closing.at if closing and is_disconnected else None
             yield Problem(f"Not connected. {reason}".rstrip(), since, instance=name)
-
-
-def _skippable(lane: LaneStatistics) -> str:
-    return f"{lane.head_instance}/dlv_{lane.head}"
 
 
 def _of_webhook(registration: Registration, why: str, since: float | None) -> Problem:

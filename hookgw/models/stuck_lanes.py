@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.models.deliveries import LaneState, LaneStatistics
+from hookgw.models.deliveries import LaneState, LaneStatistics, Outcome
 
 STUCK_AFTER = 600.0
 """A lane is stuck if its head has been tried for more than so many seconds,"""
@@ -22,7 +22,21 @@ def is_stuck(lane: LaneStatistics, now: float) -> bool:
         and now - lane.tried_since > STUCK_AFTER
         and lane.backlog > STUCK_BEHIND
         and lane.state is not LaneState.PAUSED
+        # A refused address is not the event's fault: to skip it would help nothing.
+        and lane.last_outcome is not Outcome.BLOCKED
     )
+
+
+def skippable(lane: LaneStatistics) -> str:
+    """Return the delivery that a lane tries in vain, as its instance, a slash and its id.
+
+    Empty if it tries none, and if the address is refused: the next delivery would fare no better.
+    """
+    # The head has failed, or waits on disk for its next attempt since before the start.
+    fails = lane.tried_since is not None or (lane.state is LaneState.WAITING and lane.waits_for is None)
+    if not fails or lane.head is None or lane.last_outcome is Outcome.BLOCKED:
+        return ""
+    return f"{lane.head_instance}/dlv_{lane.head}"
 
 
 def advice_for(lane: LaneStatistics, now: float) -> str | None:

@@ -107,6 +107,45 @@ def test_a_failing_webhook_appears_and_its_deliveries_are_cancelled(page: Page, 
     expect(page.get_by_text("0 deliveries")).to_be_visible()
 
 
+def test_an_event_that_upsets_a_proxy_is_skipped_on_the_overview(
+    page: Page, server: Server, receiver: ReceiverProcess
+) -> None:
+    name = new_name()
+    path = f"/proxy/{name}"
+    server.set(name, receiver.url(path))
+    bad, good = (server.emit(name, "CALL", {"text": text}) for text in ("poison", "hello"))
+    problem = page.get_by_role("listitem").filter(has_text=f"Webhook default of {name}")
+    expect(problem).to_contain_text("The receiver answered 502 Bad Gateway.")
+    problem.get_by_role("button", name="Skip this delivery").click()
+    expect(page.get_by_role("status")).to_contain_text("its lane goes on")
+    while (arrival := receiver.next(path)).headers["webhook-id"] == bad:
+        pass
+    assert arrival.headers["webhook-id"] == good
+    expect(problem).to_have_count(0)
+    page.goto(f"/dashboard/deliveries?instance={name}")
+    expect(page.get_by_role("row").filter(has_text="Cancelled")).to_contain_text("502 Bad Gateway")
+    page.get_by_role("row").filter(has_text="Cancelled").get_by_role("link", name="CALL").click()
+    expect(page.get_by_role("button", name="Replay")).to_be_enabled()
+
+
+def test_a_refused_address_is_understood_and_repaired(
+    page: Page, server: Server, receiver: ReceiverProcess
+) -> None:
+    name = new_name()
+    server.set(name, "http://10.0.0.5/hook", events=["CALL"])
+    ids = [server.emit(name, "CALL", {"n": n}) for n in range(3)]
+    problem = page.get_by_role("listitem").filter(has_text=f"Webhook default of {name}")
+    expect(problem).to_contain_text('To allow it, set delivery.allow_networks: ["10.0.0.5/32"].')
+    # To skip the first would help nothing: the next one goes to the same address.
+    expect(problem.get_by_role("button")).to_have_count(0)
+    problem.get_by_role("link", name=f"Webhook default of {name}").click()
+    expect(page.get_by_text("3 deliveries")).to_be_visible()
+    page.get_by_label("URL").fill(receiver.url(f"/{name}"))
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("0 deliveries")).to_be_visible()
+    assert [receiver.next(f"/{name}").headers["webhook-id"] for _ in ids] == ids
+
+
 def test_commands_are_copied(page: Page) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("link", name="Instances").click()

@@ -20,6 +20,7 @@ WAITING: dict[str, Any] = {
     "label": "crm",
     "state": "waiting",
     "backlog": 3,
+    "head": "dlv_17",
     "headAge": 4.25,
     "waitingUntil": "2026-11-20T12:00:05.000Z",
     "lastOutcome": "unreachable",
@@ -33,6 +34,7 @@ IDLE = WAITING | {
     "label": "global",
     "state": "idle",
     "backlog": 0,
+    "head": None,
     "headAge": None,
     "waitingUntil": None,
     "waitsFor": None,
@@ -47,9 +49,9 @@ async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
     result = await invoke("lane", "list")
     assert server.requests[0].target == "/lane/list"
     head, waiting, idle, deleted = (line.split() for line in result.stdout.splitlines())
-    assert head[:7] == ["instance", "label", "URL", "partition", "state", "backlog", "age"]
+    assert head[:8] == ["instance", "label", "URL", "partition", "state", "backlog", "age", "head"]
     assert waiting[:8] == ["loja1", "crm", "https://x/hook", "3", "waiting", "3", "4.2", "s"]
-    assert waiting[8:] == ["2026-11-20T12:00:05.000Z", "Connection", "refused."]
+    assert waiting[8:] == ["dlv_17", "2026-11-20T12:00:05.000Z", "Connection", "refused."]
     assert idle == ["global", "https://x/hook", "idle", "0", "delivered"]
     assert deleted == ["reg_2", "idle", "0", "delivered"]
 

@@ -124,6 +124,23 @@ async def test_a_delivery_shows_what_happened(browser: Browser, loja1: str) -> N
     assert (await browser.get(f"{LIST}/loja1/evt_0")).status_code == 200
 
 
+async def test_a_delivery_that_was_answered_late_says_so(
+    browser: Browser, gateway: Gateway, receiver: Receiver
+) -> None:
+    await gateway.instances.create("slow")
+    body = {"url": receiver.url, "timeout": "200ms", "retry": {"schedule": ["1h"]}}
+    change, _ = parse_registration(body, gateway.catalog)
+    await gateway.registrations.set("slow", "default", change)
+    receiver.will(answer(200, wait=0.5))
+    await emit(gateway, "CALL", "evt", "slow")
+    with trio.fail_after(20):
+        while gateway.backlog.of_instance("slow")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
+            await trio.sleep(0.01)
+    # Its only attempt is unanswered; without the reason, nobody would understand why it is delivered.
+    for page in (f"{LIST}/slow/evt", f"{LIST}?instance=slow"):
+        assert "Attempt 1 was answered late: status 200" in (await browser.get(page)).text
+
+
 async def test_a_delivery_that_was_not_tried_says_what_it_waits_for(
     browser: Browser, gateway: Gateway
 ) -> None:

@@ -12,7 +12,9 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.errors import TooManyRequests
 from hookgw.models.masking import MASK
+from hookgw.models.registrations import RetryOptions
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.parsing import parse_registration_patch
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
 from tests.dashboard.conftest import Browser, emit
@@ -109,6 +111,7 @@ async def test_a_webhook_is_set_with_its_secret_and_changed(
         "ordering": "chat",
         "concurrency": "4",
         "timeout": "5s",
+        "max_age": "1h",
     }
     made = await browser.submit(PAGE, f"{PAGE}/webhooks", fields)
     registration = gateway.registrations.get("loja1")
@@ -120,6 +123,11 @@ async def test_a_webhook_is_set_with_its_secret_and_changed(
         4,
         5,
     )
+    assert registration.retry == RetryOptions(max_age=3600)
+    # The form has one of the retry rules, and keeps the others.
+    patch = {"retry": {"schedule": ["1s"], "maxAge": "1h"}}
+    change, _ = parse_registration_patch(patch, gateway.catalog, enabled=True)
+    await gateway.registrations.update("loja1", "default", change)
     own = f"{PAGE}/webhooks/default"
     page = (await browser.get(own)).text
     for secret in ("geheim", "sesame", registration.secrets[0].value):
@@ -128,10 +136,12 @@ async def test_a_webhook_is_set_with_its_secret_and_changed(
     masked = re.search(r'name="url"[^>]* value="([^"]+)"', page)
     assert masked is not None
     fields |= {"url": masked[1], "headers": "x-token: ********", "kind": [], "own_page": "true"}
+    fields |= {"max_age": "2h"}
     changed = await browser.submit(own, f"{PAGE}/webhooks", {**fields, "label": "default"})
     assert changed.headers["location"] == f"/dashboard{own}?done=saved"
     again = gateway.registrations.get("loja1")
     assert (again.url, again.headers, again.events) == (registration.url, registration.headers, ())
+    assert again.retry == RetryOptions(schedule=(1,), max_age=7200)
 
 
 @pytest.mark.parametrize(

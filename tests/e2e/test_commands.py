@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +91,7 @@ def test_plugins_lists_the_first_party_plugins(server: Server) -> None:
 
 
 def test_dead_letters_can_be_listed_and_sent_again(server: Server, receiver: ReceiverProcess) -> None:
-    server.set("cli-dead", "http://192.0.2.1/blocked")
+    server.set("cli-dead", receiver.url("/status/422"))
     ids = [server.command("emit", "cli-dead", "CALL", "--data", f'{{"n": {n}}}')["ids"][0] for n in range(3)]
     found: list[str] = []
     while len(found) < 3:
@@ -101,3 +103,43 @@ def test_dead_letters_can_be_listed_and_sent_again(server: Server, receiver: Rec
     assert receiver.next("/cli-dead").headers["webhook-id"] == ids[1]
     assert server.command("delivery", "replay", "cli-dead", "--since", "1h") == {"replayed": 2}
     assert [receiver.next("/cli-dead").headers["webhook-id"] for _ in range(2)] == [ids[0], ids[2]]
+
+
+def waiting_lane(server: Server, instance: str) -> Any:
+    """Return the instance's lane from ``hookgw lane list`` once it waits for the next attempt."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        lanes = server.get("/lane/list")  # not the command, which takes its time to start
+        if any((lane["instance"], lane["state"]) == (instance, "waiting") for lane in lanes):
+            lanes = server.command("lane", "list")
+            return next(lane for lane in lanes if lane["instance"] == instance)
+    raise AssertionError(f"the lane of {instance} does not wait")
+
+
+def test_the_event_that_upsets_a_proxy_is_skipped(server: Server, receiver: ReceiverProcess) -> None:
+    path = "/proxy/cli-skip"
+    server.set("cli-skip", receiver.url(path))
+    bad = server.emit("cli-skip", "CALL", {"text": "poison"})
+    good = server.emit("cli-skip", "CALL", {"text": "hello"})
+    lane = waiting_lane(server, "cli-skip")
+    assert "502 Bad Gateway" in lane["lastError"]
+    # The table of the lanes has the id to skip.
+    skipped = server.command("delivery", "cancel", "cli-skip", lane["head"])
+    assert (skipped["eventId"], skipped["state"]) == (bad, "dead")
+    assert skipped["reason"].startswith("Cancelled")
+    while (arrival := receiver.next(path)).headers["webhook-id"] == bad:
+        pass
+    assert arrival.headers["webhook-id"] == good
+    server.set("cli-skip", receiver.url("/cli-skip"))
+    server.command("delivery", "resend", "cli-skip", lane["head"])
+    assert receiver.next("/cli-skip").headers["webhook-id"] == bad
+
+
+def test_a_refused_address_is_named_and_repaired(server: Server, receiver: ReceiverProcess) -> None:
+    server.set("cli-blocked", "http://10.0.0.5/hook")
+    ids = [server.emit("cli-blocked", "CALL", {"n": n}) for n in range(3)]
+    lane = waiting_lane(server, "cli-blocked")
+    assert lane["lastOutcome"] == "blocked"
+    assert 'set delivery.allow_networks: ["10.0.0.5/32"]' in lane["lastError"]
+    server.command("webhook", "update", "cli-blocked", "--url", receiver.url("/cli-blocked"))
+    assert [receiver.next("/cli-blocked").headers["webhook-id"] for _ in ids] == ids

@@ -150,6 +150,7 @@ async def test_one_deadline_is_over_an_attempt(
     late, delivered = await attempts_of(hookgw_gateway, first)
     assert (late.outcome, late.status) == (Outcome.UNANSWERED, None)
     assert "within 30" in (late.error or "")
+    assert "set a longer timeout for this webhook" in (late.error or "")
     assert delivered.outcome is Outcome.DELIVERED
 
 

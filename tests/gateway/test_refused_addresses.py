@@ -13,6 +13,7 @@ from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
 from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.models.errors import TooManyRequests
+from hookgw.models.stuck_lanes import advice_for, skippable
 from hookgw.testing import GatewayKit, Receiver, open_kit
 from tests.gateway.test_pending import emit, states
 
@@ -46,6 +47,25 @@ async def test_lists_and_pages_name_the_setting_after_a_refused_attempt(
     assert gateway.registrations.refusals(registration) == [f"url: {BLOCKED}"]
     (problem,) = (await gateway.views.overview(None, 20)).problems
     assert SETTING in problem.why
+    # The next delivery would fare no better: nothing suggests to skip this one.
+    assert problem.delivery == "" == skippable(lane)
+
+
+async def test_a_backlog_behind_a_refused_address_is_no_reason_to_skip(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = hookgw_gateway.gateway
+    refuse_names(monkeypatch)
+    await hookgw_gateway.register("http://crm.example/hook")
+    await emit(hookgw_gateway, 200)
+    for _ in range(12):
+        await hookgw_gateway.advance(60)
+        await hookgw_gateway.settled()
+    (lane,) = gateway.lanes()
+    assert lane.tried_since is not None
+    assert advice_for(lane, gateway.clock.steady()) is None
+    (problem,) = (await gateway.views.overview(None, 20)).problems
+    assert (problem.why, problem.delivery) == (BLOCKED, "")
 
 
 async def test_a_literal_address_is_known_before_any_attempt(

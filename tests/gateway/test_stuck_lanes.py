@@ -8,6 +8,7 @@ import pytest
 from trio.testing import MockClock
 
 from hookgw.models.registrations import Ordering
+from hookgw.models.stuck_lanes import advice_for
 from hookgw.testing import GatewayKit, Received, Receiver, answer
 from tests.gateway.test_pending import emit
 
@@ -48,3 +49,25 @@ async def test_log_lane_and_overview_name_both_remedies(
     assert (await gateway.views.overview(None, 20)).problems == []
     assert "one delivery holds its lane up" not in capsys.readouterr().out
     assert gateway.backlog.count == 0
+
+
+async def test_the_overview_says_it_as_soon_as_the_lane_does(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.default = refuse_anas_first
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await emit(hookgw_gateway, 310)
+    await hookgw_gateway.settled()
+    said = []
+    for _ in range(100):
+        await hookgw_gateway.advance(10)
+        await hookgw_gateway.settled()
+        (lane,) = gateway.lanes()
+        (problem,) = (await gateway.views.overview(None, 20)).problems
+        advice = advice_for(lane, gateway.clock.steady())
+        assert problem.why == " ".join(filter(None, [lane.last_error, advice]))
+        said.append(advice is not None)
+    # The waits grow to 5 m: an attempt just after the tenth minute would prove nothing.
+    assert said == sorted(said)
+    assert set(said) == {False, True}

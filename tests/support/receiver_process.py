@@ -2,7 +2,8 @@
 
 Run as a program. The first line is its URL; then one line a request, before the request is answered.
 A path ``/status/503`` is answered with that status, ``/wait/0.5`` after so many seconds, any other at
-once with 200. It ends when its standard input does, so it never outlives who started it.
+once with 200. Below ``/proxy``, a body with the word "poison" is answered 502, as by a proxy that it
+upsets. It ends when its standard input does, so it never outlives who started it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Handler(BaseHTTPRequestHandler):
         verb, _, argument = self.path.removeprefix("/").partition("/")
         if verb == "wait":
             time.sleep(float(argument))
-        self.send_response(int(argument) if verb == "status" else 200)
+        status = int(argument) if verb == "status" else 200
+        self.send_response(502 if verb == "proxy" and b"poison" in body else status)
         self.send_header("content-length", "0")
         self.end_headers()
 

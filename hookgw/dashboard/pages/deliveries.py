@@ -287,10 +287,13 @@ def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
 
 
 def why_of(delivery: DeliverySummary) -> str | None:
-    """Return why a delivery is not delivered, in sentences: the reason, and what its newest attempt met."""
+    """Return why a delivery is not delivered, in sentences: the reason, and what its newest attempt met.
+
+    Of one that is delivered, the reason says that an attempt was answered late.
+    """
     attempt = delivery.last_attempt
     if delivery.state is DeliveryState.DELIVERED:
-        return None
+        return delivery.reason
     error = attempt.error if attempt is not None else None
     # A dead letter's reason may say no more than that the attempts are exhausted, or be that error itself.
     if delivery.reason and error and error not in delivery.reason and delivery.state is DeliveryState.DEAD:

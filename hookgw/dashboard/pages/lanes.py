@@ -13,9 +13,9 @@ from hookgw.dashboard.site import NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.gateway.node_reports import ReportedLane
 from hookgw.models.api_keys import Principal
-from hookgw.models.deliveries import LaneState, LaneStatistics
+from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.registrations import GLOBAL_INSTANCE
-from hookgw.models.stuck_lanes import advice_for
+from hookgw.models.stuck_lanes import advice_for, skippable
 
 MOST_LANES = 200
 """The most lanes on the page: those with the largest backlogs."""
@@ -101,12 +101,7 @@ class LanesPage:
     def _row(self, reported: ReportedLane, node: str) -> Row:
         lane, instance, label = reported.lane, reported.instance, reported.label
         now = self._gateway.clock.steady()
-        wall, skips = self._gateway.clock.wall() - now, ""
-        # The head has failed, or waits on disk for its next attempt since before the start.
-        fails = lane.tried_since is not None or (lane.state is LaneState.WAITING and lane.waits_for is None)
-        if fails and lane.head is not None:
-            skips = f"{lane.head_instance}/dlv_{lane.head}"
-        path = ""
+        wall, path = self._gateway.clock.wall() - now, ""
         if instance is not None and label is not None and instance != GLOBAL_INSTANCE:
             path = f"/instances/{quote(instance)}/webhooks/{quote(label)}"
         return Row(
@@ -118,6 +113,6 @@ class LanesPage:
             None if lane.waiting_until is None else lane.waiting_until + wall,
             lane.waits_for,
             node,
-            skips,
+            skippable(lane),
             advice_for(lane, now),
         )

@@ -24,6 +24,7 @@ from hookgw.models.registrations import (
     Ordering,
     Registration,
     RegistrationChange,
+    RetryOptions,
 )
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.parsing import Cancellation, parse_registration
@@ -65,6 +66,7 @@ class Values(NamedTuple):
     concurrency: str
     rate: str
     timeout: str
+    max_age: str
     signature: str
     filter: str
     plugins: str
@@ -156,6 +158,7 @@ class WebhookForms:
                 concurrency=form.get("concurrency"),
                 rate=form.get("rate"),
                 timeout=form.get("timeout"),
+                max_age=form.get("max_age"),
                 signature=form.get("signature"),
                 filter=form.text("filter"),
                 plugins=form.text("plugins"),
@@ -176,6 +179,7 @@ class WebhookForms:
                 concurrency="1",
                 rate="",
                 timeout="",
+                max_age="",
                 signature=Signature.V1,
                 filter="",
                 plugins="",
@@ -195,6 +199,7 @@ class WebhookForms:
             concurrency=str(stored.concurrency),
             rate="" if stored.rate is None else str(stored.rate),
             timeout=present_duration(stored.timeout) or "",
+            max_age=present_duration(stored.retry.max_age) or "",
             signature=stored.signature,
             filter=_json([present_condition(one) for one in stored.filter]) if stored.filter else "",
             plugins=_json(plugins) if plugins else "",
@@ -216,6 +221,10 @@ class WebhookForms:
             check_name(label, "The label")
             change, warnings = parse_registration(_body_of(form), gateway.catalog)
             old = gateway.registrations.find(instance, label)
+            if old is not None and isinstance(change.retry, RetryOptions):
+                # The form has one of the retry rules; the others stay.
+                kept = msgspec.structs.replace(old.retry, max_age=change.retry.max_age)
+                change = msgspec.structs.replace(change, retry=kept)
             change = unmask_change(change, old, gateway.hooks.secret_options)
             stored = await gateway.registrations.set(instance, label, change)
         except HookgwError as error:
@@ -393,19 +402,24 @@ def _body_of(form: Form) -> dict[str, Any]:
     if form.get("concurrency"):
         text = form.get("concurrency")
         body["concurrency"] = int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else text
-    if form.has("timeout"):
-        body["timeout"] = form.get("timeout") or None
-    if form.has("rate"):
-        body["rate"] = form.get("rate") or None
+    for name in ("timeout", "rate"):
+        if form.has(name):
+            body[name] = form.get(name) or None
+    if form.has("max_age"):
+        body["retry"] = {"maxAge": form.get("max_age") or None}
     if any(form.has(name) for name in _TLS):
         body["tls"] = {field: text for name, field in _TLS.items() if (text := form.text(name).strip())}
     for name, title, empty in (("filter", "Filter", "[]"), ("plugins", "Options of plugins", "{}")):
         if form.has(name):
-            try:
-                body[name] = msgspec.json.decode(form.get(name) or empty)
-            except msgspec.DecodeError as error:
-                raise Invalid(f"{title}: this is not JSON ({error}).") from None
+            body[name] = _json_of(form.get(name) or empty, title)
     return body
+
+
+def _json_of(text: str, title: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise Invalid(f"{title}: this is not JSON ({error}).") from None
 
 
 def _json(value: Any) -> str:

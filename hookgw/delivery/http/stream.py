@@ -280,6 +280,7 @@ async def open_tls(
         cause = error.__cause__ or error
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = f"The certificate of {target.place} was refused: {cause.verify_message.rstrip('.')}."
+            reason += _trust_hint(cause.verify_code)
         elif isinstance(cause, ssl.SSLEOFError | OSError) and not isinstance(cause, ssl.SSLError):
             # ssl.SSLError is an OSError too; only the others say that the connection itself broke.
             reason = f"{target.place} broke the connection during the TLS handshake: {_stream_broken(cause)}."
@@ -311,6 +312,10 @@ _REFUSES = (*_ASKS, *_MAY_ASK, "UNKNOWN_CA", "CERTIFICATE_EXPIRED", "CERTIFICATE
 _HOW = "set tls.clientCertificate and tls.clientKey of the registration"
 NEEDS_CERTIFICATE = f"It requires a client certificate: {_HOW}."
 
+# X509_V_ERR_… of OpenSSL, which Python's ssl has no names for.
+_UNKNOWN_AUTHORITY = (18, 19, 20, 21)
+_OTHER_NAME = (62, 64)
+
 
 def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
     """Return a sentence about the client certificate if an alert may mean that; else an empty text."""
@@ -323,6 +328,15 @@ def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
     if reason.endswith(_ASKS):
         return f" {NEEDS_CERTIFICATE}"
     return f" If it requires a client certificate, {_HOW}." if reason.endswith(_MAY_ASK) else ""
+
+
+def _trust_hint(verify_code: int) -> str:
+    """Return a sentence that says how to trust a receiver, if it has an authority or a name of its own."""
+    if verify_code in _UNKNOWN_AUTHORITY:
+        return " To trust a private authority, set tls.ca of the registration."
+    if verify_code in _OTHER_NAME:
+        return " If its certificate is for another name, set tls.serverName of the registration."
+    return ""
 
 
 def _is_alert(error: BaseException) -> bool:
