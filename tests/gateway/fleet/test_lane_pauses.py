@@ -29,6 +29,7 @@ from hookgw.gateway.registry import Registry
 from hookgw.models.registrations import Registration
 from hookgw.testing import Answer, Received, answer, open_receiver
 from hookgw.testing.receiver import Receiver
+from tests.gateway.fleet.test_disabled_webhooks import has_half, until
 from tests.gateway.fleet.test_two_nodes import Node, node
 from tests.support.postgres import PostgresServer
 
@@ -95,6 +96,7 @@ async def two_nodes(
             node(postgres, schema, "a", tmp_path, **more) as a,
             node(postgres, schema, "b", tmp_path, **more) as b,
         ):
+            await until(lambda: has_half(a.gateway) and has_half(b.gateway))
             await a.until("b", 128)
             await b.until("a", 128)
             owner, other = (a, b) if a.gateway.dispatcher.holds(WEBHOOK) else (b, a)
@@ -125,9 +127,7 @@ async def test_what_is_cancelled_is_not_sent_by_the_node_that_has_the_webhook(
         await two.other.call(
             "POST", f"/event/emit/{two.bystander}", {"event": "CALL", "data": {}, "id": "e4"}, status=202
         )
-        with trio.fail_after(20):
-            while "e4" not in two.receiver.ids:  # noqa: ASYNC110 -- on another node
-                await trio.sleep(0.02)
+        await until(lambda: "e4" in two.receiver.ids)
         assert [one for one in two.receiver.ids if one != "e0"] == ["e3", "e4"]
 
 
@@ -145,9 +145,7 @@ async def test_what_is_erased_is_not_sent_by_the_node_that_has_the_webhook(
         await two.other.call(
             "POST", f"/event/emit/{two.bystander}", {"event": "CALL", "data": {}, "id": "e4"}, status=202
         )
-        with trio.fail_after(20):
-            while "e4" not in two.receiver.ids:  # noqa: ASYNC110 -- on another node
-                await trio.sleep(0.02)
+        await until(lambda: "e4" in two.receiver.ids)
         assert [one for one in two.receiver.ids if one != "e0"] == ["e3", "e4"]
 
 
@@ -160,9 +158,7 @@ async def test_what_is_dropped_and_arrives_is_delivered(
         event = {"event": "CALL", "data": {}, "id": "e4"}
         await two.other.call("POST", f"/event/emit/{two.instance}", event, status=202)
         two.may_answer.set()
-        with trio.fail_after(20):
-            while "e4" not in two.receiver.ids or two.other.gateway.backlog.count:  # noqa: ASYNC110 -- on another node
-                await trio.sleep(0.02)
+        await until(lambda: "e4" in two.receiver.ids and not two.other.gateway.backlog.count)
         arrived = [str(one) for one in two.receiver.ids]
         assert arrived == sorted(set(arrived))
         found = await two.states()
