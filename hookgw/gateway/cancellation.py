@@ -20,6 +20,7 @@ import trio
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.gateway.audit import Audit, current_actor
+from hookgw.gateway.fleet.lane_pauses import LanePauses
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
@@ -59,6 +60,7 @@ class Cancellations:
         store: Store,
         dispatcher: Dispatcher,
         pending: PendingDeliveries,
+        lane_pauses: LanePauses,
         history: DeliveryHistory,
         jobs: Jobs,
         audit: Audit,
@@ -68,6 +70,7 @@ class Cancellations:
         self._history = history
         self._dispatcher = dispatcher
         self._pending = pending
+        self._lane_pauses = lane_pauses
         self._jobs = jobs
         self._audit = audit
         self._counting: set[str] = set()
@@ -240,6 +243,10 @@ class Cancellations:
             # Before any wait: what was accepted up to this moment is cancelled, too.
             cursor = await self._retried(running, self._store.cancel_cursor)
             running.job = msgspec.structs.replace(running.job, cursor=cursor)
+        async with self._lane_pauses.paused(running.job.instance, running.job.registrations) as others:
+            await self._cancel(running, [*flights, *others])
+
+    async def _cancel(self, running: RunningJob, flights: Sequence[tuple[int, trio.Event]]) -> None:
         if flights:
             if not running.is_stored:  # to wait for them may take as long as their timeout
                 # In one commit: the next start would carry out a job whose caller was refused.

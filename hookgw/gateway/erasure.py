@@ -11,8 +11,8 @@ Neither the log nor the audit nor the finished job has the person's identifier.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import msgspec
@@ -22,6 +22,7 @@ import trio
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.gateway.audit import Audit
+from hookgw.gateway.fleet.lane_pauses import LanePauses
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
@@ -57,6 +58,7 @@ class Erasures:
         store: Store,
         dispatcher: Dispatcher,
         pending: PendingDeliveries,
+        lane_pauses: LanePauses,
         jobs: Jobs,
         audit: Audit,
     ) -> None:
@@ -64,6 +66,7 @@ class Erasures:
         self._store = store
         self._dispatcher = dispatcher
         self._pending = pending
+        self._lane_pauses = lane_pauses
         self._jobs = jobs
         self._audit = audit
 
@@ -123,7 +126,9 @@ class Erasures:
         return partial(self._carry_out, running)
 
     async def _carry_out(self, running: RunningJob) -> None:
-        await self._walk(running, pending=True)
+        own = [name for name, _ in self._lanes(running.job.instance, shared=False)]
+        async with self._lane_pauses.paused(running.job.instance, own):
+            await self._walk(running, pending=True)
         if running.is_resumed:
             # The start of hookgw left the lanes of these registrations to this job. They start while they are
             # paused: later, a new event could start them and overtake what is pending. The lanes of a deleted
@@ -179,7 +184,7 @@ class Erasures:
 
     async def _erase(self, running: RunningJob, events: list[int], value: str) -> list[trio.Event]:
         """Erase events in one commit; return the ends of attempts that were in the way."""
-        with self._paused(running.job.instance) as flights:
+        async with self._paused(running.job.instance) as flights:
             erase = partial(
                 self._store.erase,
                 events,
@@ -191,11 +196,14 @@ class Erasures:
         running.job = running.job.advanced(erased.deliveries, running.job.cursor, events=erased.events)
         return [ended for _, ended in flights] if erased.left else []
 
-    @contextmanager
-    def _paused(self, instance: str) -> Iterator[list[tuple[int, trio.Event]]]:
+    @asynccontextmanager
+    async def _paused(self, instance: str) -> AsyncIterator[list[tuple[int, trio.Event]]]:
         """Pause all lanes that may have the instance's events; yield what is in flight."""
-        flights: list[tuple[int, trio.Event]] = []
-        with ExitStack() as pauses:
+        async with AsyncExitStack() as pauses:
+            lanes = self._lanes(instance, shared=True)
+            others = self._lane_pauses.paused(instance, [name for name, _ in lanes])
+            flights = [*await pauses.enter_async_context(others)]
+            # Looked up again: the webhooks may have changed in that wait.
             for registration_id, lane in self._lanes(instance, shared=True):
                 pauses.enter_context(self._dispatcher.paused(registration_id, lane))
                 flights += self._dispatcher.in_flight(registration_id, lane)

@@ -54,6 +54,7 @@ from hookgw.gateway.fleet.database_calls import DatabaseCalls
 from hookgw.gateway.fleet.divided_limits import divide_limits
 from hookgw.gateway.fleet.fleet import PEER_LIMITS, PEER_TIMEOUT, Fleet
 from hookgw.gateway.fleet.joining import join_fleet
+from hookgw.gateway.fleet.lane_pauses import PAUSE, LanePauses
 from hookgw.gateway.fleet.lease import Lease
 from hookgw.gateway.fleet.own_backlogs import OwnBacklogs
 from hookgw.gateway.fleet.ownership import Ownership
@@ -342,8 +343,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         history = DeliveryHistory(store, metrics.limited)
         replays = Replays(registry, store, history, jobs, outbox, audit)
-        cancellations = Cancellations(registry, store, dispatcher, pending, history, jobs, audit)
-        erasures = Erasures(registry, store, dispatcher, pending, jobs, audit)
+        lane_pauses = LanePauses(registry, dispatcher, pending, store.flush)
+        cancellations = Cancellations(registry, store, dispatcher, pending, lane_pauses, history, jobs, audit)
+        erasures = Erasures(registry, store, dispatcher, pending, lane_pauses, jobs, audit)
 
         fleet: Fleet | None = None
         work: ShardWork | None = None
@@ -408,7 +410,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
             holds,
             (lambda: owner.shards) if shared else lambda: range(SHARDS),
         )
-        nodes = AllNodes(fleet, settings.server.base_path, clock, reports.answers())
+        nodes = AllNodes(
+            fleet, settings.server.base_path, clock, {**reports.answers(), PAUSE: lane_pauses.answer}
+        )
         views = Views(nodes, deliveries, history, clock)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
@@ -518,6 +522,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             if shared is None or ownership is None or work is None:
                 await instances.start_connected()
             else:
+                await essential("The pauses for other nodes", None, lane_pauses.run, nodes)
                 await essential("The fleet", None, ownership.run, work)
                 # Otherwise nobody else takes away what is pending for this node's registrations.
                 removed = work.read_again if settings.limits.on_full == "drop_oldest" else None

@@ -106,9 +106,18 @@ async def node(
         httpx.AsyncClient(trust_env=False, verify=False, timeout=10) as http,
         trio.open_nursery() as nursery,
     ):
-        [url] = await nursery.start(serve, create_app(gateway), settings.server, None, lambda _: None)
-        yield Node(gateway, url, http, nursery.cancel_scope)
-        nursery.cancel_scope.cancel()
+        scope = trio.CancelScope()
+
+        async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:  # noqa: ASYNC128 -- serve() calls it
+            # Its own: a test that ends it goes on.
+            with scope:
+                await serve(
+                    create_app(gateway), settings.server, None, lambda _: None, task_status=task_status
+                )
+
+        [url] = await nursery.start(run)
+        yield Node(gateway, url, http, scope)
+        scope.cancel()
 
 
 def bucket_of(node: Node, key: str) -> TokenBucket:
