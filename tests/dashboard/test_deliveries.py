@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping
 
+import msgspec
 import pytest
 import trio
 
@@ -252,3 +253,20 @@ async def test_deliveries_of_a_deleted_instance_stay_in_the_list(
     assert shown(page) == ["dlv_2", "dlv_1"]
     assert "loja1" in page
     assert "/deliveries/loja1" not in page
+
+
+async def test_a_delivery_that_the_database_holds_back_says_so(
+    browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.instances.create("loja2")
+    await set_webhook(gateway, "loja2")
+    await gateway.registrations.pause("loja2")
+    await emit(gateway, "MESSAGES_UPSERT", "first", "loja2")
+    # As it is with PostgreSQL: the lane has not heard of it.
+    lanes = [
+        msgspec.structs.replace(one, backlog=0, held=1, head=None)
+        for one in gateway.dispatcher.lanes(gateway.registrations.get("loja2").id)
+    ]
+    monkeypatch.setattr(gateway.dispatcher, "lanes", lambda _: lanes)
+    page = (await browser.get("/deliveries/loja2/first")).text
+    assert "It waits: an older transaction in the database holds it back." in page

@@ -8,6 +8,7 @@ transaction that is to blame: that of a session in any database, or a prepared o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import psycopg
@@ -111,16 +112,16 @@ class HeldWatch:
         """Look until cancelled."""
         while True:
             await trio.sleep(EVERY)
+            before = micros(self._clock.steady() - LEAST_AGE)
             try:
-                self.found, culprit = await self._background.run(self._find)
+                self.found, culprit = await self._background.run(partial(self._find, before=before))
             except (StorageUnavailable, psycopg.Error):
                 # Whoever needs the answer meets the same error: what only reports must not end hookgw.
                 self.found = Held()
             else:
                 self._tell(culprit)
 
-    def _find(self, connection: Connection) -> tuple[Held, Culprit | None]:
-        before = micros(self._clock.steady() - LEAST_AGE)
+    def _find(self, connection: Connection, before: int) -> tuple[Held, Culprit | None]:
         with connection.transaction():
             connection.execute(_IN_ORDER)
             rows = connection.execute(_HELD.format(most=MOST).encode(), (before,)).fetchall()

@@ -17,6 +17,7 @@ from hookgw.store.postgresql import held as module
 from hookgw.store.postgresql.database import Reader, Server
 from hookgw.store.postgresql.held import HeldWatch
 from hookgw.store.postgresql.store import PostgresqlStore, open_store
+from hookgw.store.records import micros
 from tests.store.support import LANE, Listener, to
 from tests.support.postgres import PostgresServer, run_postgres
 
@@ -131,7 +132,9 @@ async def test_the_log_names_the_transaction_once_and_says_when_it_has_ended(
 
 def looks(connection: psycopg.Connection, is_wanted: Callable[[str], bool] = lambda _: True) -> Held:
     """Look once."""
-    return HeldWatch(cast("Reader", None), is_wanted, Clock())._find(connection)[0]
+    clock = Clock()
+    before = micros(clock.steady() - module.LEAST_AGE)
+    return HeldWatch(cast("Reader", None), is_wanted, clock)._find(connection, before)[0]
 
 
 async def test_what_waits_for_a_moment_is_not_reported(
