@@ -64,6 +64,14 @@ BROWSERS = {
     "haproxy": "haproxy",
     "apache2": "apache2",
 }
+# What operators do to their PostgreSQL: presets, copies, a switched server, old transactions, lost tables.
+OPERATORS = (
+    "tests/gateway/fleet/test_switched_server.py",
+    *(
+        f"tests/store/postgresql/test_{name}.py"
+        for name in ("environment", "database", "schema", "scrub", "held")
+    ),
+)
 SBIN = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin"))
 FRONTS = "tests/browser/test_fronts.py"
 # Each of these has a session of its own.
@@ -357,7 +365,8 @@ def fleet(session: nox.Session) -> None:
     """Cause faults at random in three nodes on a real PostgreSQL under load; account for every event.
 
     Nodes are killed, frozen, stopped and cut off, and the database crashes: 20 faults, in some minutes. Then
-    each fault has a test of its own, and for a minute many faults happen at a time (chaos).
+    each fault has a test of its own, for a minute many faults happen at a time (chaos), and the database is
+    what operators make of it.
 
     ``nox -s fleet -- --faults 200 --events 100000`` takes 25 minutes. ``--seed`` repeats the faults of
     another run. ``--rate 500`` sets the events per second of the rolling restart, and ``--restarts 200`` how
@@ -371,8 +380,7 @@ def fleet(session: nox.Session) -> None:
     env, rest = take_options(
         session, faults="HOOKGW_FLEET_FAULTS", rate="HOOKGW_FLEET_RESTART_RATE", **variables
     )
-    tests = ("tests/fleet", "tests/gateway/fleet/test_switched_server.py")
-    session.run("pytest", *tests, "-s", *rest, env={"HOOKGW_FLEET_FAULTS": "20", **env})
+    session.run("pytest", "tests/fleet", *OPERATORS, "-s", *rest, env={"HOOKGW_FLEET_FAULTS": "20", **env})
 
 
 @nox.session(default=False)
