@@ -112,7 +112,12 @@ def field_options(*, defaults: bool) -> Callable[[Callable[..., Any]], Callable[
             "--rate", metavar="RATE", help="Most attempts, such as 20/s, 100/m or 1000/h; '' removes it."
         ),
         click.option("--timeout", metavar="DURATION", help="Deadline of an attempt, for example 10s."),
-        click.option("--retry", metavar="JSON", callback=read_json, help="Retry rules of this registration."),
+        click.option(
+            "--retry",
+            metavar="JSON",
+            callback=read_json,
+            help='Retry rules of this registration, such as {"maxAge": "1h"}.',
+        ),
         click.option(
             "--filter",
             multiple=True,

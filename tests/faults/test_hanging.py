@@ -201,11 +201,13 @@ async def test_a_response_before_a_restart_counts(
     hookgw_receiver.default = close()
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
         await kit.register(hookgw_receiver.url)
+        hookgw_receiver.will(*[close()] * 4, answer(500))  # before the first attempt can begin
         for n in range(2):
             await kit.emit(KIND, {"n": n})
-        hookgw_receiver.will(*[close()] * 4, answer(500))
-        await exhaust(kit, 4)
+        await exhaust(kit)
+        await kit.settled()  # the 500 is stored; one wait more would race another attempt with the end
     async with open_kit(tmp_path, settings={"delivery": DELIVERY}) as kit:
         await kit.settled()
         await kit.advance(wait_of(kit) + 0.001)
+        await kit.settled()
         assert 2 <= wait_of(kit) <= 2 * JITTER  # its second failure
