@@ -33,8 +33,7 @@ CI = ["ci"]
 # Two sessions run at a time, because several wait more than they compute: first the longest and those beside
 # it, then the short ones, and last, alone, what uses all cores from its first moment. A tag takes sessions in
 # the order of this file. A session that is named is alone, and shows its output at once.
-TOGETHER = sys.argv[1:] in ([], ["-t", *CI])
-if TOGETHER:
+if sys.argv[1:] in ([], ["-t", *CI]):
     nox.options.parallel = 2
     nox.options.allow_parallel = True
 NOT_ASKED = [
@@ -223,7 +222,7 @@ def browser(session: nox.Session) -> None:
         return
     session.run("pytest", "tests/browser", f"--ignore={FRONTS}", env=env)
     # Each pair takes half a minute, and waits most of the time.
-    session.run("pytest", FRONTS, *(("--few-cases",) if TOGETHER else ()), "-n", "2")
+    session.run("pytest", FRONTS, *(("--few-cases",) if os.environ.get("CI") else ()), "-n", "2")
 
 
 @nox.session(python=PROCESS_PYTHON, tags=CI)
