@@ -410,7 +410,7 @@ class Metrics:
         )
         yield CounterMetricFamily(
             "hookgw_log_lines_dropped",
-            "Lines of the log, and of standard output, that nobody read in time.",
+            "Lines of the log, and of standard output, that were not read in time.",
             value=dropped_lines.value,
         )
         info = GaugeMetricFamily("hookgw_info", "The version that runs.", labels=["version"])

@@ -24,6 +24,8 @@ STATUS = {
     "ProofRefused": 401,
     "Unavailable": 503,
     "StorageUnavailable": 503,
+    "StorageLost": 503,
+    "LaneElsewhere": 503,
     "StartError": 500,
     "ConfigError": 500,
     "PluginFailed": 500,

@@ -91,9 +91,10 @@ def response_to(error: Exception, method: str, path: str) -> JsonResponse:
 
 def shown_path(path: str) -> str:
     """Return a request's path for messages and the log, without the token that it may contain."""
-    for prefix in _SECRET_PATHS:
-        if path.startswith(prefix):
-            return f"{prefix}…"
+    for secret in _SECRET_PATHS:
+        before, found, _ = path.partition(secret)  # perhaps behind a base path, right or wrong
+        if found:
+            return f"{before}{secret}…"
     return path
 
 

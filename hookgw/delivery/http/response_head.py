@@ -13,6 +13,8 @@ from enum import Enum, auto
 
 import msgspec
 
+from hookgw.models.masking import repr_without
+
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -46,6 +48,8 @@ class ResponseHead(msgspec.Struct, frozen=True):
     length: int
     is_odd: bool
     is_persistent: bool
+
+    __repr__ = repr_without("headers")  # a receiver may send a cookie
 
 
 # The reason may be missing, and the space before it, too. A minor version above 1 counts as 1 (RFC 9110,

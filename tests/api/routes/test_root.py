@@ -51,7 +51,7 @@ class TestBelowABasePath:
         return msgspec.structs.replace(settings, server=server)
 
     async def test_the_addresses_are_those_from_outside(self, stranger: httpx.AsyncClient) -> None:
-        assert (await stranger.get("/")).status_code == 401  # as every unknown path
+        assert (await stranger.get("/")).status_code == 404  # it names the base path
         body = (await stranger.get("/hooks/")).json()
         assert body["documentation"] == "https://gw.example/hooks/docs"
         response = await stranger.get("/hooks/", headers={"accept": BROWSER}, follow_redirects=False)
