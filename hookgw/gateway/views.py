@@ -275,20 +275,21 @@ class Views:
         """
         try:
             return await self._deliveries.cancel_one(instance, name, without_global=without_global)
-        except LaneElsewhere as elsewhere:
-            found = (await self._history.find(instance, name)).summary
-            gathered = await self.nodes.ask(
-                CANCEL,
-                CancelAsked(instance, found.id, current_actor()),
-                instances=[elsewhere.registration],
-                within=RESEND_WITHIN,
-            )
-            if not gathered.parts:
-                raise
-            for part in gathered.parts.values():
-                if part.refused:
-                    raise (Conflict if part.is_settled else Unavailable)(*part.refused) from None
-            return (await self._history.find(instance, found.id)).summary
+        except LaneElsewhere as error:
+            elsewhere = error
+        found = (await self._history.find(instance, name)).summary
+        gathered = await self.nodes.ask(
+            CANCEL,
+            CancelAsked(instance, found.id, current_actor()),
+            instances=[elsewhere.registration],
+            within=RESEND_WITHIN,
+        )
+        if not gathered.parts:
+            raise elsewhere
+        for part in gathered.parts.values():
+            if part.refused:
+                raise (Conflict if part.is_settled else Unavailable)(*part.refused)
+        return (await self._history.find(instance, found.id)).summary
 
     async def pass_on_reports(self, states: ConnectionStates) -> NoReturn:
         """Tell other nodes what events reported of the connections of their instances, until cancelled."""
