@@ -224,7 +224,10 @@ class Application(QuartTrio):
         if scheme in ("http", "https"):
             scope["scheme"] = scheme
         host = ",".join(said[b"x-forwarded-host"]).partition(",")[0].strip().lower()
-        if host and host.isprintable() and host.isascii():
+        # Most proxies pass the host on and repeat it. Then the headers stay the same list, and what is known
+        # of the head (`head_notes`) holds for the connection's next requests.
+        is_name = bool(host) and host.isprintable() and host.isascii()
+        if is_name and (b"host", host.encode()) not in scope["headers"]:
             scope["headers"] = [
                 (name, host.encode() if name == b"host" else value) for name, value in scope["headers"]
             ]

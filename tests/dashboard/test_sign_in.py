@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx
@@ -178,6 +179,17 @@ class TestBehindAProxy:
     ) -> None:
         page = await visitor.get("/login", headers={"x-forwarded-proto": said})
         assert page.headers["set-cookie"].endswith("; Secure") is is_secure
+
+    async def test_a_host_that_the_proxy_only_repeats_leaves_the_headers_as_they_are(
+        self, app: Application
+    ) -> None:
+        """What is known of a connection's head is known by the identity of its headers."""
+        for said, is_same in ((b"gw.lan:8000", True), (b"other.lan", False)):
+            headers = [(b"host", b"gw.lan:8000"), (b"x-forwarded-host", said)]
+            scope: dict[str, Any] = {"client": ("127.0.0.1", 4711), "headers": headers}
+            app._believe_proxy(scope)
+            assert (scope["headers"] is headers) is is_same
+            assert dict(scope["headers"])[b"host"] == said
 
     async def test_the_address_for_programs_is_that_of_the_proxy(self, visitor: Browser) -> None:
         await visitor.log_in(KEY)
