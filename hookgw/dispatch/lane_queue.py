@@ -14,7 +14,7 @@ Memory
 ------
 
 What lanes hold in memory is counted, and limited for all of them together (``delivery.memory``), in fair
-shares among instances (:mod:`hookgw.delivery.fair_share`). A delivery is charged from the moment at which it
+shares among instances (:mod:`hookgw.fair.share`). A delivery is charged from the moment at which it
 is in memory until it is settled or dropped from memory, with everything that sending it will take: its
 payload, its body, and the request. So a lane that holds a delivery never waits for memory, and two lanes
 cannot wait for each other. A delivery for which there is no memory stays on disk: the lane falls behind. A
@@ -29,9 +29,9 @@ from functools import partial
 
 import trio
 
-from hookgw.delivery.fair_share import FairShare
 from hookgw.dispatch.lane_memory import LaneMemory
 from hookgw.dispatch.store_retry import retry_until_readable
+from hookgw.fair import Share
 from hookgw.models.deliveries import Delivery, Position
 from hookgw.models.errors import StorageUnavailable
 from hookgw.store import Outbox
@@ -118,7 +118,7 @@ class LaneQueue:
         self,
         lane: str,
         outbox: Outbox,
-        shares: FairShare[MemoryClaim],
+        shares: Share[MemoryClaim],
         memory: LaneMemory,
         *,
         buffer: int,

@@ -8,7 +8,6 @@ from typing import Protocol
 import msgspec
 
 from hookgw.config.settings import DeliverySettings
-from hookgw.delivery.fair_share import FairShare
 from hookgw.delivery.http.errors import DeliveryError
 from hookgw.delivery.http.pools import ConnectionPools
 from hookgw.delivery.http.transport import LaneTransport
@@ -16,6 +15,7 @@ from hookgw.delivery.sender import AttemptResult, RequestTemplate, template_for
 from hookgw.dispatch.lane_queue import MemoryClaim
 from hookgw.dispatch.rate_limit import RateLimit, RateLimits
 from hookgw.dispatch.retry_policy import Policy, policy_of
+from hookgw.fair import Share
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, LaneState, LaneStatistics, Settlement
 from hookgw.models.errors import PluginFailed
@@ -119,7 +119,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     registration: Callable[[str], Registration | None]
     sender: LaneSender
     pools: ConnectionPools
-    memory: FairShare[MemoryClaim]
+    memory: Share[MemoryClaim]
     monitor: LaneMonitor
     clock: Clock
     settings: DeliverySettings

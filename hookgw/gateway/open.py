@@ -17,7 +17,6 @@ from hookgw.auth.media_links import MediaLinks
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import Settings
-from hookgw.delivery.fair_share import FairShare
 from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.resolver import Resolve
@@ -27,6 +26,7 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.held_shards import HeldShards
 from hookgw.dispatch.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.dispatch.services import LaneServices
+from hookgw.fair import Share
 from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.activity import Activity
 from hookgw.gateway.audit import Audit, acting_as
@@ -252,7 +252,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         sender = DeliverySender(
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
         )
-        memory: FairShare[MemoryClaim] = FairShare(settings.delivery.memory, MEMORY_RATIO, MEMORY_RESERVED)
+        memory: Share[MemoryClaim] = Share(settings.delivery.memory, MEMORY_RATIO, MEMORY_RESERVED)
         dispatcher = Dispatcher(settings.delivery, shards if shared else None)
 
         # Monitoring: what lanes report, and what follows from it.

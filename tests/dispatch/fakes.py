@@ -12,7 +12,6 @@ import msgspec
 import trio
 
 from hookgw.config.settings import DeliverySettings
-from hookgw.delivery.fair_share import FairShare
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import DeliveryError
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
@@ -22,6 +21,7 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.held_shards import HeldShards
 from hookgw.dispatch.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.dispatch.services import LaneServices
+from hookgw.fair import Share
 from hookgw.models.clock import Clock, virtual_clock
 from hookgw.models.deliveries import (
     Attempt,
@@ -395,7 +395,7 @@ class World:
         self.monitor = FakeMonitor(self.registrations)
         self.settings = DeliverySettings(jitter=0.0, **settings)
         self.may_send: Callable[[], bool] | None = None
-        self.memory: FairShare[MemoryClaim] = FairShare(self.settings.memory, MEMORY_RATIO, MEMORY_RESERVED)
+        self.memory: Share[MemoryClaim] = Share(self.settings.memory, MEMORY_RATIO, MEMORY_RESERVED)
         # Nothing is connected: the fake sender does not use what it gets.
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
 

@@ -9,7 +9,7 @@ What is limited
 
 *Connections of a host.* A pool lends at most ``host_connections`` at a time. While several holders (the
 instances of the events) use a host, one holder gets at most three quarters of its pool, and less if several
-want much (:mod:`hookgw.delivery.fair_share`). A holder that is alone gets all of it. A host counts as shared
+want much (:mod:`hookgw.fair.share`). A holder that is alone gets all of it. A host counts as shared
 for a minute after another holder has asked for it; otherwise the first attempt of a quiet instance would wait
 for a slow attempt of a busy one, each time.
 
@@ -66,12 +66,12 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.delivery.fair_share import FairShare
 from hookgw.delivery.http.connection import Connection, PoolKey
 from hookgw.delivery.http.errors import Blocked, DeadlinePassed, DeliveryError, OutOfDescriptors, TlsFailed
 from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import Stream
 from hookgw.delivery.http.transport import LaneTransport
+from hookgw.fair import Share
 from hookgw.models.deliveries import WaitsFor
 from hookgw.models.target_url import Target
 
@@ -157,7 +157,7 @@ class PooledTransport(LaneTransport):
             raise
 
 
-class HostPool(FairShare["Place"]):
+class HostPool(Share["Place"]):
     """The connections of one host. ``total`` is how many may be lent now.
 
     Attributes:
@@ -298,7 +298,7 @@ class ConnectionPools:
         # Of all pools, the oldest first.
         self._late: dict[PooledTransport, None] = {}
         self._most_descriptors = descriptors
-        self._descriptors: FairShare[Place] = FairShare(descriptors, RATIO, RESERVED)
+        self._descriptors: Share[Place] = Share(descriptors, RATIO, RESERVED)
         # Looks at idle connections are counted, so that not every loan must read the clock.
         self._looks = 0
         self._look_every = min(LOOK_EVERY, idle)

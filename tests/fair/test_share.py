@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from hookgw.delivery.fair_share import FairShare
+from hookgw.fair import Share
 
 
 class Claim:
@@ -18,7 +18,7 @@ class Claim:
         self.is_granted = True
 
 
-def fill(share: FairShare[Claim], holder: str) -> int:
+def fill(share: Share[Claim], holder: str) -> int:
     """Take for a holder what it gets, and return how much that was."""
     taken = 0
     while share.fits(holder):
@@ -27,7 +27,7 @@ def fill(share: FairShare[Claim], holder: str) -> int:
     return taken
 
 
-def line_up(share: FairShare[Claim], *holders: str) -> list[Claim]:
+def line_up(share: Share[Claim], *holders: str) -> list[Claim]:
     claims = [Claim(holder) for holder in holders]
     for claim in claims:
         share.line_up(claim)
@@ -35,11 +35,11 @@ def line_up(share: FairShare[Claim], *holders: str) -> list[Claim]:
 
 
 def test_one_holder_gets_three_quarters() -> None:
-    assert fill(FairShare(64, 3), "greedy") == 48
+    assert fill(Share(64, 3), "greedy") == 48
 
 
 def test_something_is_left_for_a_holder_that_comes_late() -> None:
-    share: FairShare[Claim] = FairShare(64, 3)
+    share: Share[Claim] = Share(64, 3)
     assert fill(share, "greedy") == 48
     assert fill(share, "late") == 12
     line_up(share, *["greedy"] * 100, *["late"] * 100)
@@ -51,11 +51,11 @@ def test_something_is_left_for_a_holder_that_comes_late() -> None:
 
 @pytest.mark.parametrize("total", [1, 2, 3])
 def test_a_small_total_is_used_completely(total: int) -> None:
-    assert fill(FairShare(total, 3), "one") == total
+    assert fill(Share(total, 3), "one") == total
 
 
 def test_many_small_holders_leave_the_last_for_one_that_has_nothing() -> None:
-    share: FairShare[Claim] = FairShare(100, 3)
+    share: Share[Claim] = Share(100, 3)
     for _ in range(4):  # in turn, as they come
         for number in range(60):
             if share.fits(f"busy{number}"):
@@ -65,7 +65,7 @@ def test_many_small_holders_leave_the_last_for_one_that_has_nothing() -> None:
 
 
 def test_holders_take_turns_and_claims_of_a_holder_keep_their_order() -> None:
-    share: FairShare[Claim] = FairShare(1, 3)
+    share: Share[Claim] = Share(1, 3)
     share.take("first")
     claims = line_up(share, "busy", "busy", "busy", "quiet", "other")
     busy1, busy2, busy3, quiet, other = claims
@@ -81,7 +81,7 @@ def test_holders_take_turns_and_claims_of_a_holder_keep_their_order() -> None:
 
 
 def test_a_holder_that_has_enough_is_passed_over() -> None:
-    share: FairShare[Claim] = FairShare(8, 3)
+    share: Share[Claim] = Share(8, 3)
     assert fill(share, "busy") == 6
     [more, quiet] = line_up(share, "busy", "quiet")
     share.serve()
@@ -94,7 +94,7 @@ def test_a_holder_that_has_enough_is_passed_over() -> None:
 
 
 def test_who_leaves_the_line_keeps_its_holders_turn() -> None:
-    share: FairShare[Claim] = FairShare(1, 3)
+    share: Share[Claim] = Share(1, 3)
     share.take("first")
     [again, other] = line_up(share, "again", "other")
     assert share.leave(again)
@@ -105,7 +105,7 @@ def test_who_leaves_the_line_keeps_its_holders_turn() -> None:
 
 
 def test_a_larger_total_serves_the_line() -> None:
-    share: FairShare[Claim] = FairShare(1, 3)
+    share: Share[Claim] = Share(1, 3)
     share.take("a")
     claims = line_up(share, "b", "c", "d")
     share.total = 3
@@ -118,7 +118,7 @@ def test_a_larger_total_serves_the_line() -> None:
 def test_at_random_nothing_leaks_and_whatever_fits_is_granted(seed: int) -> None:
     chance = random.Random(seed)
     total = chance.choice((1, 4, 64, 1000))
-    share: FairShare[Claim] = FairShare(total, 3)
+    share: Share[Claim] = Share(total, 3)
     holding: list[Claim] = []
     waiting: list[Claim] = []
     for _ in range(2000):
@@ -159,7 +159,7 @@ def test_at_random_nothing_leaks_and_whatever_fits_is_granted(seed: int) -> None
 
 def test_a_part_can_be_reserved_for_the_first_unit_of_each_holder() -> None:
     """Holders that come one after the other, and keep what they get, leave something for those after them."""
-    share: FairShare[Claim] = FairShare(100, 3, reserved=4)
+    share: Share[Claim] = Share(100, 3, reserved=4)
     taken = [fill(share, f"h{number}") for number in range(25)]
     assert taken[0] == 75  # alone, as without a reserve
     assert taken[1:] == [1] * 24
@@ -170,5 +170,5 @@ def test_a_part_can_be_reserved_for_the_first_unit_of_each_holder() -> None:
 
 
 def test_what_is_reserved_shrinks_with_the_total() -> None:
-    share: FairShare[Claim] = FairShare(3, 3, reserved=4)
+    share: Share[Claim] = Share(3, 3, reserved=4)
     assert fill(share, "one") == 3

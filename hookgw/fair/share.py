@@ -1,6 +1,6 @@
 """Divides something limited among holders, so that none of them can use it up. No I/O.
 
-A holder may have at most :attr:`FairShare.ratio` times what is free. A lone holder gets most of it, two get
+A holder may have at most :attr:`Share.ratio` times what is free. A lone holder gets most of it, two get
 less each, and something always stays free for a holder that has nothing yet: with a ratio of 3, one holder
 gets at most three quarters, and with ten that want everything, each gets 3/31, and 1/31 stays free. (The
 same rule divides the buffers of network switches; there it is called a dynamic threshold.) However many
@@ -42,7 +42,7 @@ class Claim(Protocol):
 C = TypeVar("C", bound=Claim)
 
 
-class FairShare(Generic[C]):
+class Share(Generic[C]):
     """Something limited, and who has how much of it.
 
     Every :meth:`take` and every grant is followed by one :meth:`give` of the same amount.
