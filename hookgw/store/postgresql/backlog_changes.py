@@ -18,7 +18,7 @@ from psycopg import Connection
 
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.fleet import BacklogNews
-from hookgw.store.postgresql.database import Reader, Server, Session
+from hookgw.store.postgresql.database import Reader, Server, Session, one_moment
 from hookgw.store.postgresql.outbox import pending_counts
 from hookgw.store.records import PendingChange
 
@@ -84,8 +84,6 @@ def _changes(row: bytes) -> PendingChange:
 
 def _count(connection: Connection) -> tuple[PendingChange, dict[int, int]]:
     connection.execute(_PRUNE)
-    with connection.transaction():
-        # Both as they are at one moment.
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    with one_moment(connection):
         last: dict[int, int] = dict(connection.execute(_LAST).fetchall())
         return pending_counts(connection), last

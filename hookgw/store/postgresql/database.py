@@ -375,6 +375,18 @@ class Reader:
             self._free.append(session)
 
 
+@contextmanager
+def one_moment(connection: Connection) -> Iterator[None]:
+    """Let all that a block reads be of one moment.
+
+    Args:
+        connection: in autocommit mode. It costs three further round trips.
+    """
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield
+
+
 def is_server_error(error: BaseException) -> bool:
     """Return whether an error is one of the server or the way to it, not a bug or a bad value."""
     if not isinstance(error, psycopg.Error):

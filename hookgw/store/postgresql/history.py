@@ -23,7 +23,7 @@ from hookgw.models.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
-from hookgw.store.postgresql.database import Reader
+from hookgw.store.postgresql.database import Reader, one_moment
 from hookgw.store.postgresql.event_ids import forget_ids, keep_ids, remembered_bytes
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.removal import Removed, remove
@@ -325,15 +325,16 @@ def find_delivery(
     seq = parse_delivery_id(name)
     given = {"seq": seq, "id": sought(name), "instance": number, "without_global": without_global}
     found = None
-    if seq is not None and seq <= searches.LAST:
-        found = connection.execute(_BY_SEQ, given).fetchone()
-    # An event may have any id, also an id that looks like a delivery's.
-    found = found or connection.execute(_BY_EVENT, given).fetchone()
-    if not found:
-        return None
-    summary = summary_of(_row(found[:_SUMMARY_COLUMNS]))
-    data, sender, server_url = found[_SUMMARY_COLUMNS:]
-    rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS)).fetchall()
+    with one_moment(connection):
+        if seq is not None and seq <= searches.LAST:
+            found = connection.execute(_BY_SEQ, given).fetchone()
+        # An event may have any id, also an id that looks like a delivery's.
+        found = found or connection.execute(_BY_EVENT, given).fetchone()
+        if not found:
+            return None
+        summary = summary_of(_row(found[:_SUMMARY_COLUMNS]))
+        data, sender, server_url = found[_SUMMARY_COLUMNS:]
+        rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS)).fetchall()
     return DeliveryReport(
         summary=summary,
         event=event_of_summary(summary, data, sender, server_url),

@@ -194,6 +194,9 @@ class Reader:
     async def run(self, function: Callable[[sqlite3.Connection], T]) -> T:
         """Run a function on a connection. Cancellation takes effect before or after it.
 
+        Args:
+            function: reads only. All that it reads is of one moment.
+
         Raises:
             StorageUnavailable: the disk refuses.
             Exception: from the function.
@@ -205,7 +208,12 @@ class Reader:
         connection = self._free.pop()  # there is one: the limiter lets in as many calls as connections
         try:
             with self._file.errors():
-                return function(connection)
+                connection.execute("BEGIN")
+                try:
+                    return function(connection)
+                finally:
+                    if connection.in_transaction:  # some errors have ended it
+                        connection.execute("COMMIT")
         finally:
             self._free.append(connection)
 

@@ -236,6 +236,8 @@ async def test_a_delivery_is_cancelled_by_the_node_that_has_its_lane(
             # Heads of both instances' lanes, from either node; of the configuration's webhook there is one
             # lane, on one node, which has one of the instances at most.
             for number, (asked, name) in enumerate(((a, OF_A), (a, OF_B), (b, OF_A), (b, OF_B))):
+                with trio.fail_after(20):
+                    await own.wait_for(min(2 + number, 4))  # the lane has gone on to this one
                 listed = (await asked.call("GET", f"/delivery/list/{name}?state=pending"))["deliveries"]
                 (mine,) = [
                     one["id"] for one in listed if one["label"] and one["eventId"].endswith(f"{number // 2}")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
+import trio
 
 from hookgw.models.audit import Actor, ActorKind, AuditEntry
 from hookgw.models.deliveries import DeliveryState, Settlement
 from hookgw.models.errors import Invalid
 from hookgw.store import Append, DeliveryQuery, Store
+from hookgw.store.history_rows import summary_of as read
+from hookgw.store.postgresql import history as of_postgresql
+from hookgw.store.sqlite import history as of_sqlite
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     AT,
@@ -64,6 +69,33 @@ async def test_a_tally_counts_by_minute(engine: Engine, store: Store, seqs: list
     assert last.at <= accepted < last.at + 60
     assert (await store.tally("shop", since=accepted + 1)).minutes == []
     assert (await store.tally("nobody", since=0)).minutes == []
+
+
+async def test_a_delivery_and_its_attempts_are_of_one_moment(
+    store: Store, seqs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, settled = threading.Event(), threading.Event()
+
+    def summary_of(*row: Any) -> Any:
+        reading.set()
+        assert settled.wait(30)
+        return read(*row)
+
+    for module in (of_sqlite, of_postgresql):
+        monkeypatch.setattr(module, "summary_of", summary_of)
+    reports = []
+
+    async def find() -> None:
+        reports.append(await store.find_delivery("shop", "e5"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(find)
+        assert await trio.to_thread.run_sync(reading.wait, 30)
+        await settle(store, failed(seqs[4]))
+        settled.set()
+    (found,) = reports
+    assert found is not None
+    assert (found.summary.attempts, found.attempts) == (0, ())
 
 
 async def test_a_tally_ends_after_so_many(engine: Engine, store: Store, seqs: list[int]) -> None:
