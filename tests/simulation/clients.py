@@ -14,6 +14,7 @@ import trio
 
 from hookgw.models.errors import HookgwError
 from hookgw.models.events import Event
+from hookgw.models.jobs import JobKind
 from hookgw.models.rates import Rate
 from hookgw.models.registrations import (
     Ordering,
@@ -483,6 +484,7 @@ class Clients:
                     event=found.event_id,
                     registration=self._world.names.get(found.registration, found.registration),
                     attempts=found.attempts,
+                    is_replayed=gateway.jobs.running(JobKind.REPLAY, instance) is not None,
                 )
 
         await self.attempt("skip", call)

@@ -303,6 +303,7 @@ class Skipped(Record, frozen=True, kw_only=True):
         began: when the call began.
         instance, event, registration: of the delivery.
         attempts: how many it had until then.
+        is_replayed: whether a replay of the instance was under way still.
     """
 
     began: float
@@ -310,6 +311,7 @@ class Skipped(Record, frozen=True, kw_only=True):
     event: str
     registration: str
     attempts: int
+    is_replayed: bool = False
 
 
 class Resumed(Record, frozen=True, kw_only=True):

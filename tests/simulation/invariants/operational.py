@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.simulation.history import Arrived, Committed, Ended, Faulted, Raised, Violation
+from tests.simulation.history import Arrived, Committed, Dead, Ended, Faulted, Raised, Violation
 from tests.simulation.invariants.index import Index
 
 OPERATIONS = "operations-operations-0"
@@ -21,14 +21,16 @@ def check(index: Index) -> Iterator[Violation]:
     raised = {record.event: (number, record) for number, record in enumerate(index.history.of(Raised))}
     exchanges = {event: found for (event, name), found in index.exchanges.items() if name == OPERATIONS}
     newest = (-1, "", 0.0)
+    died = {one.event: one.at for one in index.history.of(Dead) if one.registration == OPERATIONS}
     for event in sorted(exchanges, key=lambda one: exchanges[one][0].arrived.number):
         # One that was raised just before a kill may be on disk, and no plugin has heard of it. One that was
-        # given up before its first attempt, as plugins make it, may be there again after a kill, and after a
-        # stop if the disk refused until then.
+        # given up, by a plugin or for its age, may be there again after a kill, and after a stop if the disk
+        # refused until then.
         at = exchanges[event][0].arrived.at
         if event in raised and not (index.rules.alters and index.was_killed(raised[event][1].at, at)):
             place = raised[event][0], event, at
-            if place < newest and not (index.rules.alters and index.was_lost(newest[2], at)):
+            may_be_back = index.rules.alters or died.get(event, at) <= newest[2]
+            if place < newest and not (may_be_back and index.was_lost(newest[2], at)):
                 message = f"{newest[1]} came to operations.url before {event}, which was raised before it"
                 yield Violation("operational", message, frozenset({event, newest[1], OPERATIONS}))
             newest = max(place, newest)

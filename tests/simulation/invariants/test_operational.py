@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.simulation.history import Arrived, Ended, Faulted, Raised
+from tests.simulation.history import Arrived, Dead, Ended, Faulted, Raised
 from tests.simulation.invariants import operational
 from tests.simulation.invariants.building import answered, arrived, committed, final, killed, rules, troubles
 
@@ -43,6 +43,14 @@ def test_what_a_plugin_gave_up_may_be_there_again_if_the_disk_refused_it() -> No
     assert troubles(operational.check, alters, *TWO[1:], stop, *arrivals) == []
     assert troubles(operational.check, alters, *TWO[1:], committed(3.2), stop, *arrivals) == overtaken
     assert troubles(operational.check, *TWO, stop, *arrivals) == overtaken
+
+
+def test_what_was_given_up_for_its_age_may_be_there_again() -> None:
+    """Seed 8402: the disk refused, and the next start had an earlier clock."""
+    old = Dead(at=2.5, life=1, event="m1", registration=operational.OPERATIONS, reason="too old")
+    arrivals = reported(3, 1, "m2"), killed(3.5), reported(4, 2, "m1")
+    assert troubles(operational.check, *TWO, old, *arrivals) == []
+    assert troubles(operational.check, *TWO, *arrivals) != []
 
 
 def test_there_is_one_at_a_time() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import msgspec
+
 from tests.simulation.history import Cancelled, Faulted, Refused, Removed, Requeued, Unanswered
 from tests.simulation.invariants import repeats
 from tests.simulation.invariants.building import (
@@ -78,6 +80,9 @@ def test_a_late_answer_counts_while_the_gateway_listens() -> None:
     again = arrived(60, 2, attempt=2)
     assert troubles(repeats.check, *late, again) == ["e1 came to shop-default-1 again after it was delivered"]
     assert troubles(repeats.check, *late, changed(30, "pause"), again) == []
+    # Seed 8748: the next attempt looked its host up.
+    dialling = msgspec.structs.replace(again, dialled=59.0)
+    assert troubles(repeats.check, *late, dialling) == []
     assert troubles(repeats.check, *late, killed(50), again) == []
 
 
