@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation.history import Violation
+from tests.simulation.history import Skipped, Violation
 from tests.simulation.invariants.index import Index
 
 
@@ -47,6 +47,7 @@ def check(index: Index) -> Iterator[Violation]:
                 index.was_lost(answered.at, float("inf"))
                 or index.was_requeued(row.event, instance, final.at)
                 or index.was_accepted_anew(row.event, instance, 0.0, final.at)
+                or _was_cut_off(index, row.registration, answered.at)
             ):
                 yield Violation(
                     "accounting", f"{row.event} is {row.state}, but {row.registration} has taken it", names
@@ -57,3 +58,9 @@ def check(index: Index) -> Iterator[Violation]:
             f"the gateway counts {dict(final.backlog)} as pending, and the data file has {dict(pending)}",
             frozenset(dict(final.backlog).keys() | pending.keys()),
         )
+
+
+def _was_cut_off(index: Index, registration: str, answered: float) -> bool:
+    """Return whether a skip may have cut an attempt off while its answer was on the way."""
+    skips = (one for one in index.history.of(Skipped) if one.registration == registration)
+    return any(one.began <= answered <= one.at for one in skips)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tests.simulation.history import Removed, Requeued, Unanswered
+from tests.simulation.history import Removed, Requeued, Skipped, Unanswered
 from tests.simulation.invariants import accounting
 from tests.simulation.invariants.building import HOOK, answered, arrived, final, rules, troubles
 
@@ -23,6 +23,15 @@ def test_an_answer_that_may_not_have_come_through_counts_for_both() -> None:
     history = (rules(), arrived(1, 1), answered(1, 1, "unknown"))
     assert troubles(accounting.check, *history, final(("e1", "delivered"))) == []
     assert troubles(accounting.check, *history, final(("e1", "dead"))) == []
+
+
+def test_a_skip_may_cut_off_an_answer_that_is_on_the_way() -> None:
+    """Seeds 13182, 13566."""
+    skip = Skipped(at=1.2, life=1, began=0.9, instance="shop", event="e1", registration=HOOK, attempts=1)
+    history = (rules(), arrived(0.5, 1), answered(1, 1, "delivered"), skip)
+    assert troubles(accounting.check, *history, final(("e1", "dead"))) == []
+    later = msgspec.structs.replace(skip, began=1.1)
+    assert troubles(accounting.check, *history[:3], later, final(("e1", "dead"))) != []
 
 
 def test_what_was_taken_is_not_dead() -> None:
