@@ -12,7 +12,8 @@ class PerHolder(Generic[H]):
     """How much each holder has, and all of them together.
 
     A holder that has nothing is forgotten: names of holders come from outside, and the memory for them must
-    not grow with every name that was ever seen. Iterating yields the holders that have something.
+    not grow with every name that was ever seen. Iterating yields the holders that have something. Amounts are
+    positive.
 
     Attributes:
         used: how much all holders have together.
@@ -36,21 +37,22 @@ class PerHolder(Generic[H]):
 
     def take(self, holder: H, amount: int = 1) -> None:
         """Count more for a holder."""
-        if amount:
-            self.used += amount
-            self._held[holder] = self._held.get(holder, 0) + amount
+        self.used += amount
+        held = self._held
+        held[holder] = held.get(holder, 0) + amount
 
     def give(self, holder: H, amount: int = 1) -> None:
         """Count less for a holder.
 
         Raises:
+            KeyError: the holder has nothing.
             ValueError: the holder has less than that. Nothing was changed.
         """
-        left = self._held.get(holder, 0) - amount
-        if left > 0:
-            self._held[holder] = left
-        elif left < 0:
-            raise ValueError(f"{holder!r} has {left + amount:,} and cannot give back {amount:,}")
+        held = self._held
+        if (left := held[holder] - amount) > 0:
+            held[holder] = left
+        elif left:
+            raise ValueError(f"{holder!r} has {held[holder]:,} and cannot give back {amount:,}")
         else:
-            self._held.pop(holder, None)
+            del held[holder]
         self.used -= amount

@@ -4,6 +4,9 @@ There is a queue for each holder, and one item of each is served in turn (Nagle,
 infinite storage", 1987). A holder that lines up a thousand items makes its own items wait, and delays another
 holder by one item. Turns do not know what an item costs: cut what costs much into items that cost about the
 same.
+
+A holder whose last item is served or leaves keeps its turn until that comes, as long as others wait. So a
+holder that lines up one item after the other gets as much as one that lines up all of them at once.
 """
 
 from __future__ import annotations
@@ -13,13 +16,14 @@ from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 H = TypeVar("H", bound=Hashable)
-T = TypeVar("T", bound=Hashable)
+T = TypeVar("T")
 
 
 class Turns(Generic[H, T]):
-    """Items that wait. Each is there once. All methods but iteration take the same time however many wait.
+    """Items that wait: hashable, and each of them once.
 
     Nothing in here waits: the caller decides when the next item is served, and wakes whoever waits for it.
+    All methods but iteration take the same time however many wait.
     """
 
     __slots__ = ("_lines", "_size")
@@ -34,6 +38,11 @@ class Turns(Generic[H, T]):
         """Return how many items wait."""
         return self._size
 
+    @property
+    def holders(self) -> int:
+        """How many holders have a turn; 0 if nothing waits."""
+        return len(self._lines)
+
     def __iter__(self) -> Iterator[T]:
         """Iterate over the items, those of a holder together."""
         return (item for line in self._lines.values() for item in line)
@@ -47,27 +56,30 @@ class Turns(Generic[H, T]):
         self._size += 1
 
     def remove(self, holder: H, item: T) -> bool:
-        """Take an item out of the line; return whether it was there.
-
-        If it was the holder's last one, the holder keeps its turn until that comes: whoever leaves the line
-        and comes back has lost nothing.
-        """
+        """Take an item out of the line; return whether it was there."""
         line = self._lines.get(holder)
         if line is None or item not in line:
             return False
         del line[item]
         self._size -= 1
+        if not self._size:
+            self._lines.clear()
         return True
 
-    def first(self) -> tuple[H, T] | None:
-        """Return the holder whose turn is next, and its first item; ``None`` if nothing waits."""
+    def first(self) -> tuple[H, T]:
+        """Return the holder whose turn is next, and its first item.
+
+        Raises:
+            LookupError: nothing waits.
+        """
         lines = self._lines
-        while lines:
+        if not lines:
+            raise LookupError("nothing waits")
+        while True:
             holder, line = next(iter(lines.items()))
             if line:
                 return holder, next(iter(line))
             del lines[holder]
-        return None
 
     def first_of(self, holder: H) -> T | None:
         """Return the first item of a holder; ``None`` if it has none."""
@@ -83,10 +95,9 @@ class Turns(Generic[H, T]):
         line = self._lines[holder]
         item, _ = line.popitem(last=False)
         self._size -= 1
-        if line:
-            self._lines.move_to_end(holder)
-        else:
-            del self._lines[holder]
+        self._lines.move_to_end(holder)
+        if not self._size:
+            self._lines.clear()
         return item
 
     def skip(self, holder: H) -> None:

@@ -57,9 +57,7 @@ class TurnsMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.turns) > 0)
     @rule()
     def pop_next(self) -> None:
-        first = self.turns.first()
-        assert first is not None
-        holder, item = first
+        holder, item = self.turns.first()
         assert item == self.lines[holder][0]
         # Nobody is served a second time before this one, unless it was passed over or served out of turn.
         self.served(holder)
@@ -79,7 +77,10 @@ class TurnsMachine(RuleBasedStateMachine):
         assert {name: self.turns.first_of(name) for name in "abcd"} == {
             name: self.lines[name][0] if self.lines[name] else None for name in "abcd"
         }
-        assert (self.turns.first() is None) == (not len(self.turns))
+        if not len(self.turns):
+            assert self.turns.holders == 0  # nor is anybody's turn kept
+            with pytest.raises(LookupError):
+                self.turns.first()
 
 
 TestTurns = TurnsMachine.TestCase
@@ -91,9 +92,9 @@ def test_a_holder_waits_for_one_item_of_each_other_holder_however_many_they_have
     for number, holder in enumerate(arrivals):
         turns.add(holder, number)
     served = []
-    while first := turns.first():
-        served.append(first[0])
-        turns.pop(first[0])
+    while turns.holders:
+        served.append(turns.first()[0])
+        turns.pop(served[-1])
     # Round by round, in the order of arrival.
     counts = Counter(arrivals)
     expected = []
@@ -114,6 +115,19 @@ def test_who_leaves_keeps_the_turn_until_it_comes() -> None:
     assert turns.first() == ("b", "b1")  # the turn of a has passed
     turns.add("a", "a3")
     assert [turns.pop("b"), turns.first()] == ["b1", ("a", "a3")]
+
+
+def test_a_holder_with_one_item_at_a_time_gets_as_much_as_one_with_many() -> None:
+    turns = Turns[str, int]()
+    for number in range(4):
+        turns.add("many", number)
+    turns.add("one", 10)
+    served = [turns.pop(turns.first()[0]) for _ in range(2)]
+    turns.add("one", 11)
+    served += [turns.pop(turns.first()[0]) for _ in range(2)]
+    turns.add("one", 12)
+    served += [turns.pop(turns.first()[0]) for _ in range(2)]
+    assert served == [0, 10, 1, 11, 2, 12]
 
 
 def test_who_is_passed_over_comes_after_all_others() -> None:
