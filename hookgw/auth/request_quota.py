@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hookgw.fair import PerHolder
 from hookgw.models.errors import TooManyRequests
 from hookgw.models.units import Size
 
@@ -27,7 +28,8 @@ class RequestQuota:
         self._requests = requests
         self._size = size
         self._on_limited = on_limited
-        self._used: dict[str, tuple[int, int]] = {}
+        self._in_progress = PerHolder[str]()
+        self._received = PerHolder[str]()
 
     def enter(self, instance: str) -> QuotaLease:
         """Count a new request with a key of this instance.
@@ -38,10 +40,9 @@ class RequestQuota:
         Raises:
             TooManyRequests: the instance has as many requests in progress as it may.
         """
-        requests, size = self._used.get(instance, (0, 0))
-        if requests >= self._requests:
+        if self._in_progress.held(instance) >= self._requests:
             raise self._too_many(f"{self._requests:,} requests of this instance are in progress")
-        self._used[instance] = (requests + 1, size)
+        self._in_progress.take(instance)
         return QuotaLease(self, instance)
 
     def grow(self, instance: str, by: int) -> None:
@@ -51,17 +52,16 @@ class RequestQuota:
             TooManyRequests: the bodies of the instance are too large together. The bytes are counted all
                 the same, because they are in memory until the request ends.
         """
-        requests, size = self._used[instance]
-        self._used[instance] = (requests, size + by)
-        if size + by > self._size:
+        if by:
+            self._received.take(instance, by)
+        if self._received.held(instance) > self._size:
             raise self._too_many(f"{Size(self._size)} of request bodies of this instance are in progress")
 
     def leave(self, instance: str, size: int) -> None:
         """Stop counting a request with a body of this size."""
-        # Removed at zero: names of instances come from outside, and the dictionary must not grow with them.
-        requests, total = self._used.pop(instance)
-        if requests > 1:
-            self._used[instance] = (requests - 1, total - size)
+        self._in_progress.give(instance)
+        if size:
+            self._received.give(instance, size)
 
     def _too_many(self, reason: str) -> TooManyRequests:
         self._on_limited("instance_share")
