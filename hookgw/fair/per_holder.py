@@ -28,6 +28,9 @@ class PerHolder(Generic[H]):
     def __len__(self) -> int:
         return len(self._held)
 
+    def __contains__(self, holder: H) -> bool:
+        return holder in self._held
+
     def __iter__(self) -> Iterator[H]:
         return iter(self._held)
 

@@ -31,6 +31,7 @@ def test_it_counts_what_was_taken_and_not_given_back_and_forgets_who_has_nothing
         assert counts.used == expected.total()
         assert set(counts) == set(+expected)
         assert len(counts) == len(+expected)
+        assert [holder in counts for holder in "abc"] == [expected[holder] > 0 for holder in "abc"]
 
 
 def test_a_unit_is_counted_by_default() -> None:
