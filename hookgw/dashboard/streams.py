@@ -73,14 +73,12 @@ class _Stream:
 
     Attributes:
         session: the id of its session.
-        holder: the instance that it counts for.
         is_replaced: whether a newer stream of the session has its place.
         woken: set to look at once whether the stream must end.
     """
 
-    def __init__(self, session: str, holder: str) -> None:
+    def __init__(self, session: str) -> None:
         self.session = session
-        self.holder = holder
         self.is_replaced = False
         self.woken = trio.Event()
 
@@ -135,20 +133,19 @@ class Streams:
             replaced.woken.set()
             # In total it counts until it has ended, which takes long if nobody reads it.
             self._share.give(holder)
-            replaced.holder = GLOBAL_INSTANCE
-            self._share.take(replaced.holder)
+            self._share.take(GLOBAL_INSTANCE)
         last_seen = request.headers.get("last-event-id", "")
         scope: Any = request.scope
         exchange: RequestResponse = scope[EXCHANGE]
         part = self._parts.setdefault(key, _Part())
-        stream = _Stream(session, holder)
+        stream = _Stream(session)
         self._streams.append(stream)
         self._share.take(holder)
         part.users += 1
 
         def leave() -> None:
             self._streams.remove(stream)
-            self._share.give(stream.holder)
+            self._share.give(GLOBAL_INSTANCE if stream.is_replaced else holder)
             part.users -= 1
             if not part.users and self._parts.get(key) is part:
                 del self._parts[key]

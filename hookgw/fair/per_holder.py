@@ -25,9 +25,6 @@ class PerHolder(Generic[H]):
         self.used = 0
         self._held: dict[H, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._held)
-
     def __contains__(self, holder: H) -> bool:
         return holder in self._held
 

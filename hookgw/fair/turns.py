@@ -86,14 +86,15 @@ class Turns(Generic[H, T]):
         line = self._lines.get(holder)
         return next(iter(line)) if line else None
 
-    def pop(self, holder: H) -> T:
-        """Take the first item of a holder out of the line. Its others come after those of all other holders.
+    def pop(self, holder: H | None = None) -> T:
+        """Take the next item, or the first one of this holder. Its holder then comes after all others.
 
         Raises:
-            KeyError: the holder has none.
+            LookupError: nothing waits, or nothing of this holder.
         """
-        line = self._lines[holder]
-        item, _ = line.popitem(last=False)
+        if holder is None:
+            holder, _ = self.first()
+        item, _ = self._lines[holder].popitem(last=False)
         self._size -= 1
         self._lines.move_to_end(holder)
         if not self._size:

@@ -100,7 +100,7 @@ class AppendTurns:
         instance = turn.instance
         self._on_their_way.give(instance, turn.rows)
         while (first := self._waiting.first_of(instance)) is not None and self._has_few(first):
-            self._admit_next_of(instance, is_in_wave=False)
+            self._admit_next(instance)
         if turn.is_in_wave:
             self._rows -= turn.rows
             if not self._rows:
@@ -114,14 +114,14 @@ class AppendTurns:
                 measured = min(max(rows * DELAY / (now - began), FEWEST), MOST)
                 self._size += (measured - self._size) * _WEIGHT
         while self._waiting and self._rows < self._size:
-            self._admit_next_of(self._waiting.first()[0], is_in_wave=True)
+            self._admit_next(is_in_wave=True)
         # Appends that did not wait join a wave one by one, so such a wave cannot be measured.
         self._began = (self._rows, now) if self._rows else None
 
     def _has_few(self, turn: Turn) -> bool:
         return self._on_their_way.held(turn.instance) + turn.rows <= FEW
 
-    def _admit_next_of(self, instance: str, *, is_in_wave: bool) -> None:
+    def _admit_next(self, instance: str | None = None, *, is_in_wave: bool = False) -> None:
         turn = self._waiting.pop(instance)
         self._admit(turn, is_in_wave=is_in_wave)
         assert turn.task is not None  # noqa: S101 -- it waits

@@ -374,10 +374,7 @@ class Backlog:
 
     def take(self, need: Need) -> None:
         """Take back the count of deliveries that were not appended."""
-        if self._noted is not None:
-            self._note({holder: (-count, -size) for holder, (count, size) in need.items()})
-        for (registration, instance), (count, size) in need.items():
-            self._adjust(registration, instance, -count, -size)
+        self.add({key: (-count, -size) for key, (count, size) in need.items()})
 
     def changed(self, change: Mapping[tuple[str, str], Amount]) -> None:
         """Count a commit that changed what is pending by other means than appending."""

@@ -145,8 +145,7 @@ class LongWork:
     def _give_back(self, holder: str) -> None:
         self._waiting.skip(holder)  # its other work comes after that of all others
         if self._waiting:
-            following, _ = self._waiting.first()
-            reschedule(self._waiting.pop(following))
+            reschedule(self._waiting.pop())
         else:
             self._is_taken = False
 
