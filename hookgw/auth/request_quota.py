@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hookgw.fair import PerHolder
 from hookgw.models.errors import TooManyRequests
 from hookgw.models.units import Size
 
@@ -21,13 +22,19 @@ class RequestQuota:
         requests: the most requests of one instance, from the check of the key to the end of the response.
         size: the most bytes of their bodies together, as far as received.
         on_limited: called with the name of the limit for each request that it refuses.
+
+    Attributes:
+        requests, size: as given.
+        in_progress: requests, by instance.
+        received: bytes of their bodies, by instance.
     """
 
     def __init__(self, requests: int, size: int, on_limited: Callable[[str], None]) -> None:
-        self._requests = requests
-        self._size = size
+        self.requests = requests
+        self.size = size
+        self.in_progress = PerHolder[str]()
+        self.received = PerHolder[str]()
         self._on_limited = on_limited
-        self._used: dict[str, tuple[int, int]] = {}
 
     def enter(self, instance: str) -> QuotaLease:
         """Count a new request with a key of this instance.
@@ -38,32 +45,13 @@ class RequestQuota:
         Raises:
             TooManyRequests: the instance has as many requests in progress as it may.
         """
-        requests, size = self._used.get(instance, (0, 0))
-        if requests >= self._requests:
-            raise self._too_many(f"{self._requests:,} requests of this instance are in progress")
-        self._used[instance] = (requests + 1, size)
+        if self.in_progress.held(instance) >= self.requests:
+            raise self.refuse(f"{self.requests:,} requests of this instance are in progress")
+        self.in_progress.take(instance)
         return QuotaLease(self, instance)
 
-    def grow(self, instance: str, by: int) -> None:
-        """Count more bytes of a request's body.
-
-        Raises:
-            TooManyRequests: the bodies of the instance are too large together. The bytes are counted all
-                the same, because they are in memory until the request ends.
-        """
-        requests, size = self._used[instance]
-        self._used[instance] = (requests, size + by)
-        if size + by > self._size:
-            raise self._too_many(f"{Size(self._size)} of request bodies of this instance are in progress")
-
-    def leave(self, instance: str, size: int) -> None:
-        """Stop counting a request with a body of this size."""
-        # Removed at zero: names of instances come from outside, and the dictionary must not grow with them.
-        requests, total = self._used.pop(instance)
-        if requests > 1:
-            self._used[instance] = (requests - 1, total - size)
-
-    def _too_many(self, reason: str) -> TooManyRequests:
+    def refuse(self, reason: str) -> TooManyRequests:
+        """Return the error for a request that exceeds the quota."""
         self._on_limited("instance_share")
         return TooManyRequests(f"{reason}, the maximum. Retry later.", retry_after=_RETRY_AFTER)
 
@@ -82,11 +70,18 @@ class QuotaLease:
         """Set the bytes of the body received so far.
 
         Raises:
-            TooManyRequests: see :meth:`RequestQuota.grow`.
+            TooManyRequests: the bodies of the instance are too large together. The bytes are counted all
+                the same, because they are in memory until the request ends.
         """
-        by, self._size = size - self._size, size
-        self._quota.grow(self._instance, by)
+        quota, received = self._quota, self._quota.received
+        if size > self._size:
+            received.take(self._instance, size - self._size)
+            self._size = size
+        if received.held(self._instance) > quota.size:
+            raise quota.refuse(f"{Size(quota.size)} of request bodies of this instance are in progress")
 
     def leave(self) -> None:
         """End the lease, once."""
-        self._quota.leave(self._instance, self._size)
+        self._quota.in_progress.give(self._instance)
+        if self._size:
+            self._quota.received.give(self._instance, self._size)

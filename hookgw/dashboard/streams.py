@@ -22,8 +22,10 @@ import trio
 from quart import Response, request
 
 from hookgw.api.server.exchange import EXCHANGE, RequestResponse
+from hookgw.fair import Claim, Share
 from hookgw.gateway.browser_sessions import BrowserSessions, SignedIn
 from hookgw.models.errors import HookgwError, TooManyRequests
+from hookgw.models.registrations import GLOBAL_INSTANCE
 
 MOST_STREAMS = 100
 """The most streams at a time."""
@@ -71,14 +73,12 @@ class _Stream:
 
     Attributes:
         session: the id of its session.
-        tenant: the instance of the session's key; ``None`` for a global key.
         is_replaced: whether a newer stream of the session has its place.
         woken: set to look at once whether the stream must end.
     """
 
-    def __init__(self, session: str, tenant: str | None) -> None:
+    def __init__(self, session: str) -> None:
         self.session = session
-        self.tenant = tenant
         self.is_replaced = False
         self.woken = trio.Event()
 
@@ -96,7 +96,9 @@ class Streams:
         self._holds = holds
         self._sessions = sessions
         self._is_closed = False
-        self._streams: list[_Stream] = []  # the oldest first; at most MOST_STREAMS
+        self._streams: list[_Stream] = []  # the oldest first
+        # No instance has more than it leaves free, so that the next one finds some.
+        self._share: Share[Claim] = Share(MOST_STREAMS - RESERVED, 1)
         self._parts: dict[Any, _Part] = {}
 
     def close(self) -> None:
@@ -119,30 +121,31 @@ class Streams:
         Raises:
             TooManyRequests: there are too many streams, of the key's instance or in total.
         """
-        session, tenant = signed_in.session.id, signed_in.holder.principal.instance
+        session, holder = signed_in.session.id, signed_in.holder.principal.instance or GLOBAL_INSTANCE
         of_session = [one for one in self._streams if one.session == session and not one.is_replaced]
         replaced = of_session[0] if len(of_session) >= MOST_OF_SESSION else None
-        of_instance = sum(
-            one.tenant == tenant for one in self._streams if not one.is_replaced and one is not replaced
-        )
-        # No instance has more than it leaves free, so that the next one finds some. In total, a replaced
-        # stream counts until it has ended, which takes long if nobody reads it.
-        most_of_instance = min(MOST_OF_INSTANCE, MOST_STREAMS - RESERVED - len(self._streams))
-        if len(self._streams) >= MOST_STREAMS or (tenant is not None and of_instance >= most_of_instance):
+        room = min(MOST_OF_INSTANCE - self._share.held(holder), self._share.room(holder))
+        may_open = holder == GLOBAL_INSTANCE or room + (replaced is not None) > 0
+        if not may_open or self._share.used >= MOST_STREAMS:
             raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
         if replaced is not None:
             replaced.is_replaced = True
             replaced.woken.set()
+            # In total it counts until it has ended, which takes long if nobody reads it.
+            self._share.give(holder)
+            self._share.take(GLOBAL_INSTANCE)
         last_seen = request.headers.get("last-event-id", "")
         scope: Any = request.scope
         exchange: RequestResponse = scope[EXCHANGE]
         part = self._parts.setdefault(key, _Part())
-        stream = _Stream(session, tenant)
+        stream = _Stream(session)
         self._streams.append(stream)
+        self._share.take(holder)
         part.users += 1
 
         def leave() -> None:
             self._streams.remove(stream)
+            self._share.give(GLOBAL_INSTANCE if stream.is_replaced else holder)
             part.users -= 1
             if not part.users and self._parts.get(key) is part:
                 del self._parts[key]

@@ -11,7 +11,6 @@ lies between leaving one and entering the other.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -24,6 +23,7 @@ from hookgw.dispatch.idle_lanes import IdleLanes
 from hookgw.dispatch.lane import Lane
 from hookgw.dispatch.parked_lanes import ParkedLanes
 from hookgw.dispatch.services import LaneServices
+from hookgw.fair import PerHolder
 from hookgw.models.deliveries import Delivery, LaneState, LaneStatistics
 from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Ordering
@@ -53,7 +53,7 @@ class Dispatcher:
         self._keys: dict[str, set[str]] = {}
         # How many pauses each registration or single lane is in, and which of the registrations were
         # redirected meanwhile.
-        self._pauses: Counter[str] = Counter()
+        self._pauses = PerHolder[str]()
         self._redirected: set[str] = set()
         self._attempt_limits: dict[str, trio.CapacityLimiter] = {}
         self._recovering: set[str] = set()
@@ -162,15 +162,14 @@ class Dispatcher:
             lane: pause the lane of this key alone.
         """
         key = lane or registration
-        self._pauses[key] += 1
+        self._pauses.take(key)
         for one in self._running_lanes(registration, lane):
             one.pause()
         try:
             yield
         finally:
-            self._pauses[key] -= 1
-            if not self._pauses[key]:
-                del self._pauses[key]
+            self._pauses.give(key)
+            if key not in self._pauses:
                 if lane is None:
                     self._redirected.discard(registration)
                 for one in self._running_lanes(registration, lane):

@@ -1,27 +1,56 @@
 """Divides something limited among holders, so that none of them can use it up. No I/O.
 
-A holder may have at most :attr:`Share.ratio` times what is free. A lone holder gets most of it, two get
-less each, and something always stays free for a holder that has nothing yet: with a ratio of 3, one holder
-gets at most three quarters, and with ten that want everything, each gets 3/31, and 1/31 stays free. (The
-same rule divides the buffers of network switches; there it is called a dynamic threshold.) However many
-holders there are, the last unit is for a holder that has nothing. Where units are held for long, that is not
-enough: holders that come one after the other find one unit, and the next ones none. Then a larger part can be
-reserved for holders that have little.
+The dynamic threshold
+---------------------
 
-Claims that do not fit wait in line: in turn among holders, then among the claims of a holder. They are served
-as soon as they fit. So a claim that fits when it is made has overtaken none of the same size.
+A holder may have at most ``ratio`` times what is free then (Choudhury and Hahne, "Dynamic queue length
+thresholds for shared-memory packet switches", 1998). In other words, it may have ``ratio / (ratio + 1)`` of
+what the others leave: :func:`share_of`. With a ratio of 3, a lone holder gets three quarters; if ten want
+everything, each gets 3/31, and 1/31 stays free. The more is used, the less may those have that use it, and a
+holder that comes late always finds some. This needs neither a list of holders nor a clock: what a holder may
+have follows from what it has and what is free. What it has already is never taken away because the threshold
+fell.
+
+However many holders there are, the last unit is for a holder that has nothing. Where units are held for long,
+that is not enough: holders that come one after the other find one unit, and the next ones none. Then a larger
+part can be reserved for holders that have little.
+
+The line
+--------
+
+Claims that do not fit wait in line: in turn among holders, then among the claims of a holder
+(:class:`~hookgw.fair.turns.Turns`). They are served as soon as they fit. So a claim that fits when it is made
+has overtaken none of the same size.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Generic, Protocol, TypeVar
+
+from hookgw.fair.per_holder import PerHolder
+from hookgw.fair.turns import Turns
 
 LITTLE = 256
 """A holder has little if it has at most this fraction of the total, or one."""
 
 LOOKED_AT = 16
 """How many holders are passed over, at most, when something becomes free. They wait for the next time."""
+
+
+def share_of(left: int, ratio: int, spare: int = 0, little: int = 0) -> int:
+    """Return how much a holder may have.
+
+    Args:
+        left: what the others leave: what the holder has, and what is free.
+        ratio: how many times what is free then it may have.
+        spare: how much must stay free.
+        little: what each holder may have, whatever the ratio and the spare part say.
+    """
+    most = left * ratio // (ratio + 1)
+    # Not min() and max(), which take three times as long: this is on the path of every delivery.
+    if most > left - spare:
+        most = left - spare
+    return most if most > little else little  # noqa: FURB136
 
 
 class Claim(Protocol):
@@ -40,12 +69,15 @@ class Claim(Protocol):
 
 
 C = TypeVar("C", bound=Claim)
+_give = PerHolder[str].give  # for every delivery, where super() would take as long as the rest
 
 
-class Share(Generic[C]):
-    """Something limited, and who has how much of it.
+class Share(PerHolder[str], Generic[C]):
+    """Something limited, who has how much of it, and who waits for it.
 
-    Every :meth:`take` and every grant is followed by one :meth:`give` of the same amount.
+    Every :meth:`take` and every grant is followed by one :meth:`give` of the same amount. A claim that is
+    larger than a holder may have fits when nobody has anything, and waits until then: cut it, or let it count
+    as a quarter of the total at most.
 
     Args:
         total: how much there is.
@@ -54,101 +86,96 @@ class Share(Generic[C]):
             want; by default, the last unit is for a holder that has nothing.
 
     Attributes:
-        total, ratio, reserved: as given. After a change of ``total``, call :meth:`serve`.
+        total: as given. After a change, call :meth:`serve`.
+        ratio, reserved: as given.
+        is_shared: whether others may want some soon; if not, a holder that is alone may take all of it.
+        calm: while no more than this is used, no holder can have more than it may.
         used: how much is taken.
     """
 
-    __slots__ = ("_held", "_lines", "ratio", "reserved", "total", "used")
+    __slots__ = ("_lines", "_little", "_spare", "_total", "calm", "is_shared", "ratio", "reserved")
 
     def __init__(self, total: int, ratio: int, reserved: int | None = None) -> None:
-        self.total = total
+        super().__init__()
         self.ratio = ratio
         self.reserved = reserved
-        self.used = 0
-        self._held: dict[str, int] = {}
+        self.is_shared = True
         # Made on first use: there is one of these objects for each host.
-        self._lines: OrderedDict[str, dict[C, None]] | None = None
+        self._lines: Turns[str, C] | None = None
+        self.total = total
 
-    def held(self, holder: str) -> int:
-        """Return how much a holder has."""
-        return self._held.get(holder, 0)
+    @property
+    def total(self) -> int:
+        return self._total
+
+    @total.setter
+    def total(self, total: int) -> None:
+        self._total = total
+        if self.reserved is None:
+            spare, self._little = int(total > self.ratio), 1
+        else:
+            spare, self._little = total // self.reserved, max(total // LITTLE, 1)
+        # Units are whole: a holder may take one while it has less than its share, so that one may have both
+        # of two. This is as if one more were left, which is always spare.
+        self._spare = spare + 1
+        self.calm = share_of(total + 1, self.ratio, self._spare)
 
     @property
     def waiting(self) -> int:
         """How many claims wait."""
-        return sum(map(len, self._lines.values())) if self._lines else 0
+        return len(self._lines) if self._lines else 0
 
     def claims(self) -> list[C]:
         """Return the claims that wait."""
-        return [claim for line in self._lines.values() for claim in line] if self._lines else []
+        return list(self._lines or ())
 
     def fits(self, holder: str, amount: int = 1) -> bool:
         """Return whether a holder may take so much now."""
-        free = self.total - self.used
-        if amount > free:
-            return False
-        # The first comparison is enough while little is used, and no holder has more than that.
-        return self.used + amount <= self.ratio * free or amount <= self.room(holder)
+        used = self.used + amount
+        return used <= self.calm or amount <= self.room(holder) or amount == used <= self._total
 
     def room(self, holder: str) -> int:
-        """Return how much a holder may take now."""
-        free = self.total - self.used
+        """Return how much a holder may take now, or less than 1."""
+        free = self._total - self.used
         held = self._held.get(holder, 0)
-        limit = min(free, self.ratio * free - held)
-        # The last of it is for a holder that has nothing, or little. Otherwise many holders, none of which
-        # has much, together leave nothing to another one, however little that one wants.
-        if self.reserved is None:
-            return limit if held == 0 else min(limit, free - 1)
-        little = max(self.total // LITTLE, 1) - held
-        return min(limit, max(free - self.total // self.reserved, little))
-
-    def take(self, holder: str, amount: int = 1) -> None:
-        """Take some, whether or not it :meth:`fits`."""
-        self.used += amount
-        held = self._held
-        held[holder] = held.get(holder, 0) + amount
+        if held == self.used and not self.is_shared:
+            return free
+        room = share_of(free + held + 1, self.ratio, self._spare, self._little) - held
+        return room if room < free else free  # noqa: FURB136
 
     def give(self, holder: str, amount: int = 1) -> None:
         """Give back what was taken, and serve the line."""
-        self.used -= amount
-        held = self._held
-        if left := held[holder] - amount:
-            held[holder] = left
-        else:
-            del held[holder]
+        _give(self, holder, amount)
         if self._lines:
             self.serve()
 
     def line_up(self, claim: C) -> None:
         """Wait in line: the claim does not fit now."""
-        lines = self._lines = self._lines or OrderedDict()
-        lines.setdefault(claim.holder, {})[claim] = None
+        if self._lines is None:
+            self._lines = Turns()
+        self._lines.add(claim.holder, claim)
 
     def leave(self, claim: C) -> bool:
         """Leave the line; return whether the claim was in it."""
-        line = self._lines.get(claim.holder) if self._lines else None
-        if line is None or claim not in line:
+        # The holder keeps its turn: a lane that only looks at its outbox again comes back.
+        if self._lines is None or not self._lines.remove(claim.holder, claim):
             return False
-        # An empty line keeps the holder's turn: a lane that only looks at its outbox again comes back.
-        del line[claim]
-        if line:
+        if self._lines.first_of(claim.holder) is not None:
             self.serve()  # the next one may want less
         return True
 
     def serve(self) -> None:
         """Grant claims while they fit."""
         lines, passed_over = self._lines, 0
-        while lines and self.used < self.total and passed_over < min(len(lines), LOOKED_AT):
-            holder, line = next(iter(lines.items()))
-            if not line:
-                del lines[holder]
-                continue
-            claim = next(iter(line))
-            lines.move_to_end(holder)
+        if lines is None:
+            return
+        while self.used < self._total and passed_over < min(lines.holders, LOOKED_AT):
+            holder, claim = lines.first()
             if not self.fits(holder, claim.amount):
+                lines.skip(holder)
                 passed_over += 1
                 continue
             passed_over = 0
-            del line[claim]
+            lines.pop(holder)
             self.take(holder, claim.amount)
             claim.granted()

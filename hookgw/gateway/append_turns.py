@@ -20,10 +20,9 @@ How many rows make a wave is measured, because a busy machine or a slow disk tak
 
 from __future__ import annotations
 
-from collections import deque
-from typing import NamedTuple
-
 import trio
+
+from hookgw.fair import PerHolder, Turns
 
 DELAY = 0.02
 """Seconds that a wave takes. Each commit has a fixed cost: with half of this, batches over HTTP reach three
@@ -42,17 +41,13 @@ _WEIGHT = 0.25
 class Turn:
     """An append that is on its way or waits for its turn. Made by :meth:`AppendTurns.begin`."""
 
-    __slots__ = ("instance", "is_in_wave", "rows")
+    __slots__ = ("instance", "is_in_wave", "rows", "task")
 
     def __init__(self, instance: str, rows: int) -> None:
         self.instance = instance
         self.rows = rows
         self.is_in_wave = False
-
-
-class _Waiting(NamedTuple):
-    turn: Turn
-    task: trio.lowlevel.Task
+        self.task: trio.lowlevel.Task | None = None
 
 
 class AppendTurns:
@@ -64,9 +59,9 @@ class AppendTurns:
         # and the time, from which its speed is measured.
         self._rows = 0
         self._began: tuple[int, float] | None = None
-        self._rows_of: dict[str, int] = {}
-        # The instance that has the next turn is the first one. While anything waits, a wave is on its way.
-        self._waiting: dict[str, deque[_Waiting]] = {}
+        self._on_their_way = PerHolder[str]()
+        # While anything waits, a wave is on its way.
+        self._waiting = Turns[str, Turn]()
 
     @property
     def wave_size(self) -> int:
@@ -83,20 +78,18 @@ class AppendTurns:
         Returns:
             What to pass to :meth:`end` when the append is on disk or was refused.
         """
-        turn = Turn(instance, rows)
+        turn = Turn(instance, rows or 1)
         # Behind those of its instance that wait, so that events keep the order in which they were emitted.
-        if instance not in self._waiting and self._has_few(turn):
+        if self._has_few(turn) and self._waiting.first_of(instance) is None:
             self._admit(turn)
         elif not self._waiting and self._rows < self._size:
             self._admit(turn, is_in_wave=True)
         else:
-            waiting = _Waiting(turn, trio.lowlevel.current_task())
-            self._waiting.setdefault(instance, deque()).append(waiting)
+            turn.task = trio.lowlevel.current_task()
+            self._waiting.add(instance, turn)
 
             def abort(_: object) -> trio.lowlevel.Abort:
-                self._waiting[instance].remove(waiting)
-                if not self._waiting[instance]:
-                    del self._waiting[instance]
+                self._waiting.remove(instance, turn)
                 return trio.lowlevel.Abort.SUCCEEDED
 
             await trio.lowlevel.wait_task_rescheduled(abort)
@@ -105,11 +98,9 @@ class AppendTurns:
     def end(self, turn: Turn) -> None:
         """Let waiting appends take the place of an append that is on disk, or was refused."""
         instance = turn.instance
-        left = self._rows_of.pop(instance, 0) - turn.rows
-        if left > 0:
-            self._rows_of[instance] = left
-        while instance in self._waiting and self._has_few(self._waiting[instance][0].turn):
-            self._admit_next_of(instance, is_in_wave=False)
+        self._on_their_way.give(instance, turn.rows)
+        while (first := self._waiting.first_of(instance)) is not None and self._has_few(first):
+            self._admit_next(instance)
         if turn.is_in_wave:
             self._rows -= turn.rows
             if not self._rows:
@@ -123,23 +114,21 @@ class AppendTurns:
                 measured = min(max(rows * DELAY / (now - began), FEWEST), MOST)
                 self._size += (measured - self._size) * _WEIGHT
         while self._waiting and self._rows < self._size:
-            self._admit_next_of(next(iter(self._waiting)), is_in_wave=True)
+            self._admit_next(is_in_wave=True)
         # Appends that did not wait join a wave one by one, so such a wave cannot be measured.
         self._began = (self._rows, now) if self._rows else None
 
     def _has_few(self, turn: Turn) -> bool:
-        return self._rows_of.get(turn.instance, 0) + turn.rows <= FEW
+        return self._on_their_way.held(turn.instance) + turn.rows <= FEW
 
-    def _admit_next_of(self, instance: str, *, is_in_wave: bool) -> None:
-        waiting = self._waiting.pop(instance)
-        turn, task = waiting.popleft()
-        if waiting:  # behind all other instances
-            self._waiting[instance] = waiting
+    def _admit_next(self, instance: str | None = None, *, is_in_wave: bool = False) -> None:
+        turn = self._waiting.pop(instance)
         self._admit(turn, is_in_wave=is_in_wave)
-        trio.lowlevel.reschedule(task)
+        assert turn.task is not None  # noqa: S101 -- it waits
+        trio.lowlevel.reschedule(turn.task)
 
     def _admit(self, turn: Turn, *, is_in_wave: bool = False) -> None:
-        self._rows_of[turn.instance] = self._rows_of.get(turn.instance, 0) + turn.rows
+        self._on_their_way.take(turn.instance, turn.rows)
         if is_in_wave:
             turn.is_in_wave = True
             self._rows += turn.rows

@@ -10,16 +10,13 @@ Sharing
 -------
 
 Every delivery counts towards the instance of its event, whatever registration it goes to. Instances share the
-total limits by a dynamic threshold (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
-packet switches", 1998): after a request, an instance may hold at most :data:`SHARE` times what is then still
-free. So an instance that is alone may use four fifths of a limit; two that take all they can get have four
-ninths each, and a ninth stays free. The fuller the backlog, the less may those hold that fill it, and a quiet
-instance always finds room. It needs no list of instances and no time: what an instance may hold follows from
-two numbers.
+total limits by a dynamic threshold (:mod:`hookgw.fair.share`): after a request, an instance may hold at most
+:data:`SHARE` times what is then still free. So an instance that is alone may use four fifths of a limit; two
+that take all they can get have four ninths each, and a ninth stays free.
 
 An instance that holds little (``limits.instance_reserved_*``) is refused by the total limits alone, and the
 last tenth of them is for such instances: without it, five instances that come one after the other and never
-drain would leave the next one a 3,000th. What is pending already is never dropped because a threshold fell.
+drain would leave the next one a 3,000th.
 
 The registrations of the configuration hear every instance. Their own limits are shared in the same way.
 Operational events count towards the total, and towards no instance.
@@ -32,6 +29,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from hookgw.config.settings import LimitsSettings
+from hookgw.fair import share_of
 from hookgw.models.errors import TooLarge, TooManyRequests, Unavailable
 from hookgw.models.instances import name_before_retirement
 from hookgw.models.operational_kinds import OPERATIONS_ID
@@ -207,9 +205,9 @@ class Backlog:
         )
         self._reserved = (limits.instance_reserved_deliveries, limits.instance_reserved_bytes)
         self._last = tuple(map(_last_part, self._most, self._reserved))
-        # As long as four fifths of a limit are not full, nobody can hold more than four times what is free.
-        self._calm, self._calm_bytes = map(_four_fifths, self._most)
-        self._calm_of_one, self._calm_bytes_of_one = map(_four_fifths, self._most_of_one)
+        # As long as no more than this is pending, nobody can hold too much.
+        self._calm, self._calm_bytes = map(_share_of, self._most)
+        self._calm_of_one, self._calm_bytes_of_one = map(_share_of, self._most_of_one)
         self._high = threshold or math.inf
         self._normal = threshold * NORMAL_PART
         self._observer = observer
@@ -287,7 +285,7 @@ class Backlog:
         limit, most = f"limits.{_UNITS[unit]}", self._most[unit]
         limit_of_one, most_of_one = f"limits.registration_{_UNITS[unit]}", self._most_of_one[unit]
         reserved = self._reserved[unit]
-        share, share_of_one = (max(reserved, _four_fifths(of_all)) for of_all in (most, most_of_one))
+        share, share_of_one = _share_of(most, SHARE, 0, reserved), _share_of(most_of_one, SHARE, 0, reserved)
 
         # First what will never fit: those who wait for room would wait for ever.
         _check_alone(max(by_registration.values()), most_of_one, f"{limit_of_one} ({most_of_one:,.0f})")
@@ -307,8 +305,10 @@ class Backlog:
             if is_global(registration):
                 tally = self._instances.get(instance)
                 has = _amount(tally.parts.get(registration) if tally else None)[unit]
-                excess = _excess(has, amount[unit], free, reserved, _last_part(most_of_one, reserved))
-                if excess:
+                held = has + amount[unit]
+                last = _last_part(most_of_one, reserved)
+                excess = held - _share_of(free + held, SHARE, last, reserved)
+                if excess > 0:
                     subject = f"of instance {instance!r} for registration {registration}"
                     raise ShareFull(subject, has, shortage(excess, instance, registration))
             if free < 0:
@@ -318,8 +318,9 @@ class Backlog:
         free = most - (self.count, self.size)[unit] - total
         for instance, more in by_instance.items():
             has = self.of_instance(instance)[unit]
-            excess = _excess(has, more, free, reserved, self._last[unit])
-            if excess:
+            held = has + more
+            excess = held - _share_of(free + held, SHARE, self._last[unit], reserved)
+            if excess > 0:
                 raise ShareFull(f"of instance {instance!r}", has, shortage(excess, instance, None))
         if free < 0:
             largest = max(by_instance, key=lambda name: self.of_instance(name)[unit])
@@ -339,8 +340,8 @@ class Backlog:
         for unit, step in enumerate(REPLAY_STEP):
             has = _amount(tally)[unit]
             free = self._most[unit] - (self.count, self.size)[unit]
-            # Half of what is free beside it, not four times as much.
-            share = max((free - self._last[unit] - has) / 2, self._reserved[unit] / 2 - has)
+            # As much as stays free beside it, not four times as much.
+            share = _share_of(has + free - self._last[unit], 1, 0, self._reserved[unit] // 2) - has
             most = min(share, free, step)
             for registration in registrations:
                 most = min(most, self._most_of_one[unit] / 2 - self.of(registration)[unit])
@@ -373,10 +374,7 @@ class Backlog:
 
     def take(self, need: Need) -> None:
         """Take back the count of deliveries that were not appended."""
-        if self._noted is not None:
-            self._note({holder: (-count, -size) for holder, (count, size) in need.items()})
-        for (registration, instance), (count, size) in need.items():
-            self._adjust(registration, instance, -count, -size)
+        self.add({key: (-count, -size) for key, (count, size) in need.items()})
 
     def changed(self, change: Mapping[tuple[str, str], Amount]) -> None:
         """Count a commit that changed what is pending by other means than appending."""
@@ -531,11 +529,10 @@ class Backlog:
     def _allowed(self, holder: Tally) -> tuple[float, float]:
         """Return how many deliveries and bytes an instance may hold, if the others stay as they are."""
         (most, most_bytes), (last, last_bytes) = self._most, self._last
-        room, room_bytes = most - self.count + holder.count, most_bytes - self.size + holder.size
         reserved, reserved_bytes = self._reserved
         return (
-            max(reserved, min(_four_fifths(room), room - last)),
-            max(reserved_bytes, min(_four_fifths(room_bytes), room_bytes - last_bytes)),
+            _share_of(most - self.count + holder.count, SHARE, last, reserved),
+            _share_of(most_bytes - self.size + holder.size, SHARE, last_bytes, reserved_bytes),
         )
 
 
@@ -565,32 +562,13 @@ def _amount(tally: Tally | None) -> Amount:
     return (max(0, tally.count), max(0, tally.size)) if tally else (0, 0)
 
 
-def _four_fifths(limit: float) -> float:
-    # In whole numbers: the edge is exact however large the limit is.
-    return limit if limit == math.inf else int(limit) * SHARE // (SHARE + 1)
+def _share_of(left: float, ratio: int = SHARE, spare: int = 0, reserved: int = 0) -> float:
+    return left if left == math.inf else share_of(int(left), ratio, spare, reserved)
 
 
-def _last_part(limit: float, reserved: int) -> float:
+def _last_part(limit: float, reserved: int) -> int:
     """Return how much of a limit is for instances that hold less than what is reserved."""
     return 0 if limit == math.inf or not reserved else int(limit) // LAST_PART
-
-
-def _excess(has: int, more: int, free: float, reserved: int, last: float) -> int:
-    """Return how much less an instance must hold for more to fit; 0 if it fits now.
-
-    Args:
-        has: what the instance holds.
-        more: what it asks for.
-        free: what is free once it has got that.
-        reserved: what every instance may hold.
-        last: what must stay free beyond that.
-    """
-    held = has + more
-    if held <= reserved or (held <= SHARE * free and free >= last):
-        return 0
-    # What it gives up is free then, so the threshold rises to meet it.
-    excess = max(-((SHARE * free - held) // (SHARE + 1)), last - free)
-    return int(min(held - reserved, excess))
 
 
 def _check_alone(more: int, most: float, limit: str) -> None:

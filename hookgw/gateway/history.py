@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
 
+from hookgw.gateway.keyed_locks import KeyedLocks
 from hookgw.models.errors import NotFound, TooManyRequests
 from hookgw.store import DeliveryPage, DeliveryQuery, DeliveryReport, EventPage, History, Tally
 
@@ -32,8 +33,7 @@ class DeliveryHistory:
     def __init__(self, store: History, on_limited: Callable[[str], None]) -> None:
         self._store = store
         self._on_limited = on_limited
-        # Those of an instance exist only while it reads: names come from outside.
-        self._turns: dict[tuple[str, bool | None], _Turns] = {}
+        self._turns = KeyedLocks(MOST_READS)
 
     async def list(self, query: DeliveryQuery) -> DeliveryPage:
         """Return a page of an instance's deliveries; see :class:`hookgw.store.protocol.History`.
@@ -100,34 +100,14 @@ class DeliveryHistory:
 
     @asynccontextmanager
     async def _turn(self, instance: str, is_tenant: bool | None) -> AsyncIterator[None]:
-        key = instance, is_tenant
-        turns = self._turns.setdefault(key, _Turns())
-        turns.users += 1
-        try:
+        async with AsyncExitStack() as stack:
             try:
                 with trio.fail_after(TURN_TIMEOUT):
-                    await turns.free.acquire()
+                    await stack.enter_async_context(self._turns.hold((instance, is_tenant)))
             except trio.TooSlowError:
                 self._on_limited("instance_reads")
                 raise TooManyRequests(
                     f"{MOST_READS} reads of this instance are in progress, the maximum. Retry later.",
                     retry_after=_RETRY_AFTER,
                 ) from None
-            try:
-                yield
-            finally:
-                turns.free.release()
-        finally:
-            turns.users -= 1
-            if not turns.users:
-                del self._turns[key]
-
-
-class _Turns:
-    """The reads of one instance: how many turns are free, and how many reads have or want one."""
-
-    __slots__ = ("free", "users")
-
-    def __init__(self) -> None:
-        self.free = trio.Semaphore(MOST_READS)
-        self.users = 0
+            yield

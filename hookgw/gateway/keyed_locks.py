@@ -1,30 +1,35 @@
-"""Locks by name. A lock exists only while somebody holds it or waits for it."""
+"""Locks by name. A lock exists only while somebody holds it or waits for it: names come from outside."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 
 import trio
 
 
 class KeyedLocks:
-    """One lock for each name, in the order of the calls."""
+    """One lock for each name, in the order of the calls.
 
-    def __init__(self) -> None:
-        self._locks: dict[str, trio.Lock] = {}
+    Args:
+        most: how many may hold the lock of a name at a time.
+    """
+
+    def __init__(self, most: int = 1) -> None:
+        self._most = most
+        self._locks: dict[Hashable, trio.Semaphore] = {}
 
     @asynccontextmanager
-    async def hold(self, name: str) -> AsyncIterator[None]:
-        """Hold the lock of a name for the length of a block; wait until nobody else holds it."""
-        lock = self._locks.setdefault(name, trio.Lock())
+    async def hold(self, name: Hashable) -> AsyncIterator[None]:
+        """Hold the lock of a name for the length of a block; wait until it is free."""
+        lock = self._locks.setdefault(name, trio.Semaphore(self._most))
         try:
             async with lock:
                 yield
         finally:
-            if not lock.locked() and self._locks.get(name) is lock:
+            if lock.value == self._most and self._locks.get(name) is lock:
                 del self._locks[name]
 
-    def is_held(self, name: str) -> bool:
-        """Return whether :meth:`hold` would wait."""
+    def is_held(self, name: Hashable) -> bool:
+        """Return whether anybody holds the lock of a name."""
         return name in self._locks

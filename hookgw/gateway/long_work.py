@@ -15,14 +15,14 @@ Both cost an instance time only while other instances are active.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import trio
-from trio.lowlevel import ParkingLot, RunVar, checkpoint
+from trio.lowlevel import Abort, RunVar, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
+from hookgw.fair import Turns
 from hookgw.gateway.keyed_locks import KeyedLocks
 
 T = TypeVar("T")
@@ -53,9 +53,7 @@ class LongWork:
         self._spent = 0.0
         # The same on Trio's clock, which a test may have stopped.
         self._rest_due = 0.0
-        # The instance whose turn is next is the first. Thousands may wait, and a plain dict looks for its
-        # first entry among all that were removed.
-        self._waiting: OrderedDict[str, ParkingLot] = OrderedDict()
+        self._waiting = Turns[str, Task]()
         # The two instances that were active last, and when.
         self._newest, self._newest_at = "", -_ACTIVE
         self._second, self._second_at = "", -_ACTIVE
@@ -135,23 +133,21 @@ class LongWork:
         if not self._is_taken:
             self._is_taken = True
             return
-        lot = self._waiting.setdefault(holder, ParkingLot())
-        try:
-            await lot.park()  # _give_back hands the turn over
-        finally:
-            if not lot and self._waiting.get(holder) is lot:
-                del self._waiting[holder]
+        task = current_task()
+        self._waiting.add(holder, task)
+
+        def abort(_: object) -> Abort:
+            self._waiting.remove(holder, task)
+            return Abort.SUCCEEDED
+
+        await wait_task_rescheduled(abort)  # _give_back hands the turn over
 
     def _give_back(self, holder: str) -> None:
-        if holder in self._waiting:  # its other work comes after that of all others
-            self._waiting.move_to_end(holder)
-        while self._waiting:
-            following, lot = next(iter(self._waiting.items()))
-            if len(lot) <= 1:
-                del self._waiting[following]
-            if lot.unpark():  # nothing if the only work there was cancelled just now
-                return
-        self._is_taken = False
+        self._waiting.skip(holder)  # its other work comes after that of all others
+        if self._waiting:
+            reschedule(self._waiting.pop())
+        else:
+            self._is_taken = False
 
 
 LONG_WORK: RunVar[LongWork] = RunVar("long_work")

@@ -50,4 +50,5 @@ def test_ended_requests_leave_nothing_behind(quota: RequestQuota) -> None:
             lease.hold(50)
         for lease in leases:
             lease.leave()
-    assert not quota._used
+    assert not list(quota.in_progress)
+    assert not list(quota.received)

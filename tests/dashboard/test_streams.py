@@ -198,11 +198,15 @@ async def test_one_instance_does_not_take_all_streams(
                 pass
 
 
-async def test_few_instances_do_not_take_all_streams(
-    browser: Browser, url: str, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def six_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_STREAMS", 6)
     monkeypatch.setattr(streams, "RESERVED", 2)
+
+
+async def test_few_instances_do_not_take_all_streams(
+    six_streams: None, browser: Browser, url: str, gateway: Gateway
+) -> None:
     async with AsyncExitStack() as stack:
         tenants = []
         for name in ("a", "b", "c", "d"):

@@ -41,7 +41,7 @@ async def test_what_does_not_fit_stays_on_disk_and_comes_later_in_order(autojump
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(10, size=50_000))
         await trio.sleep(0.5)
-        assert world.memory.used == 6 * charge_of(50_000)  # the sixth crosses four fifths
+        assert world.memory.used == 5 * charge_of(50_000)  # the sixth would take of the last quarter
         await trio.sleep(20)
     assert world.sender.order == [f"e{number}" for number in range(1, 11)]
     assert_all_delivered(world, 10)
@@ -96,7 +96,7 @@ async def test_many_lanes_of_large_events_stay_within_the_limit_and_others_besid
     async with world.dispatcher([(lane, 4) for lane in lanes]) as dispatcher:
         await trio.sleep(1)
         waiting = [lane.waits_for for lane in dispatcher.lanes("reg_1")]
-        assert waiting.count("memory") == 64 - 5  # a megabyte takes three: payload, body and request
+        assert waiting.count("memory") == 64 - 3  # a megabyte takes three: payload, body and request
         began = trio.current_time()
         for _ in range(50):
             [delivery] = world.outbox.add(1, lane=OTHER_LANE, instance="quiet", size=10_000)
@@ -105,7 +105,7 @@ async def test_many_lanes_of_large_events_stay_within_the_limit_and_others_besid
             assert delivery.seq not in world.outbox.pending
         assert trio.current_time() - began == pytest.approx(5)
         await trio.sleep(5000)
-    assert 4 * 3 * MIB < most <= 16 * MIB
+    assert 3 * 3 * MIB < most <= 12 * MIB  # the last quarter is for others
     assert_all_delivered(world, 64 * 4 + 50)
 
 

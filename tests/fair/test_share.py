@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-import random
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hookgw.fair import Share
+from hookgw.fair import Share, share_of
 
 
 class Claim:
@@ -114,49 +116,6 @@ def test_a_larger_total_serves_the_line() -> None:
     assert share.claims() == claims[2:]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_at_random_nothing_leaks_and_whatever_fits_is_granted(seed: int) -> None:
-    chance = random.Random(seed)
-    total = chance.choice((1, 4, 64, 1000))
-    share: Share[Claim] = Share(total, 3)
-    holding: list[Claim] = []
-    waiting: list[Claim] = []
-    for _ in range(2000):
-        match chance.randrange(4):
-            case 0 | 1:
-                claim = Claim(f"holder {chance.randrange(6)}", chance.randint(1, max(1, total // 4)))
-                if share.fits(claim.holder, claim.amount):
-                    share.take(claim.holder, claim.amount)
-                    holding.append(claim)
-                else:
-                    share.line_up(claim)
-                    waiting.append(claim)
-            case 2 if holding:
-                given = holding.pop(chance.randrange(len(holding)))
-                share.give(given.holder, given.amount)
-            case 3 if waiting:
-                left = waiting.pop(chance.randrange(len(waiting)))
-                assert share.leave(left) is not left.is_granted
-                if left.is_granted:
-                    share.give(left.holder, left.amount)
-        holding += [claim for claim in waiting if claim.is_granted]
-        waiting = [claim for claim in waiting if not claim.is_granted]
-        held = Counter[str]()
-        for claim in holding:
-            held[claim.holder] += claim.amount
-        assert share.used == sum(held.values()) <= total
-        assert {holder: share.held(holder) for holder in held} == held
-        assert share.waiting == len(waiting)
-        firsts = {claim.holder: claim for claim in reversed(waiting)}
-        assert not any(share.fits(claim.holder, claim.amount) for claim in firsts.values())
-    while holding:
-        given = holding.pop()
-        share.give(given.holder, given.amount)
-        holding += [claim for claim in waiting if claim.is_granted]
-        waiting = [claim for claim in waiting if not claim.is_granted]
-    assert (share.used, share.waiting, waiting) == (0, 0, [])
-
-
 def test_a_part_can_be_reserved_for_the_first_unit_of_each_holder() -> None:
     """Holders that come one after the other, and keep what they get, leave something for those after them."""
     share: Share[Claim] = Share(100, 3, reserved=4)
@@ -172,3 +131,118 @@ def test_a_part_can_be_reserved_for_the_first_unit_of_each_holder() -> None:
 def test_what_is_reserved_shrinks_with_the_total() -> None:
     share: Share[Claim] = Share(3, 3, reserved=4)
     assert fill(share, "one") == 3
+
+
+amounts = st.integers(0, 10**13)
+
+
+@given(amounts, amounts, st.integers(1, 5), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_holder_may_have_so_many_times_what_is_free_then(
+    others: int, total: int, ratio: int, spare: int, little: int
+) -> None:
+    left = max(0, total - others)
+    share = share_of(left, ratio, spare, little)
+
+    def may_have(held: int) -> bool:
+        free = left - held
+        return held <= little or (held <= ratio * free and free >= spare)
+
+    # All of that, and no more.
+    assert may_have(share) or share < 0
+    assert not may_have(max(share, -1) + 1)
+
+
+@given(st.integers(0, 10**9), st.integers(1, 5), st.integers(1, 9))
+def test_those_that_take_all_they_can_get_leave_something_for_the_next_one(
+    total: int, ratio: int, holders: int
+) -> None:
+    """Whoever is first, and however often they ask."""
+    total += (ratio + 2) ** (holders + 1)
+    share: Share[Claim] = Share(total, ratio)
+    for number in [*range(holders)] * 3:
+        share.take(str(number), max(0, share.room(str(number))))
+    assert share.fits("next")
+
+
+class ShareMachine(RuleBasedStateMachine):
+    """A share, beside what must be true of it."""
+
+    @initialize(
+        total=st.sampled_from([1, 2, 3, 4, 64, 1000, 10**9]),
+        ratio=st.integers(1, 4),
+        reserved=st.sampled_from([None, 4]),
+        shared=st.booleans(),
+    )
+    def start(self, total: int, ratio: int, reserved: int | None, shared: bool) -> None:
+        self.share: Share[Claim] = Share(total, ratio, reserved)
+        self.share.is_shared = shared
+        self.holding: list[Claim] = []
+        self.waiting: list[Claim] = []
+
+    @rule(holder=st.sampled_from("abcdef"), part=st.integers(1, 1000))
+    def ask(self, holder: str, part: int) -> None:
+        claim = Claim(holder, max(1, self.share.total * part // 4000))
+        before, first = self.share.used, not self.share.held(holder)
+        if self.share.fits(holder, claim.amount):
+            self.share.take(holder, claim.amount)
+            self.holding.append(claim)
+            reserved = self.share.total // self.share.reserved if self.share.reserved else 1
+            if before and not first and self.share.is_shared and self.share.total > self.share.ratio:
+                assert (
+                    self.share.total - self.share.used >= reserved or claim.amount <= self.share.total // 256
+                )
+        else:
+            self.share.line_up(claim)
+            self.waiting.append(claim)
+
+    @precondition(lambda self: self.holding)
+    @rule(data=st.data())
+    def give(self, data: st.DataObject) -> None:
+        claim = self.holding.pop(data.draw(st.integers(0, len(self.holding) - 1)))
+        self.share.give(claim.holder, claim.amount)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        claim = self.waiting.pop(data.draw(st.integers(0, len(self.waiting) - 1)))
+        assert self.share.leave(claim) is not claim.is_granted
+        if claim.is_granted:
+            self.share.give(claim.holder, claim.amount)
+
+    @rule(total=st.sampled_from([1, 3, 64, 1000]))
+    def resize(self, total: int) -> None:
+        self.share.total = total
+        self.share.serve()
+
+    @invariant()
+    def nothing_leaks(self) -> None:
+        self.holding += [claim for claim in self.waiting if claim.is_granted]
+        self.waiting = [claim for claim in self.waiting if not claim.is_granted]
+        held = Counter[str]()
+        for claim in self.holding:
+            held[claim.holder] += claim.amount
+        assert self.share.used == held.total()
+        assert set(self.share) == set(held)
+        assert {holder: self.share.held(holder) for holder in held} == held
+        assert self.share.waiting == len(self.waiting)
+
+    @invariant()
+    def what_fits_is_granted(self) -> None:
+        firsts = {claim.holder: claim for claim in reversed(self.waiting)}
+        assert not any(self.share.fits(claim.holder, claim.amount) for claim in firsts.values())
+
+    @invariant()
+    def what_fits_is_what_there_is_room_for_or_a_single_claim(self) -> None:
+        for holder in "abcdefg":
+            for amount in (1, 2, 50, self.share.total // 4 + 1, self.share.total, self.share.total + 1):
+                is_single = not self.share.used and amount <= self.share.total
+                assert self.share.fits(holder, amount) == (amount <= self.share.room(holder) or is_single)
+
+    def teardown(self) -> None:
+        while getattr(self, "holding", []):
+            claim = self.holding.pop()
+            self.share.give(claim.holder, claim.amount)
+            self.nothing_leaks()
+
+
+TestShare = ShareMachine.TestCase

@@ -36,6 +36,30 @@ async def test_the_holders_of_a_name_take_turns_and_other_names_do_not_wait() ->
     assert locks._locks == {}
 
 
+async def test_as_many_hold_a_lock_as_it_admits() -> None:
+    locks, holding = KeyedLocks(2), list[str]()
+
+    async def hold(who: str, until: trio.Event) -> None:
+        async with locks.hold("shop"):
+            holding.append(who)
+            await until.wait()
+
+    first, last = trio.Event(), trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hold, "a", first)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(hold, "b", last)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(hold, "c", last)
+        await wait_all_tasks_blocked()
+        assert holding == ["a", "b"]
+        first.set()
+        await wait_all_tasks_blocked()
+        assert holding == ["a", "b", "c"]
+        last.set()
+    assert locks._locks == {}
+
+
 async def test_a_block_that_fails_holds_nobody_up() -> None:
     locks = KeyedLocks()
     with pytest.raises(ValueError, match="mine"):

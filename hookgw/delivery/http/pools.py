@@ -168,7 +168,7 @@ class HostPool(Share["Place"]):
         lent: the lent ones.
         suspect: whether the host could not be reached, and has not recovered completely.
         newest: the last holder that asked for a connection.
-        shared_until: the number of the look up to which the host counts as shared.
+        shared_until: the number of the look at which the host counts as shared no longer.
         used_at: the number of the look after which the pool was last used.
     """
 
@@ -183,21 +183,9 @@ class HostPool(Share["Place"]):
         self.lent: set[PooledTransport] = set()
         self.suspect = False
         self.newest = ""
+        self.is_shared = False
         self.shared_until = 0
         self.used_at = 0
-
-    def fits(self, holder: str, amount: int = 1) -> bool:
-        """Return whether a holder may borrow a connection now."""
-        free = self.total - self.used
-        if amount > free:
-            return False
-        limit = RATIO * free
-        if self.used < limit:
-            return True
-        held = self.held(holder)
-        if held < limit and (held == 0 or free > amount):
-            return True
-        return held == self.used and self.used_at >= self.shared_until
 
 
 class Place:
@@ -329,10 +317,10 @@ class ConnectionPools:
         elif pool.newest != holder:
             self._shared(pool, holder)
         pool.used_at = self._looks
-        # While less than three quarters are used, everybody may have one: the usual case, without a call.
-        if 4 * pool.used >= RATIO * pool.total and not pool.fits(holder):
+        # The usual case without a call: so little is used that everybody may have one.
+        if pool.used >= pool.calm and pool.room(holder) < 1:
             return None
-        if 4 * descriptors.used >= RATIO * descriptors.total and not descriptors.fits(holder):
+        if descriptors.used >= descriptors.calm and descriptors.room(holder) < 1:
             return None
         pool.take(holder)
         descriptors.take(holder)
@@ -408,7 +396,7 @@ class ConnectionPools:
 
     def _shared(self, pool: HostPool, holder: str) -> None:
         pool.newest = holder
-        pool.shared_until = self._looks + self._looks_shared
+        pool.is_shared, pool.shared_until = True, self._looks + self._looks_shared
 
     def _lend(self, pool: HostPool, holder: str, preferred: PooledTransport | None) -> PooledTransport:
         """Return a connection of a pool; what it counts for has been taken."""
@@ -541,6 +529,7 @@ class ConnectionPools:
 
     def _forget_pools(self) -> None:
         for origin, pool in list(self._pools.items()):
+            pool.is_shared = self._looks < pool.shared_until
             if pool.used or pool.idle or pool.late or pool.waiting:
                 continue
             unused = (self._looks - pool.used_at) * self._look_every

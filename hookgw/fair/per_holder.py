@@ -1,0 +1,58 @@
+"""Counts what each holder has. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+H = TypeVar("H", bound=Hashable)
+
+
+class PerHolder(Generic[H]):
+    """How much each holder has, and all of them together.
+
+    A holder that has nothing is forgotten: names of holders come from outside, and the memory for them must
+    not grow with every name that was ever seen. Iterating yields the holders that have something. Amounts are
+    positive.
+
+    Attributes:
+        used: how much all holders have together.
+    """
+
+    __slots__ = ("_held", "used")
+
+    def __init__(self) -> None:
+        self.used = 0
+        self._held: dict[H, int] = {}
+
+    def __contains__(self, holder: H) -> bool:
+        return holder in self._held
+
+    def __iter__(self) -> Iterator[H]:
+        return iter(self._held)
+
+    def held(self, holder: H) -> int:
+        """Return how much a holder has."""
+        return self._held.get(holder, 0)
+
+    def take(self, holder: H, amount: int = 1) -> None:
+        """Count more for a holder."""
+        self.used += amount
+        held = self._held
+        held[holder] = held.get(holder, 0) + amount
+
+    def give(self, holder: H, amount: int = 1) -> None:
+        """Count less for a holder.
+
+        Raises:
+            KeyError: the holder has nothing.
+            ValueError: the holder has less than that. Nothing was changed.
+        """
+        held = self._held
+        if (left := held[holder] - amount) > 0:
+            held[holder] = left
+        elif left:
+            raise ValueError(f"{holder!r} has {held[holder]:,} and cannot give back {amount:,}")
+        else:
+            del held[holder]
+        self.used -= amount
