@@ -12,6 +12,7 @@ import trio
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.client_tls import ClientContexts, read_ca_file
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
@@ -45,7 +46,8 @@ class OutboundHttp:
         settings: which addresses and ports may be dialled, through which proxy, and for how long.
         resolve: used instead of the system's resolver.
         descriptors: how many connections lanes may have in all.
-        connector_requests: how many requests the clients of connectors may have in progress in all.
+        connector_requests: how many long polls connectors may have in progress in all; of other requests they
+            may have half as many.
         connect: opens the connection to a vetted address, instead of the system.
         threads: load the certificates.
 
@@ -90,6 +92,7 @@ class OutboundHttp:
         self._contexts = ClientContexts(read_ca_file(settings.ca_file), threads)
         self._timeout = settings.timeout
         self._connector_requests = connector_requests
+        self._answers = AnswerMemory(settings.answer_memory)
         self._connector_clients: list[ConnectorClients] = []
         self._deadlines = Deadlines()
         self._max_answer = settings.max_answer
@@ -149,10 +152,12 @@ class OutboundHttp:
                 self._dialer,
                 list(listed),
                 self._servers_dialer,
+                self._answers,
                 timeout=self._timeout,
                 connection_age=self._connection_age,
                 ssl_context=self._contexts,
-                max_requests=max(_LEAST_REQUESTS, self._connector_requests // len(servers)),
+                max_requests=max(_LEAST_REQUESTS, self._connector_requests // 2 // len(servers)),
+                max_polls=max(_LEAST_REQUESTS, self._connector_requests // len(servers)),
             )
             for plugin, listed in servers.items()
         }

@@ -240,7 +240,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
 
         # The outgoing side: lanes and what they send with.
         files = divide_open_files(settings.server.max_connections)
-        # Half of the reserve: listeners, the data file and lookups need little of it.
+        # Half of the reserve for long polls, and a quarter for other requests of connectors: listeners, the
+        # data file and lookups need little of it.
         outbound = OutboundHttp(
             settings.delivery,
             resolve,

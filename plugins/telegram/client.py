@@ -90,9 +90,14 @@ class Client:
     def __repr__(self) -> str:
         return f"Client(base_url={self._base!r})"
 
-    async def get(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
+    async def get(self, method: str, **parameters: Any) -> Any:
         """Call a method that changes nothing; a broken connection may repeat it. Return its result."""
-        return await self._call("GET", method, seconds, params=_form(parameters))
+        return await self._call("GET", method, REQUEST_TIMEOUT, params=_form(parameters))
+
+    async def poll(self, method: str, *, seconds: float, **parameters: Any) -> Any:
+        """Call a method that waits for news. Return its result."""
+        poll = {"long_poll": True}
+        return await self._call("GET", method, seconds, params=_form(parameters), extensions=poll)
 
     async def call(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
         """Call a method once. Return its result.
