@@ -23,7 +23,7 @@ from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.http.resolver import Resolve
+from hookgw.delivery.http.resolver import Resolve, SystemResolver
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.registrations import Registration
 from hookgw.models.target_url import parse_target
@@ -58,6 +58,7 @@ class OutboundHttp:
         http: the client for plugins, usable until :meth:`run` ends. Do not close it.
         pools: the connections of lanes, for exchanges while :meth:`run` is running. The client and
             :meth:`transport` do not count towards their limits.
+        names: the system's resolver, unless another one was given.
     """
 
     def __init__(
@@ -76,6 +77,9 @@ class OutboundHttp:
             refused_ports=settings.refused_ports,
             is_own_address=self._own_addresses.includes,
         )
+        # One for all dialers: otherwise, each had as many threads.
+        resolve = resolve or SystemResolver()
+        self.names = resolve if isinstance(resolve, SystemResolver) else None
         dialer = partial(
             Dialer,
             connect_timeout=settings.connect_timeout,
@@ -208,7 +212,7 @@ class OutboundHttp:
             return [f"tls: {refusal.message}"]
         with trio.move_on_after(CHECK_TIMEOUT):
             try:
-                await self._dialer.vet(target.host, target.port)
+                await self._dialer.vet(target.host, target.port, registration.instance)
             except Blocked as refusal:
                 # The words of an attempt, and only if the guard refuses: a tenant learns no more about the
                 # addresses of a name than an attempt would show.

@@ -296,7 +296,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
                 ssl_context=self._shared.ssl_context,
             )
         held = self._shared.memory.hold(self._holder)
-        transport.admit = held.take
+        transport.admit, transport.looks_up_for = held.take, self._holder
         try:
             response = await transport.handle_async_request(request)
         except BaseException:
@@ -320,6 +320,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         self, request: httpx.Request, target: Target, free: Callable[[], None]
     ) -> httpx.Response:
         transport = StreamTransport(self._dialer_for(target), self._shared.ssl_context)
+        transport.looks_up_for = self._holder
         deadline = trio.current_time() + httpx_adapter.longest_timeout(request)
         body = await request.aread()
         head = httpx_adapter.render_head(request, target, len(body))

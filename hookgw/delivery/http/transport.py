@@ -75,12 +75,14 @@ class LaneTransport(httpx.AsyncBaseTransport):
         keeps_late: whether a connection stays open for a late response.
         awaits_response: whether the connection is open for a late response; see :meth:`receive_late`.
         admit: holds responses up; see :meth:`Connection.exchange`.
+        looks_up_for: the instance on whose behalf names are looked up; empty for the operator's own names.
         tls: as given; set it before the first exchange.
         ended_at: when the last exchange ended, by ``trio.current_time()``.
     """
 
     keeps_late = False
     admit: Admit | None = None
+    looks_up_for = ""
 
     def __init__(
         self,
@@ -294,12 +296,12 @@ class LaneTransport(httpx.AsyncBaseTransport):
 
     async def _connect(self, target: Target) -> Stream:
         if target.scheme == "http":
-            return PlainStream(await self._dialer.dial(target.host, target.port))
+            return PlainStream(await self._dialer.dial(target.host, target.port, self.looks_up_for))
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.
         context = self._ssl_context
         if isinstance(context, ClientContexts):
             context = await context.get(self.tls)
-        sock = await self._dialer.dial(target.host, target.port)
+        sock = await self._dialer.dial(target.host, target.port, self.looks_up_for)
         self._phase = Phase.TLS
         limit = self._dialer.connect_timeout
         with trio.move_on_after(limit):
