@@ -66,8 +66,15 @@ class Unreachable(NetworkRefused):
         body: an answer with the status 200 that is not JSON; empty if there was none.
     """
 
-    def __init__(self, reason: str, body: bytes = b"") -> None:
-        super().__init__(reason)
+    def __init__(
+        self,
+        reason: str,
+        body: bytes = b"",
+        *,
+        status: int = HTTPStatus.BAD_GATEWAY,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(reason, status=status, retry_after=retry_after)
         self.body = body
 
 
@@ -196,6 +203,8 @@ class Client:
         )
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
+            return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)
         reason = self.hide(str(error)).removesuffix(".") or type(error).__name__
         return Unreachable(f"The Bot API server cannot be reached: {reason}.")
 
