@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
 from hookgw.fair import Share
@@ -56,3 +58,28 @@ async def test_what_is_granted_in_the_moment_of_the_cancellation_is_given_back()
         share.give("busy")
         assert share.held("a") == 1
     assert share.used == 0
+
+
+async def test_at_random_nothing_leaks(autojump_clock: MockClock) -> None:
+    share: Share[WaitingClaim] = Share(20, 3, 4)
+    chance = random.Random(38)
+    served = 0
+
+    async def one() -> None:
+        nonlocal served
+        holder, amount = chance.choice("abcde"), chance.randint(1, 4)
+        await trio.sleep(chance.random() * 20)
+        with trio.move_on_after(chance.random() * 5):
+            await take_in_line(share, holder, amount)
+            served += 1
+            try:
+                assert share.used <= share.total
+                await trio.sleep(chance.random() * 3)
+            finally:
+                share.give(holder, amount)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(500):
+            nursery.start_soon(one)
+    assert share.used == share.waiting == 0
+    assert 100 < served < 500
