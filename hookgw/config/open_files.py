@@ -3,7 +3,7 @@
 ===========  =========================================================================================
 clients      ``server.max_connections``, and at most half
 others       an eighth, at least 64 (or a quarter of few) and at most 4,096: the data file, the listeners,
-             lookups of names, connectors, and the HTTP client of plugins
+             lookups of names, connectors (three quarters of it), and the HTTP client of plugins
 lanes        the rest: connections to receivers
 ===========  =========================================================================================
 

@@ -342,6 +342,8 @@ _RULES: dict[str, Rule] = {
     "delivery.host_connections": _between(1, 10_000),
     "delivery.connection_age": _any_time,
     "delivery.memory": _between(Size(2**20), Size(2**40)),
+    # An answer of 16 MiB fits into half of it.
+    "delivery.answer_memory": _between(Size(32 * 2**20), Size(2**40)),
     "delivery.lane_buffer": _between(1, 100_000),
     "delivery.lane_idle": _some_time,
     "limits.deliveries": _limit,

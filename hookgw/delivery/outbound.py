@@ -12,6 +12,7 @@ import trio
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.client_tls import ClientContexts, read_ca_file
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
@@ -22,7 +23,7 @@ from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.http.resolver import Resolve
+from hookgw.delivery.http.resolver import Resolve, SystemResolver
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.registrations import Registration
 from hookgw.models.target_url import parse_target
@@ -45,7 +46,8 @@ class OutboundHttp:
         settings: which addresses and ports may be dialled, through which proxy, and for how long.
         resolve: used instead of the system's resolver.
         descriptors: how many connections lanes may have in all.
-        connector_requests: how many requests the clients of connectors may have in progress in all.
+        connector_requests: how many long polls connectors may have in progress in all; of other requests they
+            may have half as many.
         connect: opens the connection to a vetted address, instead of the system.
         threads: load the certificates.
 
@@ -56,6 +58,7 @@ class OutboundHttp:
         http: the client for plugins, usable until :meth:`run` ends. Do not close it.
         pools: the connections of lanes, for exchanges while :meth:`run` is running. The client and
             :meth:`transport` do not count towards their limits.
+        names: the system's resolver, unless another one was given.
     """
 
     def __init__(
@@ -74,6 +77,9 @@ class OutboundHttp:
             refused_ports=settings.refused_ports,
             is_own_address=self._own_addresses.includes,
         )
+        # One for all dialers: otherwise, each had as many threads.
+        resolve = resolve or SystemResolver()
+        self.names = resolve if isinstance(resolve, SystemResolver) else None
         dialer = partial(
             Dialer,
             connect_timeout=settings.connect_timeout,
@@ -90,6 +96,7 @@ class OutboundHttp:
         self._contexts = ClientContexts(read_ca_file(settings.ca_file), threads)
         self._timeout = settings.timeout
         self._connector_requests = connector_requests
+        self._answers = AnswerMemory(settings.answer_memory)
         self._connector_clients: list[ConnectorClients] = []
         self._deadlines = Deadlines()
         self._max_answer = settings.max_answer
@@ -149,10 +156,12 @@ class OutboundHttp:
                 self._dialer,
                 list(listed),
                 self._servers_dialer,
+                self._answers,
                 timeout=self._timeout,
                 connection_age=self._connection_age,
                 ssl_context=self._contexts,
-                max_requests=max(_LEAST_REQUESTS, self._connector_requests // len(servers)),
+                max_requests=max(_LEAST_REQUESTS, self._connector_requests // 2 // len(servers)),
+                max_polls=max(_LEAST_REQUESTS, self._connector_requests // len(servers)),
             )
             for plugin, listed in servers.items()
         }
@@ -203,7 +212,7 @@ class OutboundHttp:
             return [f"tls: {refusal.message}"]
         with trio.move_on_after(CHECK_TIMEOUT):
             try:
-                await self._dialer.vet(target.host, target.port)
+                await self._dialer.vet(target.host, target.port, registration.instance)
             except Blocked as refusal:
                 # The words of an attempt, and only if the guard refuses: a tenant learns no more about the
                 # addresses of a name than an attempt would show.

@@ -329,6 +329,8 @@ class DeliverySender:
             return AttemptResult(
                 _attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal), url=url)
             )
+        # Not that of the event: the name of a global webhook is the operator's.
+        transport.looks_up_for = template.registration.instance
         try:
             response = await transport.exchange(
                 target, head, body, started_at=started_at, deadline=started_at + timeout

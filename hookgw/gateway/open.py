@@ -68,6 +68,7 @@ from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.keyring_loading import open_keyring
 from hookgw.gateway.keys import KeyService
+from hookgw.gateway.known_names import KnownNames
 from hookgw.gateway.media import MediaDownloads
 from hookgw.gateway.messages import MessageService
 from hookgw.gateway.metrics import Metrics
@@ -240,7 +241,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
 
         # The outgoing side: lanes and what they send with.
         files = divide_open_files(settings.server.max_connections)
-        # Half of the reserve: listeners, the data file and lookups need little of it.
+        # Half of the reserve for long polls, and a quarter for other requests of connectors: listeners, the
+        # data file and lookups need little of it.
         outbound = OutboundHttp(
             settings.delivery,
             resolve,
@@ -249,6 +251,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
             connect=connect,
             threads=threads,
         )
+        known_names = KnownNames(outbound.names, store, registry) if outbound.names else None
+        if known_names is not None:
+            await known_names.load()
         sender = DeliverySender(
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
         )
@@ -533,6 +538,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 nursery.start_soon(divide_limits, ownership, authenticator, outbound.pools)
             nursery.start_soon(instances.store_disconnections)
             nursery.start_soon(activity.run)
+            if known_names is not None:
+                nursery.start_soon(known_names.run)
             nursery.start_soon(
                 prune_history,
                 store,

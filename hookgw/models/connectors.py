@@ -170,7 +170,8 @@ class Session(Protocol):
 
         Of the servers that the operator lists in the connector's plugin options, it also reaches those that
         this instance's options name (``"x-server": true`` in the schema). The gateway closes it. For a URL
-        that a tenant gave, use :meth:`fetch`.
+        that a tenant gave, use :meth:`fetch`. A request that waits for news has ``extensions={"long_poll":
+        True}``: an instance makes one of them at a time, and no other request waits for it.
         """
 
     async def fetch(self, url: str, *, limit: int) -> FetchedFile:
@@ -188,6 +189,7 @@ class Session(Protocol):
 
         Raises:
             Invalid: the file cannot be read, or is larger; the message is a sentence for the caller.
+            NetworkRefused: the memory for answers is full (503).
         """
 
     @property

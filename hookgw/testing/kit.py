@@ -123,7 +123,8 @@ def _plain_tracebacks() -> Iterator[None]:
         structlog.reset_defaults()
 
 
-async def _resolve_locally(host: str, port: int, **options: Any) -> Found:
+async def _resolve_locally(host: str, port: int, *, holder: str = "", **options: Any) -> Found:
+    del holder
     # A name server would make tests slow, and dependent on the network.
     await trio.lowlevel.checkpoint()
     flags = 0 if host == "localhost" else socket.AI_NUMERICHOST

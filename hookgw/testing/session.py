@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from hookgw.config.settings import EventsSettings
+from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.fetch import fetch_file
 from hookgw.models.connectors import MAX_STATE, ConnectionState, FetchedFile, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooLarge
@@ -21,6 +22,7 @@ from hookgw.models.instances import InstanceSettings
 from hookgw.parsing.json_text import decode_strict, encode_strict
 
 _SERVER = "https://hookgw.example"
+_UNLIMITED = AnswerMemory(2**40)
 
 
 class EmittedEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +124,7 @@ class FakeSession:
         Raises:
             Invalid: the file cannot be read, or is larger.
         """
-        return await fetch_file(self.http, url, limit=limit)
+        return await fetch_file(self.http, url, limit=limit, held=_UNLIMITED.hold(self.instance))
 
     @property
     def ingest_url(self) -> str | None:

@@ -66,8 +66,15 @@ class Unreachable(NetworkRefused):
         body: an answer with the status 200 that is not JSON; empty if there was none.
     """
 
-    def __init__(self, reason: str, body: bytes = b"") -> None:
-        super().__init__(reason)
+    def __init__(
+        self,
+        reason: str,
+        body: bytes = b"",
+        *,
+        status: int = HTTPStatus.BAD_GATEWAY,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(reason, status=status, retry_after=retry_after)
         self.body = body
 
 
@@ -90,9 +97,14 @@ class Client:
     def __repr__(self) -> str:
         return f"Client(base_url={self._base!r})"
 
-    async def get(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
+    async def get(self, method: str, **parameters: Any) -> Any:
         """Call a method that changes nothing; a broken connection may repeat it. Return its result."""
-        return await self._call("GET", method, seconds, params=_form(parameters))
+        return await self._call("GET", method, REQUEST_TIMEOUT, params=_form(parameters))
+
+    async def poll(self, method: str, *, seconds: float, **parameters: Any) -> Any:
+        """Call a method that waits for news. Return its result."""
+        poll = {"long_poll": True}
+        return await self._call("GET", method, seconds, params=_form(parameters), extensions=poll)
 
     async def call(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
         """Call a method once. Return its result.
@@ -191,6 +203,8 @@ class Client:
         )
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
+            return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)
         reason = self.hide(str(error)).removesuffix(".") or type(error).__name__
         return Unreachable(f"The Bot API server cannot be reached: {reason}.")
 

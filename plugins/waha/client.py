@@ -153,6 +153,8 @@ def chunks_of(response: httpx.Response) -> AsyncGenerator[bytes, None]:
 
 
 def _unreachable(error: httpx.HTTPError) -> Unreachable:
+    if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
+        return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)
     return Unreachable(f"The WAHA server cannot be reached: {error or type(error).__name__}")
 
 

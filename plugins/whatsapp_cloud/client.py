@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from http import HTTPStatus
 from itertools import chain
 from typing import Any, cast
 from urllib.parse import quote
@@ -195,6 +196,8 @@ class Client:
         return Refused(msgspec.structs.replace(error, reason=reason))
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
+            return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)
         return Unreachable(f"The Graph API cannot be reached: {error or type(error).__name__}")
 
     def _authorization(self) -> dict[str, str]:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
@@ -127,7 +128,16 @@ async def ask_everybody(url: str, server: Server, proxy: LittleProxy) -> None:
         everywhere = Dialer(AddressGuard(["0.0.0.0/0", "::/0"], refused_ports=()), connect_timeout=5)
         listed = ("http", "127.0.0.1", server.port)
         for direct in (Dialer(guard, connect_timeout=5), through):
-            clients = ConnectorClients("waha", direct, [listed], everywhere, timeout=5, max_requests=8)
+            clients = ConnectorClients(
+                "waha",
+                direct,
+                [listed],
+                everywhere,
+                AnswerMemory(2**30),
+                timeout=5,
+                max_requests=8,
+                max_polls=8,
+            )
             await ask_clients(clients, url, listed, server)
             await clients.aclose()
     assert proxy.asked == []
@@ -136,11 +146,11 @@ async def ask_everybody(url: str, server: Server, proxy: LittleProxy) -> None:
 async def ask_clients(clients: ConnectorClients, url: str, own: tuple[str, str, int], server: Server) -> None:
     before = server.connections
     # Warm: an idle connection to the server is there, which nobody else may use.
-    of_its_own = clients.of_instance(lambda: {own})
+    of_its_own = clients.of_instance("a", lambda: {own})
     assert (await of_its_own.get(f"http://127.0.0.1:{server.port}/")).text == "ok"
     with pytest.raises(Invalid, match="cannot be read"):
-        await clients.fetch(url, limit=100)
-    other = clients.of_instance(frozenset)
+        await clients.fetch("a", url, limit=100, held=clients.hold_file("a"))
+    other = clients.of_instance("a", frozenset)
     refusals = (httpx.ConnectError, httpx.InvalidURL)
     for method in ("GET", "POST"):
         with pytest.raises(refusals):

@@ -57,5 +57,11 @@ class World:
 async def open_world(**options: Any) -> AsyncIterator[World]:
     """Make a world whose connector reaches the fake without a socket."""
     api = BotApi()
-    async with httpx.AsyncClient(transport=api.transport()) as http:
+
+    async def check_place(request: httpx.Request) -> None:
+        # A poll has a place of its own: no other request waits for it.
+        assert bool(request.extensions.get("long_poll")) is request.url.path.endswith("/getUpdates")
+
+    hooks = {"request": [check_place]}
+    async with httpx.AsyncClient(transport=api.transport(), event_hooks=hooks) as http:
         yield World(http, api, **options)

@@ -23,6 +23,7 @@ from hookgw import (
     MediaKind,
     MediaMessage,
     MessageKey,
+    NetworkRefused,
     ReactionMessage,
     TemplateMessage,
     TextMessage,
@@ -129,6 +130,18 @@ async def test_calls_end_with_a_refusal(name: str, autojump_clock: MockClock) ->
                     assert str(error)  # noqa: PT017 (other calls raise nothing)
         line.wire.answer = None
     assert failures == {}
+
+
+@pytest.mark.parametrize("name", LINES)
+async def test_a_request_that_gets_no_place_is_to_be_repeated(name: str, autojump_clock: MockClock) -> None:
+    # Not 502: the network is not at fault, and nothing was sent.
+    async with LINES[name]() as line:
+        connector = ContainedConnector(check_connector(line.connector), name, Boundary())
+        line.wire.answer = partial(fail, httpx.PoolTimeout)
+        with pytest.raises(NetworkRefused, match=r"^gone") as refusal:
+            await connector.send(line.session, TextMessage(number=line.chat, text="hi"), key="k")
+        line.wire.answer = None
+    assert (refusal.value.status, refusal.value.retry_after) == (503, 5)
 
 
 @pytest.mark.parametrize("name", LINES)

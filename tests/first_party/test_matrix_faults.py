@@ -101,6 +101,8 @@ class Homeserver:
         path = unquote(request.url.raw_path.decode().partition("?")[0])
         path = path.removeprefix("/_matrix/client/v3/")
         await trio.lowlevel.checkpoint()
+        # In a place of its own: no other request waits for it.
+        assert bool(request.extensions.get("long_poll")) is (path == "sync")
         if path == "sync":
             self.syncs.append(dict(request.url.params))
             found: Any = await self._next_sync.receive()
@@ -376,6 +378,10 @@ async def test_refused_sends(autojump_clock: MockClock, homeserver: Homeserver, 
         homeserver.will("PUT rooms", httpx.ReadTimeout("slow"))
         with pytest.raises(NetworkRefused, match="cannot be reached"):
             await matrix.send(session, text, key="k")
+        homeserver.will("PUT rooms", httpx.PoolTimeout("Nothing was sent."))
+        with pytest.raises(NetworkRefused, match=r"^Nothing was sent\.") as caught:
+            await matrix.send(session, text, key="k")
+        assert (caught.value.status, caught.value.retry_after) == (503, 5)
         sent = homeserver.paths("PUT rooms")
         assert len(set(sent)) == 1, "a repeated send has the same transaction"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import trio
@@ -21,6 +21,9 @@ PoolKey = tuple[str, str, int, TlsIdentity | None]
 
 SMALL = 16 * 2**10
 """Bytes that fit the send buffer of an idle connection: sending them does not wait for the receiver."""
+
+Admit = Callable[[int], Awaitable[None]]
+"""Awaited with the size of each piece of a response, before the next one is read."""
 
 LATE_BODY_WITHIN = 1.0
 """Seconds for the body of a late response, once its head is complete."""
@@ -96,7 +99,9 @@ class Connection:
         """The socket's file descriptor."""
         return self._stream.fileno
 
-    async def exchange(self, request: bytes, *, bodiless: bool = False) -> Response:
+    async def exchange(
+        self, request: bytes, *, bodiless: bool = False, admit: Admit | None = None
+    ) -> Response:
         """Send a request and read the response to it.
 
         If this is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange came, and the
@@ -105,6 +110,8 @@ class Connection:
         Args:
             request: head and body in one piece.
             bodiless: the request is a HEAD.
+            admit: holds the response up. It may raise ``ResponseFailed``, which ends the response as if the
+                receiver had broken the connection there.
 
         Raises:
             SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
@@ -123,18 +130,18 @@ class Connection:
             # Read all the same: a receiver that refuses a request (413) may send its response and then reset.
             self._send_error = str(error)
         if self.sent or self._send_error:
-            await self._read()
+            await self._read(admit)
         elif taken == 0 and len(request) <= SMALL:
             # A TLS stream takes nothing without waiting. The send buffer is empty and large enough, so
             # sending does not wait for the receiver, and needs no second task.
             await self._send(request)
-            await self._read()
+            await self._read(admit)
         else:
             # Send and read at once: a receiver may respond before it has read the body, and if both sides
             # only sent, both buffers would fill up and neither would go on.
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._send, request[taken:])
-                await self._read()
+                await self._read(admit)
                 nursery.cancel_scope.cancel()
         # A complete head decides the attempt, whatever went wrong before or after it.
         if self.parser.status:
@@ -180,13 +187,15 @@ class Connection:
         else:
             self.sent = True
 
-    async def _read(self) -> None:
+    async def _read(self, admit: Admit | None) -> None:
         # Errors are kept, not raised: exchange() reports them only if no status arrived.
         receive, parser = self._stream.receive, self.parser
         try:
             while data := await receive():
                 if parser.feed(data):
                     return
+                if admit is not None:
+                    await admit(len(data))
             parser.end_of_stream()
         except TlsAlert as error:
             kind = ResponseFailed if parser.started else TlsFailed

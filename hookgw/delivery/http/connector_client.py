@@ -8,12 +8,18 @@ They differ from the client that all plugins share (:mod:`hookgw.delivery.http.p
   repeated (POST, PATCH) always gets a new one: a server may close an idle connection just as a request is
   sent on it, and nobody knows then whether it was processed;
 - a response may have 16 MiB, and ``client.stream`` passes one of any size on as it arrives.
+
+What instances share is divided (:mod:`hookgw.fair`): the places for requests of a plugin; the places for its
+long polls, one for each instance, so that no other request waits for a poll; and the memory for responses
+that are not streamed (:mod:`hookgw.delivery.http.answer_memory`). A request takes its place first, then
+memory as its response arrives. It waits for a place without holding anything.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Callable, Collection
+from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
@@ -22,13 +28,16 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.delivery.http import httpx_adapter
+from hookgw.delivery.http.answer_memory import AnswerMemory, HeldAnswer
 from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
-from hookgw.delivery.http.fetch import LIMIT, TooManyBytes, fetch_file
+from hookgw.delivery.http.fetch import COPIES, HELD, LIMIT, TooManyBytes, fetch_file
+from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
 from hookgw.delivery.http.streamed import StreamTransport
 from hookgw.delivery.http.transport import LaneTransport
+from hookgw.fair import Share
 from hookgw.models.connectors import FetchedFile
 from hookgw.models.target_url import Target
 
@@ -36,6 +45,12 @@ MAX_ANSWER = 16 * 2**20
 """Bytes of a (decoded) response body that is not streamed."""
 MAX_IDLE = 16
 """Connections that a client keeps for later requests."""
+RATIO = 3
+"""An instance may have this many times the places that are free: three quarters, if it is the only one."""
+RESERVED = 4
+"""A quarter of the places is for instances that have few: a server that hangs keeps one for half a minute."""
+LONG_POLL = "long_poll"
+"""The extension of a request that waits for news."""
 IDLE_TIME = 20.0
 """Seconds after which an idle connection is not used again: many servers close theirs soon after."""
 
@@ -47,17 +62,19 @@ _ENCODED_PIECE = 4096
 
 
 class ConnectorClients:
-    """Makes the clients of one plugin, which share their limit of requests and their idle connections.
+    """Makes the clients of one plugin, which share their places for requests and their idle connections.
 
     Args:
         plugin: the connector's plugin, for messages.
         dialer: for every host but ``servers``.
         servers: the operator's servers.
         servers_dialer: for these.
+        memory: for the responses.
         timeout: default seconds.
         connection_age: seconds after which a connection is not used again; see :class:`LaneTransport`.
         ssl_context: for ``https``.
-        max_requests: how many requests may be in progress; further ones wait.
+        max_requests: how many requests may be in progress, long polls apart; further ones wait.
+        max_polls: how many long polls may be in progress; further ones wait.
 
     Attributes:
         http: a client that reaches all of the servers, for the plugin's own task.
@@ -69,39 +86,57 @@ class ConnectorClients:
         dialer: Dialer,
         servers: Collection[Origin],
         servers_dialer: Dialer,
+        memory: AnswerMemory,
         *,
         timeout: float,
         connection_age: float = math.inf,
         ssl_context: ClientContexts = USUAL_CONTEXTS,
         max_requests: int,
+        max_polls: int,
     ) -> None:
         listed = frozenset(servers)
         self._shared = _Shared(
-            plugin, dialer, listed, servers_dialer, connection_age, ssl_context, max_requests
+            plugin,
+            dialer,
+            listed,
+            servers_dialer,
+            memory,
+            connection_age,
+            ssl_context,
+            Share(max_requests, RATIO, RESERVED),
+            _Polls(max_polls, RATIO),
         )
         self._timeout = timeout
-        self.http = ConnectorClient(_ConnectorTransport(self._shared, lambda: listed), timeout=timeout)
-        # No word about `servers` in its errors: to list a server does not open it to the URLs of tenants.
-        self._files = ConnectorClient(
-            _ConnectorTransport(self._shared, frozenset, advises=False), timeout=timeout
-        )
+        # The plugin itself is no instance: a holder of its own.
+        self.http = ConnectorClient(_ConnectorTransport(self._shared, "", lambda: listed), timeout=timeout)
 
-    def of_instance(self, servers: Callable[[], Collection[Origin]]) -> httpx.AsyncClient:
+    def of_instance(self, instance: str, servers: Callable[[], Collection[Origin]]) -> httpx.AsyncClient:
         """Make the client of one instance. It need not be closed.
 
         Args:
+            instance: its name, on whose behalf requests wait.
             servers: returns the instance's own servers. Those of them that are listed are reached at any
                 address; all other listed ones pass the guard, like every host.
         """
-        return ConnectorClient(_ConnectorTransport(self._shared, servers), timeout=self._timeout)
+        return ConnectorClient(_ConnectorTransport(self._shared, instance, servers), timeout=self._timeout)
 
-    async def fetch(self, url: str, *, limit: int) -> FetchedFile:
+    async def fetch(self, instance: str, url: str, *, limit: int, held: HeldAnswer) -> FetchedFile:
         """Return the file at a URL that a tenant gave, without any of the operator's servers.
 
-        Raises:
-            Invalid: see :func:`hookgw.delivery.http.fetch.fetch_file`.
+        Args:
+            instance: on whose behalf.
+            url, limit, held: see :func:`hookgw.delivery.http.fetch.fetch_file`, also for the errors. No file
+                may take more than the most that one instance gets of the memory for answers.
         """
-        return await fetch_file(self._files, url, limit=limit)
+        # No word about `servers` in its errors: to list a server does not open it to the URLs of tenants.
+        transport = _ConnectorTransport(self._shared, instance, frozenset, advises=False)
+        files = ConnectorClient(transport, timeout=self._timeout)
+        most = self._shared.memory.most_of_holder // COPIES
+        return await fetch_file(files, url, limit=min(limit, most), held=held)
+
+    def hold_file(self, instance: str) -> HeldAnswer:
+        """Begin to count a file of an instance; ``release`` must follow, when the file is not needed."""
+        return self._shared.memory.hold(instance)
 
     async def aclose(self) -> None:
         """Close all connections that are idle."""
@@ -142,6 +177,15 @@ class ConnectorClient(httpx.AsyncClient):
         return await super().send(request, stream=stream, **options)
 
 
+class _Polls(Share[WaitingClaim]):
+    """The places for long polls: one for each holder, as long as there are any."""
+
+    __slots__ = ()
+
+    def fits(self, holder: str, amount: int = 1) -> bool:
+        return self.used + amount <= self.total and self.held(holder) == 0
+
+
 class _Shared:
     """What all clients of one plugin share."""
 
@@ -151,17 +195,21 @@ class _Shared:
         dialer: Dialer,
         listed: frozenset[Origin],
         servers_dialer: Dialer,
+        memory: AnswerMemory,
         connection_age: float,
         ssl_context: ClientContexts,
-        max_requests: int,
+        places: Share[WaitingClaim],
+        polls: Share[WaitingClaim],
     ) -> None:
         self.plugin = plugin
         self.dialer = dialer
         self.listed = listed
         self.servers_dialer = servers_dialer
+        self.memory = memory
         self.connection_age = connection_age
         self.ssl_context = ssl_context
-        self.limiter = trio.CapacityLimiter(max_requests)
+        self.places = places
+        self.polls = polls
         # The newest at the end, each with the dialer that opened it, and the time since when it has been
         # idle. A connection that was opened for a listed server must not serve a request that passes the
         # guard, although both have the same origin.
@@ -189,29 +237,33 @@ class _Shared:
 
 class _ConnectorTransport(httpx.AsyncBaseTransport):
     def __init__(
-        self, shared: _Shared, servers: Callable[[], Collection[Origin]], *, advises: bool = True
+        self,
+        shared: _Shared,
+        holder: str,
+        servers: Callable[[], Collection[Origin]],
+        *,
+        advises: bool = True,
     ) -> None:
         self._shared = shared
+        self._holder = holder
         self._servers = servers
         self._advises = advises
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         target = httpx_adapter.request_target(request)
         timeout = request.extensions.get("timeout", {}).get("pool")
-        place = object()  # not the task: one task may stream a response and make another request
+        is_poll = request.extensions.get(LONG_POLL)
+        places = self._shared.polls if is_poll else self._shared.places
         try:
             with trio.fail_after(math.inf if timeout is None else timeout):
-                await self._shared.limiter.acquire_on_behalf_of(place)
+                await take_in_line(places, self._holder)
         except trio.TooSlowError:
-            raise httpx.PoolTimeout(
-                f"{self._shared.limiter.total_tokens} requests of the connector were in progress for "
-                f"{timeout:g} s.",
-                request=request,
-            ) from None
+            raise httpx.PoolTimeout(self._refusal(places, timeout), request=request) from None
+        free = partial(places.give, self._holder)
         response = None
         try:
             if request.extensions.get(_STREAMED):
-                response = await self._stream(request, target, place)
+                response = await self._stream(request, target, free)
                 return response
             return await self._exchange(request, target)
         except httpx.ConnectError as error:
@@ -220,7 +272,16 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectError(f"{error} {self._advice(target)}", request=request) from error.__cause__
         finally:
             if response is None:  # a streamed one frees its place when it is closed
-                self._shared.limiter.release_on_behalf_of(place)
+                free()
+
+    def _refusal(self, places: Share[WaitingClaim], seconds: float | None) -> str:
+        held = places.held(self._holder)
+        if places is self._shared.polls and held:
+            return f"Another long poll of this instance was in progress for {seconds:g} s. Nothing was sent."
+        return (
+            f"{held} requests of this instance were in progress, and {places.used} of at most {places.total} "
+            f"of all instances, for {seconds:g} s. Nothing was sent; retry later."
+        )
 
     async def _exchange(self, request: httpx.Request, target: Target) -> httpx.Response:
         dialer, transport = self._dialer_for(target), None
@@ -234,22 +295,32 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
                 connection_age=self._shared.connection_age,
                 ssl_context=self._shared.ssl_context,
             )
+        held = self._shared.memory.hold(self._holder)
+        transport.admit, transport.looks_up_for = held.take, self._holder
         try:
             response = await transport.handle_async_request(request)
         except BaseException:
             transport.close_nowait()
             raise
+        finally:
+            held.release()
         if transport.connected:
             self._shared.put_idle(dialer, target.origin, transport)
         # Half a document must not look like a whole one to a connector that only checks the status.
         if not response.extensions["complete"]:
             raise httpx.RemoteProtocolError(
-                f"The response exceeded {MAX_ANSWER} bytes, was cut off, or was too slow.", request=request
+                str(
+                    held.failure or f"The response exceeded {MAX_ANSWER} bytes, was cut off, or was too slow."
+                ),
+                request=request,
             )
         return response
 
-    async def _stream(self, request: httpx.Request, target: Target, place: object) -> httpx.Response:
+    async def _stream(
+        self, request: httpx.Request, target: Target, free: Callable[[], None]
+    ) -> httpx.Response:
         transport = StreamTransport(self._dialer_for(target), self._shared.ssl_context)
+        transport.looks_up_for = self._holder
         deadline = trio.current_time() + httpx_adapter.longest_timeout(request)
         body = await request.aread()
         head = httpx_adapter.render_head(request, target, len(body))
@@ -258,7 +329,7 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
 
         def close() -> None:
             transport.close_nowait()
-            self._shared.limiter.release_on_behalf_of(place)
+            free()
 
         is_encoded = response.header("content-encoding") not in (None, "", "identity")
         return httpx.Response(
@@ -320,6 +391,7 @@ class _Body(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         read = self._request.extensions.get("timeout", {}).get("read")
+        held: HeldAnswer | None = self._request.extensions.get(HELD)
         size = 0
         while True:
             try:
@@ -335,6 +407,9 @@ class _Body(httpx.AsyncByteStream):
                 raise TooManyBytes(f"The response exceeded {self._limit} bytes.", request=self._request)
             if not data:
                 return
+            if held is not None:
+                with httpx_adapter.httpx_errors(self._request):
+                    await held.take(COPIES * len(data))
             step = self._piece or len(data)
             for start in range(0, len(data), step):
                 yield data[start : start + step]

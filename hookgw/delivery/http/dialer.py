@@ -50,12 +50,13 @@ class Dialer:
         self._rotation = AddressRotation()
         self.connect_timeout = connect_timeout
 
-    async def dial(self, host: str, port: int) -> socket.socket:
+    async def dial(self, host: str, port: int, holder: str = "") -> socket.socket:
         """Connect to a host.
 
         Args:
             host: a name, or an IP address without brackets.
             port: 1 to 65535.
+            holder: the instance on whose behalf the name is looked up; empty for the operator's own names.
 
         Returns:
             A connected, non-blocking socket with ``TCP_NODELAY``. The caller owns it.
@@ -72,7 +73,7 @@ class Dialer:
         with trio.move_on_after(self.connect_timeout):
             # The vetted addresses are dialled, and a proxy is asked for them. The name is not looked up
             # again: it could point elsewhere by then (DNS rebinding).
-            found = await self.vet(host, port)
+            found = await self.vet(host, port, holder)
             return await self._rotation.connect(
                 host, port, found, self._connect, f"No connection to {where}{self._through}", tried
             )
@@ -84,7 +85,7 @@ class Dialer:
             phase, what = Phase.CONNECT, f"Connecting to {where}{which}{self._through}"
         raise TimedOut(phase, f"{what} took longer than {self.connect_timeout:g} s.")
 
-    async def vet(self, host: str, port: int) -> list[SocketAddress]:
+    async def vet(self, host: str, port: int, holder: str = "") -> list[SocketAddress]:
         """Look a host up and check its addresses with the guard. There is no timeout; the caller sets one.
 
         Returns:
@@ -99,7 +100,7 @@ class Dialer:
         if refusal := self._guard.port_refusal(port):
             raise Blocked(f"The host {host} is blocked. {refusal}")
         try:
-            found = await self._resolve(host, port, type=socket.SOCK_STREAM)
+            found = await self._resolve(host, port, type=socket.SOCK_STREAM, holder=holder)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             if getattr(error, "errno", None) in NO_DESCRIPTOR:

@@ -6,6 +6,8 @@ minute, and nothing can interrupt it. So the threads are divided:
 - One lookup per name at a time; concurrent callers wait for the same lookup.
 - Names that were fast last time, new names, and names that were slow have separate threads. Slow names,
   however many, delay only each other, and new names delay no known name.
+- Of each of the three, an instance gets its share (:mod:`hookgw.fair`): a lookup counts for the one that
+  began it, until its thread has an answer.
 
 A caller may be cancelled at any time. The lookup goes on, and its speed is remembered.
 """
@@ -21,6 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
+from hookgw.fair import Share
+
 if TYPE_CHECKING:
     import outcome
 
@@ -28,7 +33,8 @@ Found = Sequence[tuple[Any, Any, int, str, Any]]
 """The result of ``getaddrinfo``: family, type, protocol, name, and the socket's address."""
 
 Resolve = Callable[..., Awaitable[Found]]
-"""The interface of ``trio.socket.getaddrinfo``: called with host, port and ``type=``."""
+"""The interface of ``trio.socket.getaddrinfo``: called with host, port and ``type=``, and with ``holder=``,
+the instance on whose behalf."""
 
 SLOW = 2.0
 """Seconds from which a lookup is slow."""
@@ -40,6 +46,11 @@ MAX_NEW = 32
 """Concurrent lookups of names that are not known yet."""
 MAX_SLOW = 8
 """Concurrent lookups of names that were slow last time, or had no answer."""
+
+RATIO = 3
+"""An instance may have this many times the threads that are free: three quarters, if it is the only one."""
+RESERVED = 4
+"""A quarter of the threads is for instances that have none: a silent name keeps one for half a minute."""
 
 REFUSED_FOR = 60.0
 """Seconds after a refused thread in which new and slow names have fewer."""
@@ -53,25 +64,29 @@ class SystemResolver:
 
     Args:
         getaddrinfo: used instead of the system's; called in threads.
+
+    Attributes:
+        expected: names that count as fast until they are looked up: they were fast before a restart.
     """
 
     def __init__(self, getaddrinfo: Callable[..., Found] | None = None) -> None:
         self._getaddrinfo = getaddrinfo or socket.getaddrinfo
+        self.expected: frozenset[str] = frozenset()
         self._lookups: dict[str, _Lookup] = {}
         self._was_fast: OrderedDict[str, bool] = OrderedDict()
         self._refused_at: float | None = None  # when the system refused a thread last
-        self._limiters: dict[bool | None, trio.CapacityLimiter] = {
-            True: trio.CapacityLimiter(MAX_FAST),
-            None: trio.CapacityLimiter(MAX_NEW),
-            False: trio.CapacityLimiter(MAX_SLOW),
+        self._threads: dict[bool | None, Share[WaitingClaim]] = {
+            was_fast: Share(most, RATIO, RESERVED)
+            for was_fast, most in ((True, MAX_FAST), (None, MAX_NEW), (False, MAX_SLOW))
         }
 
-    async def __call__(self, host: str, port: int, **options: Any) -> Found:
+    async def __call__(self, host: str, port: int, *, holder: str = "", **options: Any) -> Found:
         """Look up a host. An IP address is parsed at once, without a thread.
 
         Args:
             host: a name, or an IP address without brackets.
             port: added to each address found.
+            holder: the instance on whose behalf; empty for the operator's own names.
             options: further arguments of ``getaddrinfo``, the same for every call.
 
         Raises:
@@ -83,26 +98,32 @@ class SystemResolver:
             return socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST, **options)
         lookup = self._lookups.get(host)
         if lookup is None:
-            lookup = _Lookup(self._limiters[self._was_fast.get(host)])
-            await lookup.limiter.acquire_on_behalf_of(lookup)
-            if host in self._lookups:
+            threads = self._threads[self._was_fast.get(host, True if host in self.expected else None)]
+            await take_in_line(threads, holder)
+            lookup = self._lookups.get(host)
+            if lookup is not None:
                 # Another task got a thread for this name while this one waited.
-                lookup.limiter.release_on_behalf_of(lookup)
-                lookup = self._lookups[host]
+                threads.give(holder)
             else:
                 # No checkpoint between the check and the start, so a name never has two threads.
-                self._start(host, lookup, options)
+                lookup = self._start(host, threads, holder, options)
         await lookup.done.wait()
         return [(*entry[:4], (entry[4][0], port, *entry[4][2:])) for entry in lookup.result()]
 
-    def _start(self, host: str, lookup: _Lookup, options: dict[str, Any]) -> None:
-        lookup.started_at = trio.current_time()
+    def speeds(self) -> dict[str, bool]:
+        """Return whether each name was fast, as far as it is remembered, the newest last."""
+        return dict(self._was_fast)
+
+    def _start(
+        self, host: str, threads: Share[WaitingClaim], holder: str, options: dict[str, Any]
+    ) -> _Lookup:
+        lookup = _Lookup(trio.current_time())
         token = trio.lowlevel.current_trio_token()
 
         def deliver(found: outcome.Outcome[Found]) -> None:
             # The thread may outlive the whole run; then no task waits for it.
             with contextlib.suppress(trio.RunFinishedError):
-                token.run_sync_soon(self._finish, host, lookup, found)
+                token.run_sync_soon(self._finish, host, lookup, threads, holder, found)
 
         # Not trio.to_thread.run_sync: when its caller is cancelled, the result of the thread is lost to the
         # other tasks that wait for it.
@@ -113,25 +134,35 @@ class SystemResolver:
         except (RuntimeError, MemoryError) as error:
             # "can't start new thread". Nobody else waits for this lookup yet: each task that waits for a
             # thread for the same name tries it next.
-            lookup.limiter.release_on_behalf_of(lookup)
             self._leave_threads()
+            threads.give(holder)
             raise socket.gaierror(socket.EAI_AGAIN, f"no thread for the lookup ({error})") from error
         self._lookups[host] = lookup
+        return lookup
 
     def _leave_threads(self) -> None:
         """Let new and slow names have only a part of the threads that there are: fast names need some."""
         self._refused_at = trio.current_time()
         running = len(self._lookups)
-        self._limiters[None].total_tokens = max(1, min(MAX_NEW, running // 2))
-        self._limiters[False].total_tokens = max(1, min(MAX_SLOW, running // 4))
+        self._threads[None].total = max(1, min(MAX_NEW, running // 2))
+        self._threads[False].total = max(1, min(MAX_SLOW, running // 4))
 
-    def _finish(self, host: str, lookup: _Lookup, found: outcome.Outcome[Found]) -> None:
+    def _finish(
+        self,
+        host: str,
+        lookup: _Lookup,
+        threads: Share[WaitingClaim],
+        holder: str,
+        found: outcome.Outcome[Found],
+    ) -> None:
         del self._lookups[host]
-        lookup.limiter.release_on_behalf_of(lookup)
         lookup.finish(found)
         if self._refused_at is not None and trio.current_time() >= self._refused_at + REFUSED_FOR:
             self._refused_at = None
-            self._limiters[None].total_tokens, self._limiters[False].total_tokens = MAX_NEW, MAX_SLOW
+            self._threads[None].total, self._threads[False].total = MAX_NEW, MAX_SLOW
+            self._threads[None].serve()
+            self._threads[False].serve()
+        threads.give(holder)
         self._was_fast[host] = trio.current_time() - lookup.started_at < SLOW
         self._was_fast.move_to_end(host)
         if len(self._was_fast) > MAX_REMEMBERED:
@@ -141,9 +172,8 @@ class SystemResolver:
 class _Lookup:
     """One call of ``getaddrinfo``, for which any number of tasks may wait."""
 
-    def __init__(self, limiter: trio.CapacityLimiter) -> None:
-        self.limiter = limiter
-        self.started_at = 0.0
+    def __init__(self, started_at: float) -> None:
+        self.started_at = started_at
         self.done = trio.Event()
         self._found: Found = ()
         self._error: Exception | None = None

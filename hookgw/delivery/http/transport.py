@@ -29,7 +29,7 @@ import trio
 
 from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
-from hookgw.delivery.http.connection import Connection
+from hookgw.delivery.http.connection import Admit, Connection
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import (
@@ -74,11 +74,15 @@ class LaneTransport(httpx.AsyncBaseTransport):
     Attributes:
         keeps_late: whether a connection stays open for a late response.
         awaits_response: whether the connection is open for a late response; see :meth:`receive_late`.
+        admit: holds responses up; see :meth:`Connection.exchange`.
+        looks_up_for: the instance on whose behalf names are looked up; empty for the operator's own names.
         tls: as given; set it before the first exchange.
         ended_at: when the last exchange ended, by ``trio.current_time()``.
     """
 
     keeps_late = False
+    admit: Admit | None = None
+    looks_up_for = ""
 
     def __init__(
         self,
@@ -253,11 +257,11 @@ class LaneTransport(httpx.AsyncBaseTransport):
         bodiless, deadlines = request.startswith(b"HEAD "), self._deadlines
         if deadlines is None:
             with trio.CancelScope(deadline=deadline):
-                return await connection.exchange(request, bodiless=bodiless)
+                return await connection.exchange(request, bodiless=bodiless, admit=self.admit)
         else:
             deadlines.watch(connection, deadline)
             try:
-                return await connection.exchange(request, bodiless=bodiless)
+                return await connection.exchange(request, bodiless=bodiless, admit=self.admit)
             except trio.ClosedResourceError:
                 if not deadlines.has_expired(connection):
                     raise
@@ -292,12 +296,12 @@ class LaneTransport(httpx.AsyncBaseTransport):
 
     async def _connect(self, target: Target) -> Stream:
         if target.scheme == "http":
-            return PlainStream(await self._dialer.dial(target.host, target.port))
+            return PlainStream(await self._dialer.dial(target.host, target.port, self.looks_up_for))
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.
         context = self._ssl_context
         if isinstance(context, ClientContexts):
             context = await context.get(self.tls)
-        sock = await self._dialer.dial(target.host, target.port)
+        sock = await self._dialer.dial(target.host, target.port, self.looks_up_for)
         self._phase = Phase.TLS
         limit = self._dialer.connect_timeout
         with trio.move_on_after(limit):

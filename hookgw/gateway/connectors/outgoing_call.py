@@ -90,7 +90,8 @@ class OutgoingCall(Generic[T]):
         try:
             try:
                 assert self._make is not None  # noqa: S101 -- run() is called once
-                self._result = await call_in_time(self._session.connector, self._make, self._timeout)
+                with self._session.keeping_files():
+                    self._result = await call_in_time(self._session.connector, self._make, self._timeout)
             except HookgwError as error:
                 self._error = error
             finally:

@@ -6,6 +6,8 @@ import gzip
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import httpx
 import pytest
@@ -13,22 +15,31 @@ import trio
 import trio.testing
 
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.connector_client import IDLE_TIME, MAX_ANSWER, MAX_IDLE, ConnectorClients
 from hookgw.delivery.http.dialer import Dialer
+from hookgw.delivery.http.stream import READ_SIZE
 from hookgw.models.errors import Invalid
 from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
 
 EVERYWHERE = AddressGuard(["0.0.0.0/0", "::/0"], refused_ports=())
 
 
-def clients_for(servers: Sequence[tuple[str, str, int]], *, max_requests: int = 8) -> ConnectorClients:
+def clients_for(
+    servers: Sequence[tuple[str, str, int]],
+    *,
+    max_requests: int = 8,
+    memory: AnswerMemory | None = None,
+) -> ConnectorClients:
     return ConnectorClients(
         "matrix",
         Dialer(AddressGuard(), connect_timeout=5),
         servers,
         Dialer(EVERYWHERE, connect_timeout=5),
+        memory or AnswerMemory(2**30),
         timeout=5,
         max_requests=max_requests,
+        max_polls=max_requests,
     )
 
 
@@ -109,7 +120,7 @@ async def test_an_instance_reaches_of_the_listed_servers_its_own() -> None:
     async with serving(always_ok) as own, serving(always_ok) as another:
         listed = [("http", "127.0.0.1", server.port) for server in (own, another)]
         clients = clients_for(listed)
-        http = clients.of_instance(lambda: listed[:1])
+        http = clients.of_instance("a", lambda: listed[:1])
         assert (await http.get(f"http://127.0.0.1:{own.port}/")).text == "ok"
         url = f"http://127.0.0.1:{another.port}/"
         with pytest.raises(httpx.ConnectError) as refusal:
@@ -125,7 +136,7 @@ async def test_an_instance_reaches_of_the_listed_servers_its_own() -> None:
 
 async def test_what_an_instance_names_without_the_operator_is_no_server() -> None:
     async with serving(always_ok) as server:
-        http = clients_for(()).of_instance(lambda: [("http", "127.0.0.1", server.port)])
+        http = clients_for(()).of_instance("a", lambda: [("http", "127.0.0.1", server.port)])
         with pytest.raises(httpx.ConnectError, match=r"add http://127\.0\.0\.1:\d+ to plugins"):
             await http.get(f"http://127.0.0.1:{server.port}/")
         assert server.connections == 0
@@ -135,7 +146,7 @@ async def test_an_idle_connection_to_a_listed_server_serves_no_other_instance() 
     async with serving(always_ok) as server:
         listed, url = [("http", "127.0.0.1", server.port)], f"http://127.0.0.1:{server.port}/"
         clients = clients_for(listed)
-        own, another = clients.of_instance(lambda: listed), clients.of_instance(frozenset)
+        own, another = clients.of_instance("a", lambda: listed), clients.of_instance("b", frozenset)
         await own.get(url)
         with pytest.raises(httpx.ConnectError, match="is not dialled"):
             await another.get(url)
@@ -151,7 +162,7 @@ async def test_no_redirect_leads_to_another_instances_server() -> None:
         async with serving(answering(moved)) as own:
             listed = [("http", "127.0.0.1", server.port) for server in (own, another)]
             clients = clients_for(listed)
-            http = clients.of_instance(lambda: listed[:1])
+            http = clients.of_instance("a", lambda: listed[:1])
             with pytest.raises(httpx.ConnectError, match="is not dialled"):
                 await http.get(f"http://127.0.0.1:{own.port}/", follow_redirects=True)
             await clients.aclose()
@@ -162,7 +173,9 @@ async def test_no_file_is_fetched_from_a_listed_server() -> None:
     async with serving(always_ok) as server:
         clients = clients_for([("http", "127.0.0.1", server.port)])
         with pytest.raises(Invalid, match=r"cannot be read: The host .* is blocked") as refusal:
-            await clients.fetch(f"http://127.0.0.1:{server.port}/", limit=100)
+            await clients.fetch(
+                "a", f"http://127.0.0.1:{server.port}/", limit=100, held=clients.hold_file("a")
+            )
         assert server.connections == 0
     # To list it would not help, and the message is for a tenant.
     assert "plugins.options" not in str(refusal.value)
@@ -292,7 +305,7 @@ async def test_the_number_of_requests_is_limited(mock_clock: trio.testing.MockCl
         await peer.closed_by_the_other_side()
 
     async def waits(http: httpx.AsyncClient) -> None:
-        with pytest.raises(httpx.PoolTimeout, match="1 requests of the connector were in progress for 3 s"):
+        with pytest.raises(httpx.PoolTimeout, match="1 of at most 1 of all instances, for 3 s"):
             await http.get("/", timeout=httpx.Timeout(None, pool=3))
 
     async with reaching(silent, max_requests=1) as (http, _):
@@ -302,6 +315,139 @@ async def test_the_number_of_requests_is_limited(mock_clock: trio.testing.MockCl
             mock_clock.jump(3)
         async with http.stream("GET", "/", timeout=httpx.Timeout(None, pool=3)) as response:
             assert response.status_code == 200
+
+
+async def test_an_instance_whose_server_hangs_leaves_places_to_others() -> None:
+    all_hang, hanging = trio.Event(), 0
+
+    async def silent(peer: Peer) -> None:
+        nonlocal hanging
+        await peer.request()
+        hanging += 1
+        if hanging == 6:  # three quarters
+            all_hang.set()
+        await peer.closed_by_the_other_side()
+
+    async with serving(silent) as hangs, serving(always_ok) as works:
+        listed = [("http", "127.0.0.1", server.port) for server in (hangs, works)]
+        clients = clients_for(listed, max_requests=8)
+        attacker, victim = (clients.of_instance(name, lambda: listed) for name in "av")
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(attacker.post, f"http://127.0.0.1:{hangs.port}/")
+            await all_hang.wait()
+            assert (await victim.post(f"http://127.0.0.1:{works.port}/")).text == "ok"
+            held = clients.hold_file("v")
+            with pytest.raises(Invalid, match="is not dialled"):
+                await clients.fetch("v", f"http://127.0.0.1:{works.port}/", limit=9, held=held)
+            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery:  # no place was lost
+            for _ in range(6):
+                nursery.start_soon(attacker.post, f"http://127.0.0.1:{works.port}/")
+        await clients.aclose()
+    assert hanging == 6
+
+
+async def test_a_refused_place_says_who_has_them(mock_clock: trio.testing.MockClock) -> None:
+    async def silent(peer: Peer) -> None:
+        await peer.request()
+        await peer.closed_by_the_other_side()
+
+    async def ask(path: str, **options: Any) -> None:
+        with pytest.raises(httpx.TimeoutException) as refusal:
+            await http.get(path, **options)
+        refusals.append(str(refusal.value))
+
+    refusals: list[str] = []
+    async with reaching(silent, max_requests=4) as (http, server), trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(ask, "/")
+        nursery.start_soon(partial(ask, "/", extensions={"long_poll": True}))
+        while server.connections < 4:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        nursery.start_soon(partial(ask, "/", timeout=httpx.Timeout(9, pool=3)))
+        poll = {"long_poll": True}
+        nursery.start_soon(partial(ask, "/", timeout=httpx.Timeout(9, pool=3), extensions=poll))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        mock_clock.jump(3)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        mock_clock.jump(3)
+    words = "3 requests of this instance were in progress, and 3 of at most 4 of all instances, for 3 s."
+    assert sorted(refusals[:2]) == [
+        f"{words} Nothing was sent; retry later.",
+        "Another long poll of this instance was in progress for 3 s. Nothing was sent.",
+    ]
+
+
+async def test_no_request_waits_for_long_polls_and_each_instance_polls() -> None:
+    polling = 0
+    all_poll = trio.Event()
+
+    async def behaviour(peer: Peer) -> None:
+        nonlocal polling
+        if b"GET /sync" in await peer.request():
+            polling += 1
+            if polling == 5:
+                all_poll.set()
+            await peer.closed_by_the_other_side()
+        else:
+            await peer.send(OK)
+
+    async with serving(behaviour) as server:
+        listed, url = [("http", "127.0.0.1", server.port)], f"http://127.0.0.1:{server.port}"
+        clients = clients_for(listed, max_requests=8)
+        instances = [clients.of_instance(name, lambda: listed) for name in "abcde"]
+        async with trio.open_nursery() as nursery:
+            for http in instances:
+                for _ in range(3):
+                    poll = partial(http.get, timeout=90, extensions={"long_poll": True})
+                    nursery.start_soon(poll, f"{url}/sync")
+            await all_poll.wait()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            for http in instances:
+                assert (await http.post(f"{url}/send")).text == "ok"
+            nursery.cancel_scope.cancel()
+        await clients.aclose()
+    assert polling == 5
+
+
+async def test_answers_that_never_end_stay_within_their_memory(mock_clock: trio.testing.MockClock) -> None:
+    memory = AnswerMemory(8 * 2**20)
+
+    async def endless(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % MAX_ANSWER)
+        await peer.send(bytes(MAX_ANSWER - 1))
+        await peer.closed_by_the_other_side()
+
+    async def large(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % 2**20 + bytes(2**20))
+
+    failures: list[str] = []
+
+    async def ask(http: httpx.AsyncClient, url: str) -> None:
+        with pytest.raises(httpx.RemoteProtocolError) as failure:
+            await http.get(url, timeout=60)
+        failures.append(str(failure.value))
+
+    async with serving(endless) as bad, serving(large) as good:
+        listed = [("http", "127.0.0.1", server.port) for server in (bad, good)]
+        clients = clients_for(listed, max_requests=40, memory=memory)
+        attacker, victim = (clients.of_instance(name, lambda: listed) for name in "av")
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(ask, attacker, f"http://127.0.0.1:{bad.port}/")
+            while memory.share.waiting < 5:
+                await trio.testing.wait_all_tasks_blocked(0.001)
+            assert memory.share.used <= memory.most_of_holder + READ_SIZE
+            assert len((await victim.get(f"http://127.0.0.1:{good.port}/")).content) == 2**20
+            assert memory.share.held("v") == 0
+            mock_clock.autojump_threshold = 0.01
+        await clients.aclose()
+    assert len(failures) == 5
+    assert all("delivery.answer_memory" in failure for failure in failures)
+    assert memory.share.used == 0
 
 
 async def test_cookies_are_not_kept() -> None:

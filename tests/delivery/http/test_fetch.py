@@ -8,22 +8,24 @@ from collections.abc import AsyncIterator, Callable
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.answer_memory import PATIENCE, AnswerMemory
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.fetch import FETCH_TIMEOUT, MAX_REDIRECTS, fetch_file
 from hookgw.models.connectors import FetchedFile
-from hookgw.models.errors import Invalid
+from hookgw.models.errors import Invalid, NetworkRefused
 from tests.delivery.http.raw_receiver import Peer, answering, serving
 
+MEMORY = AnswerMemory(2**30)
 URL = "https://files.example/a.png"
 
 
 async def fetched(answer: Callable[[httpx.Request], httpx.Response], limit: int = 100) -> FetchedFile:
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
-        return await fetch_file(client, URL, limit=limit)
+        return await fetch_file(client, URL, limit=limit, held=MEMORY.hold("a"))
 
 
 async def test_the_content_and_the_type_that_the_server_says() -> None:
@@ -63,13 +65,16 @@ async def test_an_endless_file_ends_at_the_limit() -> None:
 
     guard = AddressGuard(["127.0.0.0/8"])
     dialer = Dialer(guard, connect_timeout=5)
-    clients = ConnectorClients("x", dialer, (), dialer, timeout=5, max_requests=1)
+    clients = ConnectorClients("x", dialer, (), dialer, MEMORY, timeout=5, max_requests=1, max_polls=1)
     async with serving(endless) as server:
         with pytest.raises(Invalid, match="more than 1MiB"):
-            await clients.fetch(f"http://127.0.0.1:{server.port}/", limit=2**20)
+            await clients.fetch("a", f"http://127.0.0.1:{server.port}/", limit=2**20, held=MEMORY.hold("a"))
     # Its place is free again.
     async with serving(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx")) as server:
-        assert await clients.fetch(f"http://127.0.0.1:{server.port}/", limit=1) == b"x"
+        assert (
+            await clients.fetch("a", f"http://127.0.0.1:{server.port}/", limit=1, held=MEMORY.hold("a"))
+            == b"x"
+        )
 
 
 async def test_a_compressed_file_counts_as_it_is_without_compression() -> None:
@@ -115,13 +120,15 @@ async def test_every_redirect_is_vetted_and_none_brings_the_password_along() -> 
 
     guard = AddressGuard(["127.0.0.1", "127.0.0.2"])
     dialer = Dialer(guard, connect_timeout=5)
-    clients = ConnectorClients("x", dialer, (), dialer, timeout=5, max_requests=1)
+    clients = ConnectorClients("x", dialer, (), dialer, MEMORY, timeout=5, max_requests=1, max_polls=1)
     async with serving(first) as server:
         for location, is_refused in (("http://127.0.0.3:9/", True), (f"http://127.1:{server.port}/b", False)):
             moved = f"HTTP/1.1 302 Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode()
             words = "127.0.0.3 is not dialled" if is_refused else "redirects more than"
             with pytest.raises(Invalid, match=words):
-                await clients.fetch(f"http://user:secret@127.0.0.1:{server.port}/a", limit=9)
+                await clients.fetch(
+                    "a", f"http://user:secret@127.0.0.1:{server.port}/a", limit=9, held=MEMORY.hold("a")
+                )
     assert b"authorization: basic" in asked[0].lower()
     assert all(b"authorization" not in request.lower() for request in asked[2:])
 
@@ -148,9 +155,9 @@ async def test_what_is_no_url_is_a_sentence(url: str, words: str) -> None:
         raise OSError("there is no such name")
 
     dialer = Dialer(AddressGuard(), connect_timeout=5, resolve=unknown)  # type: ignore[arg-type]
-    clients = ConnectorClients("x", dialer, (), dialer, timeout=5, max_requests=1)
+    clients = ConnectorClients("x", dialer, (), dialer, MEMORY, timeout=5, max_requests=1, max_polls=1)
     with pytest.raises(Invalid, match=words):
-        await clients.fetch(url, limit=9)
+        await clients.fetch("a", url, limit=9, held=MEMORY.hold("a"))
 
 
 @pytest.mark.parametrize(
@@ -174,3 +181,47 @@ async def test_a_slow_file_is_not_waited_for(autojump_clock: MockClock) -> None:
 
     with pytest.raises(Invalid, match="not read within 20 s"):
         await fetched(lambda _: httpx.Response(200, content=drip()))
+
+
+async def test_a_file_counts_twice_until_it_is_released() -> None:
+    memory = AnswerMemory(2**20)
+    dialer = Dialer(AddressGuard(["127.0.0.0/8"]), connect_timeout=5)
+    clients = ConnectorClients("x", dialer, (), dialer, memory, timeout=5, max_requests=1, max_polls=1)
+    size = 2**17
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
+    async with serving(answering(answer, answer)) as server:
+        held = clients.hold_file("a")
+        url = f"http://127.0.0.1:{server.port}/"
+        assert len(await clients.fetch("a", url, limit=2**20, held=held)) == size
+    assert memory.share.held("a") == 2 * size
+    held.release()
+    assert memory.share.used == 0
+
+
+async def test_no_file_is_larger_than_the_memory_of_one_instance() -> None:
+    memory = AnswerMemory(2**20)
+    dialer = Dialer(AddressGuard(["127.0.0.0/8"]), connect_timeout=5)
+    clients = ConnectorClients("x", dialer, (), dialer, memory, timeout=5, max_requests=1, max_polls=1)
+    async with serving(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 262145\r\n\r\n")) as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        with pytest.raises(Invalid, match="more than 256KiB"):
+            await clients.fetch("a", url, limit=2**30, held=clients.hold_file("a"))
+
+
+async def test_a_file_for_which_there_is_no_memory_is_refused_for_now(mock_clock: MockClock) -> None:
+    memory = AnswerMemory(2**20)
+    await memory.hold("a").take(memory.most_of_holder)
+    dialer = Dialer(AddressGuard(["127.0.0.0/8"]), connect_timeout=5)
+    clients = ConnectorClients("x", dialer, (), dialer, memory, timeout=5, max_requests=1, max_polls=1)
+
+    async def fetch(url: str) -> None:
+        with pytest.raises(NetworkRefused, match=r"delivery\.answer_memory") as refusal:
+            await clients.fetch("a", url, limit=2000, held=clients.hold_file("a"))
+        assert (refusal.value.status, refusal.value.retry_after) == (503, 5)
+
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n" + bytes(1000)
+    async with serving(answering(answer)) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(fetch, f"http://127.0.0.1:{server.port}/")
+        while not memory.share.waiting:
+            await wait_all_tasks_blocked(0.001)
+        mock_clock.jump(PATIENCE)

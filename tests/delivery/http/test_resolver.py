@@ -75,17 +75,20 @@ def names() -> Iterator[Names]:
     made.answer()
 
 
-async def ask(resolver: SystemResolver, host: str, port: int = 80) -> Any:
+async def ask(resolver: SystemResolver, host: str, port: int = 80, holder: str | None = None) -> Any:
+    """Look a name up, on behalf of an instance that asks for no other name by default."""
     with trio.fail_after(PATIENCE):
-        return await resolver(host, port, type=socket.SOCK_STREAM)
+        return await resolver(host, port, type=socket.SOCK_STREAM, holder=host if holder is None else holder)
 
 
-async def let_hang(resolver: SystemResolver, names: Names, hosts: list[str]) -> None:
+async def let_hang(
+    resolver: SystemResolver, names: Names, hosts: list[str], holder: str | None = None
+) -> None:
     """Look up silent names, and cancel once all the lookups have started."""
     before = names.open
     async with trio.open_nursery() as nursery:
         for host in hosts:
-            nursery.start_soon(ask, resolver, host)
+            nursery.start_soon(ask, resolver, host, 80, holder)
         await names.wait_open(before + len(hosts))
         nursery.cancel_scope.cancel()
 
@@ -159,6 +162,65 @@ async def test_new_names_do_not_delay_known_names(names: Names) -> None:
         await ask(resolver, "known.example")
         names.answer()
     assert len(names.asked) == MAX_NEW + 20 + 2
+
+
+@pytest.mark.parametrize(("was_fast", "most"), [(None, MAX_NEW), (True, MAX_FAST)])
+async def test_one_instance_leaves_a_quarter_of_the_threads_to_others(
+    names: Names, *, was_fast: bool | None, most: int
+) -> None:
+    resolver, silent = SystemResolver(names), [f"{HANGS}-{number}" for number in range(most + 20)]
+    if was_fast:
+        resolver.expected = frozenset([*silent, "new.example", "next.example"])
+    async with trio.open_nursery() as nursery:
+        for host in silent:
+            nursery.start_soon(ask, resolver, host, 80, "attacker")
+        await names.wait_open(most * 3 // 4)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert names.open == most * 3 // 4
+        await ask(resolver, "new.example", holder="victim")
+        await ask(resolver, "next.example", holder="victim")
+        names.answer()
+    assert set(names.asked) == {*silent, "new.example", "next.example"}
+
+
+async def test_a_thread_counts_for_the_instance_until_it_ends(names: Names) -> None:
+    # Whoever sets a URL waits for two seconds. Its lookup must not be anybody's then.
+    resolver, first = SystemResolver(names), [f"{HANGS}-{number}" for number in range(MAX_NEW * 3 // 4)]
+    await let_hang(resolver, names, first, "attacker")
+    with trio.move_on_after(0.05):
+        await ask(resolver, "more.example", holder="attacker")
+        pytest.fail("the instance has more than its share")
+    await ask(resolver, "new.example", holder="victim")
+    names.answer()
+    await ask(resolver, "more.example", holder="attacker")
+
+
+async def test_a_name_that_another_instance_waits_for_is_nobodys(names: Names) -> None:
+    resolver, silent = SystemResolver(names), [f"{HANGS}-{number}" for number in range(MAX_NEW * 3 // 4)]
+    await let_hang(resolver, names, silent, "attacker")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask, resolver, "shared.example", 80, "attacker")
+        await trio.testing.wait_all_tasks_blocked()
+        await ask(resolver, "shared.example", holder="victim")
+        names.answer()
+
+
+async def test_names_that_are_expected_to_be_fast_are_known_until_they_are_looked_up(
+    names: Names, mock_clock: trio.testing.MockClock
+) -> None:
+    resolver = SystemResolver(names)
+    resolver.expected = frozenset(["known.example", HANGS])
+    async with trio.open_nursery() as nursery:
+        for number in range(MAX_NEW):
+            nursery.start_soon(ask, resolver, f"{HANGS}-{number}")
+        await names.wait_open(MAX_NEW)
+        await ask(resolver, "known.example")
+        nursery.start_soon(ask, resolver, HANGS)
+        await names.wait_open(MAX_NEW + 1)
+        mock_clock.jump(SLOW)
+        names.answer()
+    assert next(iter(resolver.speeds().items())) == ("known.example", True)
+    assert resolver.speeds()[HANGS] is False
 
 
 async def test_one_name_has_one_thread(names: Names) -> None:
@@ -264,12 +326,12 @@ async def test_where_threads_are_refused_names_that_were_fast_keep_some(
         for number in range(MAX_NEW):
             nursery.start_soon(one, f"{HANGS}{number}")
         await names.wait_open(most)
-        assert resolver._limiters[None].total_tokens == most // 2
+        assert resolver._threads[None].total == most // 2
         names.answer()
     given = 0
     mock_clock.jump(REFUSED_FOR)
     await ask(resolver, "fast.example")
-    assert resolver._limiters[None].total_tokens == MAX_NEW
+    assert resolver._threads[None].total == MAX_NEW
 
 
 async def make_slow(

@@ -1,0 +1,96 @@
+"""The memory for what servers answer to connectors, and for the files of tenants' URLs: one budget for all.
+
+An answer counts as far as it has arrived. Before more of it is read, what has arrived must fit into the share
+of its instance (:mod:`hookgw.fair`): one instance gets half of the memory, and while it holds that, another
+one gets a quarter. The rest is not read meanwhile, so that TCP holds the server up. What a server announces
+counts for nothing. An answer that arrives in one piece, as most do, is never counted.
+
+Answers that are half read may wait for each other. So none waits longer than :data:`PATIENCE`: then it fails,
+and what it held lets the others go on. At least one of them does, also if their patience ends together: the
+first one to fail gives its memory back before the next one is looked at. The same patience frees the place of
+a request for a file, for which the upload of another file may wait.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from hookgw.delivery.http.errors import ResponseFailed
+from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
+from hookgw.fair import Share
+from hookgw.models.units import Size
+
+RATIO = 1
+"""An instance may have as much as is free."""
+RESERVED = 8
+"""An eighth is for instances that have little: a 256th of the memory, or less."""
+PATIENCE = 10.0
+"""Seconds that an answer waits for memory. All requests have longer timeouts by default."""
+
+
+class MemoryFull(ResponseFailed):
+    """An answer has waited for memory for too long."""
+
+
+class AnswerMemory:
+    """Counts the bytes of answers that are in memory.
+
+    Args:
+        limit: the budget in bytes (``delivery.answer_memory``).
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.share: Share[WaitingClaim] = Share(limit, RATIO, RESERVED)
+
+    @property
+    def most_of_holder(self) -> int:
+        """The most bytes that one instance can have."""
+        return self.limit * RATIO // (RATIO + 1)
+
+    def hold(self, holder: str) -> HeldAnswer:
+        """Begin to count an answer to an instance. :meth:`HeldAnswer.release` must follow."""
+        return HeldAnswer(self, holder)
+
+
+class HeldAnswer:
+    """What one answer has of the memory.
+
+    Attributes:
+        failure: why no more of the answer may be read; ``None`` while it may.
+    """
+
+    __slots__ = ("_holder", "_memory", "_size", "failure")
+
+    def __init__(self, memory: AnswerMemory, holder: str) -> None:
+        self._memory = memory
+        self._holder = holder
+        self._size = 0
+        self.failure: MemoryFull | None = None
+
+    async def take(self, amount: int) -> None:
+        """Count bytes that have arrived, once they fit. This is a checkpoint only if it waits.
+
+        Raises:
+            MemoryFull: they did not fit for :data:`PATIENCE` seconds.
+        """
+        share, is_taken = self._memory.share, False
+        with trio.move_on_after(PATIENCE):
+            await take_in_line(share, self._holder, amount)
+            is_taken = True
+        if not is_taken:
+            # Another answer may have failed in the same moment.
+            if not share.fits(self._holder, amount):
+                self.failure = MemoryFull(
+                    f"The answers to this instance, or to all instances, fill their memory "
+                    f"({Size(self._memory.limit)}, delivery.answer_memory). Retry later."
+                )
+                raise self.failure
+            share.take(self._holder, amount)
+        self._size += amount
+
+    def release(self) -> None:
+        """Count the answer no longer. Idempotent."""
+        size, self._size = self._size, 0
+        if size:
+            self._memory.share.give(self._holder, size)
