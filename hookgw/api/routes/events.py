@@ -8,6 +8,7 @@ from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.api import responses
+from hookgw.api.lists import reserve_list
 from hookgw.api.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.api.present import present_kind
 from hookgw.api.request_body import NDJSON, json_response, read_parsed
@@ -109,4 +110,5 @@ class EventRoutes:
     @describes("Events", {200: list[responses.Kind]})
     async def kinds(self) -> Response:
         """List the catalog of event kinds."""
+        await reserve_list()
         return json_response([present_kind(kind) for kind in self._gateway.catalog])
