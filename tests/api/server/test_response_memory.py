@@ -28,7 +28,7 @@ LIMIT = 8 * 2**20
 OWN = "the-key-of-loja1"
 LONG = 8 * 2**20
 """Bytes of a response: more than the system takes for a client that does not read."""
-SERVED = 32 * 2**20
+SERVED = 34 * 2**20
 """Two such responses are the most that a holder may have: it leaves as much free."""
 SHARED = b"x" * LONG
 
