@@ -17,7 +17,6 @@ from quart import Response, request
 
 from hookgw.api.openapi.describe import Parameter
 from hookgw.api.request_body import json_response
-from hookgw.api.server.exchange import EXCHANGE
 from hookgw.api.server.response_memory import LIST
 from hookgw.models.errors import Invalid
 
@@ -32,16 +31,6 @@ _AROUND = 1024
 """Bytes for what a page has around its entries."""
 _AT_ONCE = 64 * 1024
 """Bytes that are encoded at once: others must not wait for longer than that takes."""
-
-
-async def reserve_list() -> None:
-    """Wait for memory for a list, before anything of it is read.
-
-    Raises:
-        Unavailable: the memory for responses is full.
-    """
-    scope: Any = request.scope
-    await scope[EXCHANGE].reserve(LIST)
 
 
 class ShownList:

@@ -34,6 +34,8 @@ RESPONSE_TIMEOUT = 60.0
 """Seconds. ``webhook test`` responds only after the receiver has, which may take that long."""
 DEFAULT_PAGE = 100
 """The items of a page for which no limit is given."""
+FOLLOWED = 3.0
+"""Seconds after which no further page is read for a page."""
 UNAVAILABLE = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 """Statuses by which hookgw, or a proxy before it, says that a retry may succeed."""
 
@@ -154,7 +156,7 @@ class Client:
         return value
 
     def page(self, items: str, *path: str | None, query: Mapping[str, str | int | None]) -> Any:
-        """Return a page of a list. The gateway ends one early if it is long; then the next ones follow.
+        """Return a page of a list. If the gateway ends one early, the next ones follow, for a few seconds.
 
         Args:
             items: the field with the list.
@@ -165,8 +167,14 @@ class Client:
             ServerUnavailable, Failed: see :meth:`call`.
         """
         page = part = self.call("GET", *path, query=query)
-        limit = query.get("limit")
-        while part["cursor"] and part[items] and len(page[items]) < int(limit or DEFAULT_PAGE):
+        limit, until = query.get("limit"), time.monotonic() + FOLLOWED
+        # An empty page, and one that took long, is one of a long search: a person wants to see what it found.
+        while (
+            part["cursor"]
+            and part[items]
+            and len(page[items]) < int(limit or DEFAULT_PAGE)
+            and time.monotonic() < until
+        ):
             more: dict[str, str | int | None] = {**query, "cursor": part["cursor"]}
             if limit is not None:
                 more["limit"] = int(limit) - len(page[items])

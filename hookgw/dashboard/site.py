@@ -13,7 +13,7 @@ from quart import Blueprint, Response, g, render_template, request
 
 from hookgw._version import __version__
 from hookgw.api.auth import REQUEST_QUOTA, check_access
-from hookgw.api.request_body import KEY_CHECK, kept_body, read_body
+from hookgw.api.request_body import KEY_CHECK, kept_body, read_body, reserve
 from hookgw.api.server.errors import BUG, response_to
 from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
 from hookgw.api.server.response_memory import KEY_HOLDER, PAGE
@@ -164,8 +164,7 @@ class Site:
                     if refusal is not None:
                         raise Forbidden(refusal)
                 elif not is_open:
-                    scope: Any = request.scope
-                    await scope[EXCHANGE].reserve(PAGE)
+                    await reserve(PAGE)
                 response = await view(**values)
             except Unauthorized:
                 response = self._to_login()

@@ -189,3 +189,13 @@ async def test_a_former_tenant_cannot_finish_a_request_to_a_plugin_for_a_later_i
             assert (await slow.finish())[0] == 401
         assert len(received) == 1
         assert kit.plugin_failures == []
+
+
+async def test_a_route_that_reads_waits_for_memory(tmp_path: Path, hookgw_clock: Any) -> None:
+    async with open_kit(tmp_path, plugins={"mine": Plugin()}) as kit:
+        app = create_app(kit.gateway)
+        app.response_memory.change("others", 0, kit.gateway.settings.server.response_memory)
+        transport = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            response = await client.get("/public/text")  # the clock of the test jumps
+    assert (response.status_code, response.headers["retry-after"]) == (503, "5")

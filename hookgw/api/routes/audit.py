@@ -9,11 +9,12 @@ from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
-from hookgw.api.lists import first_of, reserve_list
+from hookgw.api.lists import first_of
 from hookgw.api.openapi.describe import Parameter, describes
 from hookgw.api.present import present_audit_entry
 from hookgw.api.query import read_limit, read_times
-from hookgw.api.request_body import json_response
+from hookgw.api.request_body import json_response, reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.models.audit import AuditAction
 from hookgw.models.errors import Invalid
 from hookgw.parsing.schema_parts import TIME_SCHEMA
@@ -90,7 +91,7 @@ class AuditRoutes:
             cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
             limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
         )
-        await reserve_list()
+        await reserve(LIST)
         page = await self._gateway.audit.list(query)
         is_global = current_principal().is_global
         shown = await first_of(page.entries, partial(present_audit_entry, is_global=is_global))

@@ -8,10 +8,10 @@ import msgspec
 from quart import Blueprint, Response
 
 from hookgw.api import responses
-from hookgw.api.lists import first_of, reserve_list
+from hookgw.api.lists import first_of
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.present import present_chat, present_contact
-from hookgw.api.request_body import json_response, read_optional_json, read_parsed
+from hookgw.api.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.api.server.response_memory import LIST
 from hookgw.gateway.chats import Chat, Contact
 from hookgw.parsing import (
@@ -124,7 +124,7 @@ class ChatRoutes:
         return await self._list_chats(instance, await self._read_query(instance))
 
     async def _list_chats(self, instance: str, query: ChatQuery) -> Response:
-        await reserve_list()
+        await reserve(LIST)
         found = await self._chats.chats(instance, query.wants)
         room = LIST // 2
 
@@ -152,7 +152,7 @@ class ChatRoutes:
     async def find_contacts(self, instance: str) -> Response:
         """List the people and groups in the history, those of the newest events first."""
         query = await self._read_query(instance)
-        await reserve_list()
+        await reserve(LIST)
         found = await self._chats.contacts(instance, query.wants)
         return json_response(await first_of(_page(found, query), present_contact))
 

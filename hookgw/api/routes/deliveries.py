@@ -11,11 +11,12 @@ from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
-from hookgw.api.lists import CURSOR_QUERY, ShownList, array, first_of, reserve_list
+from hookgw.api.lists import CURSOR_QUERY, ShownList, array, first_of
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import present_attempt, present_delivery, present_lane, present_report
 from hookgw.api.query import read_limit, read_times
-from hookgw.api.request_body import json_response, read_parsed
+from hookgw.api.request_body import json_response, read_parsed, reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.api.silent_nodes import name_silent
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid, NotFound
@@ -92,7 +93,7 @@ class DeliveryRoutes:
         """List an instance's deliveries, the newest first, page by page."""
         self._gateway.instances.get(instance)
         query, registrations = self._read_query(instance), self._registrations(instance)
-        await reserve_list()
+        await reserve(LIST)
         shown, left, cursor = ShownList(), query.limit, query.cursor
         while True:
             part = msgspec.structs.replace(query, cursor=cursor, limit=min(left, _READ_AT_ONCE))
@@ -144,7 +145,7 @@ class DeliveryRoutes:
         """Return one delivery with every attempt, by its own id or its event's id."""
         instance_id = self._gateway.instances.get(instance).id
         without_global = not current_principal().is_global
-        await reserve_list()
+        await reserve(LIST)
         report = await self._gateway.history.find(instance, name, without_global=without_global)
         registration = self._registrations(instance).get(report.summary.registration)
         gateway = self._gateway
@@ -225,7 +226,7 @@ class DeliveryRoutes:
         In a fleet, these are the lanes of all nodes. The header `hookgw-silent-nodes` names the nodes that
         did not answer, whose lanes are missing. If the list ends early, its cursor is in `hookgw-cursor`.
         """
-        await reserve_list()
+        await reserve(LIST)
         found = await self._gateway.views.lanes()
         now = self._gateway.clock.steady()
         response = await array(

@@ -9,7 +9,7 @@ from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
-from hookgw.api.lists import CURSOR_QUERY, array, reserve_list
+from hookgw.api.lists import CURSOR_QUERY, array
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import (
     present_code,
@@ -20,7 +20,8 @@ from hookgw.api.present import (
     present_registration,
     present_started,
 )
-from hookgw.api.request_body import json_response, read_json
+from hookgw.api.request_body import json_response, read_json, reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.api.silent_nodes import name_silent
 from hookgw.api.unmask import unmask_change
 from hookgw.models.connectors import QRCode
@@ -122,7 +123,7 @@ class InstanceRoutes:
         their instances are unknown: `connecting`, or `close` if nobody connected the instance. If the list
         ends early, its cursor is in `hookgw-cursor`.
         """
-        await reserve_list()
+        await reserve(LIST)
         principal = current_principal()
         name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
         found = [

@@ -8,10 +8,11 @@ from quart import Blueprint, Response
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
-from hookgw.api.lists import CURSOR_QUERY, array, reserve_list
+from hookgw.api.lists import CURSOR_QUERY, array
 from hookgw.api.openapi.describe import describes
 from hookgw.api.present import present_job
-from hookgw.api.request_body import json_response
+from hookgw.api.request_body import json_response, reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.models.errors import NotFound
 from hookgw.models.jobs import Job
 
@@ -54,7 +55,7 @@ class JobRoutes:
 
         If the list ends early, its cursor is in `hookgw-cursor`.
         """
-        await reserve_list()
+        await reserve(LIST)
         jobs = self._gateway.jobs
         found = jobs.all() if self._gateway.fleet is None else await jobs.stored()
         seen = [job for job in found if self._may_see(job)]

@@ -9,7 +9,7 @@ from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
-from hookgw.api.lists import first_of, make_cursor, read_cursor, reserve_list, wrong_cursor
+from hookgw.api.lists import first_of, make_cursor, read_cursor, wrong_cursor
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import (
     present_attempt,
@@ -21,7 +21,8 @@ from hookgw.api.present import (
     present_started,
 )
 from hookgw.api.query import read_limit
-from hookgw.api.request_body import json_response, read_optional_json, read_parsed
+from hookgw.api.request_body import json_response, read_optional_json, read_parsed, reserve
+from hookgw.api.server.response_memory import LIST, ONE
 from hookgw.api.unmask import unmask_change
 from hookgw.models.errors import Conflict
 from hookgw.models.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
@@ -142,7 +143,7 @@ class WebhookRoutes:
         """List the instance's registrations, sorted by label."""
         self._gateway.instances.get(instance)
         label = _after()[1]
-        await reserve_list()
+        await reserve(LIST)
         found = self._gateway.registrations.of_instance(instance)
         return await self._page([one for one in found if one.label > label], len(found))
 
@@ -154,7 +155,7 @@ class WebhookRoutes:
         """
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
         limit, after = read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), _after()
-        await reserve_list()
+        await reserve(LIST)
         return await self._page(self._gateway.registrations.page(after, limit + 1), limit)
 
     async def _page(self, found: list[Registration], limit: int) -> Response:
@@ -167,6 +168,7 @@ class WebhookRoutes:
     async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Return the stored registration, or `null` if none is set."""
         self._gateway.instances.get(instance)
+        await reserve(ONE)
         stored = self._gateway.registrations.find(instance, label)
         # Clients of other gateways expect 200 with null here, not 404.
         if stored is None:

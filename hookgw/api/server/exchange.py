@@ -6,7 +6,7 @@ client has yet to read it. The request counts among those in progress, and its s
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import trio
@@ -101,6 +101,7 @@ class RequestResponse:
         self._responses = responses
         self._room = 0  # bytes of the response that count
         self._holder = ""
+        self._may_be_refused = False
         self._is_waiting = False
         self._is_counted = False
         self._is_exempt = False
@@ -138,11 +139,13 @@ class RequestResponse:
         """Wait for memory for a response of so many bytes, before the work for it starts.
 
         Meanwhile the request does not count as in progress. What the response does not need is given back
-        once it is made.
+        once it is made. If it needs more, and there is no room, the client gets 503 instead of it: call this
+        only for requests that change nothing.
 
         Raises:
             Unavailable: the memory is full.
         """
+        self._may_be_refused = True
         self._holder = self._holder or holder_of(self.scope)
         more = size - self._room
         if more > 0:
@@ -167,6 +170,17 @@ class RequestResponse:
             self._responses.change(self._holder, self._room, size)
             self._room = size
 
+    def _fits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Return whether there is room for a response, beyond what is reserved for it, or it needs none."""
+        if not self._may_be_refused or self.is_static:
+            return True
+        size = next((int(value) for name, value in headers if name.lower() == b"content-length"), 0)
+        if size <= max(self._room, SMALL_RESPONSE):
+            return True
+        fits = self._responses.reserve_nowait(self._holder, size - self._room)
+        self._room = size if fits else self._room
+        return fits
+
     def _leave_active(self) -> None:
         self._is_exempt = True
         if self._is_counted:
@@ -190,7 +204,8 @@ class RequestResponse:
         finally:
             if self._at_end is not None:
                 self._at_end()
-            self._hold(0)
+            if self._room:
+                self._hold(0)
             self._leave_active()
             self._let_go()
 
@@ -336,9 +351,11 @@ class RequestResponse:
         lines += self.extra
         self._begin(status)
         self._is_finished = True
-        self._hold(len(body))
+        if self._room or len(body) > SMALL_RESPONSE:
+            self._hold(len(body))
         await self._client.respond(status, lines, body)
-        self._hold(0)
+        if self._room:
+            self._hold(0)
         self._leave_active()
 
     async def send(self, message: Any) -> None:
@@ -347,6 +364,9 @@ class RequestResponse:
             await trio.lowlevel.checkpoint()
             return
         if message["type"] == "http.response.start":
+            if not self._fits(message["headers"]):
+                await self.answer_for(self._responses.refusal())
+                return
             self._begin(message["status"])
             if self.extra:
                 message = {**message, "headers": [*message["headers"], *self.extra]}

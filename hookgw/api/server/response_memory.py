@@ -30,8 +30,8 @@ LIST = 2 * 2**20
 """The bytes of a list, after which it ends with its cursor."""
 PAGE = 256 * 1024
 """The bytes of a page of the dashboard."""
-PLUGIN = 64 * 1024
-"""What a plugin's route reserves, which does not say how much it responds with."""
+ONE = 64 * 1024
+"""The bytes of one object. A plugin's route, which does not say how much it will be, reserves as many."""
 PATIENCE = 10.0
 """Seconds that a request waits for room; then it gets 503."""
 _RETRY_AFTER = 5.0
@@ -82,12 +82,16 @@ class ResponseMemory:
                 self._share.give(holder, size)  # granted at the same moment
             raise
         if self._share.leave(reservation):
-            self._on_limited("response_memory")
-            raise Unavailable(
-                "Responses that clients have yet to read fill the memory for responses "
-                f"({Size(self._share.total)}, server.response_memory). Nothing was done; retry later.",
-                retry_after=_RETRY_AFTER,
-            )
+            raise self.refusal()
+
+    def refusal(self) -> Unavailable:
+        """Return the error for a request for which there is no room, and count it."""
+        self._on_limited("response_memory")
+        return Unavailable(
+            "Responses that clients have yet to read fill the memory for responses "
+            f"({Size(self._share.total)}, server.response_memory). Nothing was done; retry later.",
+            retry_after=_RETRY_AFTER,
+        )
 
     def change(self, holder: str, before: int, now: int) -> None:
         """Count other bytes for a holder than before, whether or not there is room for them."""

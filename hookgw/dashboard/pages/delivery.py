@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
-from quart import Response, request
+from quart import Response
 
 from hookgw.api.auth import check_access
 from hookgw.api.forwarding import forward_form
 from hookgw.api.lists import first_of
 from hookgw.api.present import present_attempt
-from hookgw.api.server.exchange import EXCHANGE
+from hookgw.api.request_body import reserve
 from hookgw.api.server.response_memory import LIST
 from hookgw.dashboard.pages.deliveries import why_of
 from hookgw.dashboard.payloads import MOST, Shown, html_size, shown_json
@@ -144,8 +144,7 @@ class DeliveryPage:
 
     async def download(self, instance: str, name: str, part: str) -> Response:
         """Return something of the delivery as a whole, of which the page may show only the beginning."""
-        scope: Any = request.scope
-        await scope[EXCHANGE].reserve(LIST)
+        await reserve(LIST)
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
         if part == "data":

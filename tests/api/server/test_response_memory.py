@@ -12,8 +12,9 @@ from quart import Response, request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.api.app import Application, create_app
+from hookgw.api.request_body import reserve
 from hookgw.api.server import response_memory
-from hookgw.api.server.exchange import EXCHANGE, RequestResponse
+from hookgw.api.server.exchange import EXCHANGE
 from hookgw.api.server.response_memory import LIST, SMALL, ResponseMemory, holder_of
 from hookgw.auth.keyring import KeyHolder
 from hookgw.config.settings import ServerSettings
@@ -31,6 +32,8 @@ LONG = 8 * 2**20
 SERVED = 34 * 2**20
 """Two such responses are the most that a holder may have: it leaves as much free."""
 SHARED = b"x" * LONG
+SIZES = {"long": (LONG, LONG), "short": (LONG, SMALL), "longer": (SMALL, LONG), "changed": (0, LONG)}
+"""The bytes that routes reserve, and those that they respond with."""
 
 
 class Memory(ResponseMemory):
@@ -134,24 +137,15 @@ async def app(gateway: Gateway) -> Application:
     await gateway.instances.create("loja1", token=OWN)
     app = create_app(gateway)
 
-    def exchange() -> RequestResponse:
-        scope: Any = request.scope
-        found: RequestResponse = scope[EXCHANGE]
-        return found
-
-    async def long() -> Response:
-        await exchange().reserve(LONG)
-        return Response(b"x" * LONG)
-
-    async def short() -> Response:
-        await exchange().reserve(LONG)
-        return Response(b"x" * SMALL)
-
-    async def changed() -> Response:
-        return Response(b"x" * LONG)
+    async def respond(name: str) -> Response:
+        reserved, size = SIZES[name]
+        if reserved:
+            await reserve(reserved)
+        return Response(b"x" * size)
 
     async def static() -> Response:
-        exchange().is_static = True
+        scope: Any = request.scope
+        scope[EXCHANGE].is_static = True
         return Response(SHARED)
 
     async def parts() -> Response:
@@ -161,8 +155,9 @@ async def app(gateway: Gateway) -> Application:
 
         return Response(generate())
 
-    for view in (long, short, changed, static, parts):
-        app.add_url_rule(f"/shared/{view.__name__}", view_func=view)
+    app.add_url_rule("/shared/static", view_func=static)
+    app.add_url_rule("/shared/parts", view_func=parts)
+    app.add_url_rule("/shared/<name>", view_func=respond)
     return app
 
 
@@ -243,6 +238,17 @@ async def test_a_response_that_must_not_be_refused_never_waits(server: Running, 
         assert app.response_memory.used == 4 * LONG
         for stream in streams:
             assert await status_of(stream) == 200
+    await emptied(app)
+
+
+async def test_a_response_that_is_longer_than_reserved_is_refused_if_there_is_no_room(
+    server: Running, app: Application
+) -> None:
+    async with asked(server, "longer", KEY, KEY, KEY) as (*_, refused):
+        assert app.response_memory.used == 2 * LONG
+        status, headers, content = await read_answer(refused)
+        assert (status, headers["retry-after"]) == (503, "5")
+        assert b"server.response_memory" in content
     await emptied(app)
 
 
