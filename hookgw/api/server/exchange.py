@@ -172,14 +172,13 @@ class RequestResponse:
 
     def _fits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Return whether there is room for a response, beyond what is reserved for it, or it needs none."""
-        if not self._may_be_refused or self.is_static:
-            return True
         size = next((int(value) for name, value in headers if name.lower() == b"content-length"), 0)
-        if size <= max(self._room, SMALL_RESPONSE):
+        needs_more = size > max(self._room, SMALL_RESPONSE) and not self.is_static
+        if not needs_more or not self._may_be_refused:
             return True
-        fits = self._responses.reserve_nowait(self._holder, size - self._room)
-        self._room = size if fits else self._room
-        return fits
+        # However long it is, a response that is alone is sent: it would be refused for ever.
+        is_alone = self._responses.used == self._room
+        return is_alone or self._responses.fits(self._holder, size - self._room)
 
     def _leave_active(self) -> None:
         self._is_exempt = True

@@ -59,12 +59,16 @@ class ResponseMemory:
         """The bytes that are reserved or in memory."""
         return self._share.used
 
+    def fits(self, holder: str, size: int) -> bool:
+        """Return whether there is room."""
+        return self._share.fits(holder, size)
+
     def reserve_nowait(self, holder: str, size: int) -> bool:
         """Reserve room if there is some, and return whether there was."""
-        is_free = self._share.fits(holder, size)
-        if is_free:
-            self._share.take(holder, size)
-        return is_free
+        if not self._share.fits(holder, size):
+            return False
+        self._share.take(holder, size)
+        return True
 
     async def reserve(self, holder: str, size: int) -> None:
         """Wait for room. If this is cancelled, nothing is reserved.

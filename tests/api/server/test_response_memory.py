@@ -33,6 +33,7 @@ SERVED = 34 * 2**20
 """Two such responses are the most that a holder may have: it leaves as much free."""
 SHARED = b"x" * LONG
 SIZES = {"long": (LONG, LONG), "short": (LONG, SMALL), "longer": (SMALL, LONG), "changed": (0, LONG)}
+SIZES["huge"] = (SMALL, SERVED + LONG)
 """The bytes that routes reserve, and those that they respond with."""
 
 
@@ -238,6 +239,15 @@ async def test_a_response_that_must_not_be_refused_never_waits(server: Running, 
         assert app.response_memory.used == 4 * LONG
         for stream in streams:
             assert await status_of(stream) == 200
+    await emptied(app)
+
+
+async def test_a_response_that_is_longer_than_all_memory_is_sent_if_it_is_alone(
+    server: Running, app: Application
+) -> None:
+    async with asked(server, "huge", KEY) as (stream,):
+        assert app.response_memory.used == SERVED + LONG
+        assert await status_of(stream) == 200
     await emptied(app)
 
 
