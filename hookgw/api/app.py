@@ -45,6 +45,7 @@ from hookgw.api.server.body_memory import COPIES, BodyMemory
 from hookgw.api.server.client import client_of
 from hookgw.api.server.errors import error_body, install_error_handlers, shown_path
 from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
+from hookgw.api.server.response_memory import ResponseMemory
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.gateway.fleet.all_nodes import PATH as QUESTIONS
@@ -117,6 +118,7 @@ class Application(QuartTrio):
             gateway.metrics.limited,
         )
         self._memory = BodyMemory(server.body_memory, gateway.metrics.limited)
+        self.response_memory = ResponseMemory(server.response_memory, gateway.metrics.limited)
         self._forwarder = Forwarder(gateway, gateway.fleet) if gateway.fleet is not None else None
         self._questions = FleetQuestions(gateway.views.nodes)
         self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
@@ -140,7 +142,9 @@ class Application(QuartTrio):
             self._forwarder.admit(scope)
             scope[FORWARDER] = self._forwarder
         client = client_of(scope, receive, send)
-        exchange = RequestResponse(scope, client, self._limit, self._count, self._active, self._memory)
+        exchange = RequestResponse(
+            scope, client, self._limit, self._count, self._active, self._memory, self.response_memory
+        )
         scope[EXCHANGE] = exchange
         cross_origin = None if is_outside else self._cross_origin
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):

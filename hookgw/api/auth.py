@@ -19,6 +19,7 @@ from hookgw.api.forwarding import FORWARDED
 from hookgw.api.request_body import KEY_CHECK
 from hookgw.api.server.client import head_notes
 from hookgw.api.server.exchange import QUOTA_LEASE
+from hookgw.api.server.response_memory import KEY_HOLDER
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.gateway.audit import act_as, holder_as_actor
@@ -141,8 +142,9 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
 
     Args:
         gateway: knows the keys.
-        scope: the request's scope. ``headers`` has the key, and ``client`` is the address; the quota lease
-            and :data:`~hookgw.api.request_body.KEY_CHECK` are added.
+        scope: the request's scope. ``headers`` has the key, and ``client`` is the address; the quota lease,
+            :data:`~hookgw.api.server.response_memory.KEY_HOLDER` and
+            :data:`~hookgw.api.request_body.KEY_CHECK` are added.
 
     Raises:
         Unauthorized: the request has no key, an unknown one, or more than one.
@@ -158,6 +160,7 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
     if holder is None:  # one message for a missing and a wrong key: no hint which it was
         raise Unauthorized("Send a valid key in the apikey header.")
     notes[_KEY] = key, holder
+    scope[KEY_HOLDER] = holder
     scope[KEY_CHECK] = partial(gateway.keys.check_held, holder)
     instance, quota = holder.principal.instance, scope.get(REQUEST_QUOTA)
     if instance is not None and quota is not None:

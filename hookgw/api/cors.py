@@ -14,7 +14,7 @@ from hookgw.config.cors_origins import parse_origin
 
 Lines = tuple[tuple[bytes, bytes], ...]
 
-EXPOSED = b"retry-after, x-hookgw-version, hookgw-silent-nodes"
+EXPOSED = b"retry-after, x-hookgw-version, hookgw-silent-nodes, hookgw-cursor"
 """Headers of responses that scripts see besides those that they always see."""
 METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 MAX_AGE = b"600"

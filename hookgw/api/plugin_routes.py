@@ -6,16 +6,19 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from quart import Response
+from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
 from hookgw.api.auth import DASHBOARD_PATH, is_dashboard
+from hookgw.api.request_body import reserve
 from hookgw.api.server.errors import error_response
+from hookgw.api.server.response_memory import ONE
 from hookgw.models.errors import HookgwError, PluginFailed
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
 
+_READS = ("GET", "HEAD")
 # A route answers with these.
 _ANSWERS = (HookgwError, HTTPException)
 
@@ -88,6 +91,9 @@ class PluginRoutes:
         # wraps: the OpenAPI document reads what describes() noted at the function.
         @wraps(view)
         async def contained(**values: Any) -> Any:
+            if not may_be_none and request.method in _READS:
+                await reserve(ONE)
+
             async def respond() -> Any:
                 answer = await run(**values)
                 if answer is None and may_be_none:

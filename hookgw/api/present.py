@@ -316,15 +316,16 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
 
 def present_report(
     report: DeliveryReport,
+    attempts: list[responses.Attempt],
     registration: Registration | None,
     instance_id: str,
     catalog: Catalog,
     secret_options: SecretOptions,
 ) -> responses.Report:
-    """Return a delivery with its event, its registration, and every attempt, oldest first."""
+    """Return a delivery with its event, its registration, and those of its attempts that are shown."""
     event = report.event
     fields = msgspec.structs.asdict(present_delivery(report.summary, registration))
-    fields["attempts"] = [present_attempt(attempt) for attempt in report.attempts]
+    fields["attempts"] = attempts
     fields["registration"] = (
         # As it is now. What it was at the time of the attempts is not kept.
         None

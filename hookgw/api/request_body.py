@@ -47,6 +47,13 @@ def json_response(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, content_type=JSON)
 
 
+async def reserve(size: int) -> None:
+    """Wait for memory for the response to the current request; see :meth:`RequestResponse.reserve`."""
+    scope: Any = request.scope
+    exchange: RequestResponse = scope[EXCHANGE]
+    await exchange.reserve(size)
+
+
 def content_type(headers: Headers, *accepted: str) -> str:
     """Return the content type of the body, one of the accepted ones.
 

@@ -46,7 +46,7 @@ def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **que
     With INSTANCE, the changes of that instance, of its registrations and of its keys. Without it, a global
     key is needed.
     """
-    page = client.call("GET", "audit", "list", instance, query=query)
+    page = client.page("entries", "audit", "list", instance, query=query)
     if as_json:
         show_json(page)
         return

@@ -26,9 +26,16 @@ from hookgw.models.masking import with_masked_user
 
 R = TypeVar("R")
 
+CURSOR = "hookgw-cursor"
+"""The header of a list that ended early."""
+
 CONNECT_TIMEOUT = 5.0  # a running gateway accepts at once: a wrong address must not take a minute
 RESPONSE_TIMEOUT = 60.0
 """Seconds. ``webhook test`` responds only after the receiver has, which may take that long."""
+DEFAULT_PAGE = 100
+"""The items of a page for which no limit is given."""
+FOLLOWED = 3.0
+"""Seconds after which no further page is read for a page."""
 UNAVAILABLE = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 """Statuses by which hookgw, or a proxy before it, says that a retry may succeed."""
 
@@ -89,7 +96,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Send one request and return the decoded JSON of the response.
+        """Send a request and return the decoded JSON of the response; of a list, all pages of it.
 
         Args:
             method: the HTTP method.
@@ -141,7 +148,39 @@ class Client:
             ) from error
         if not response.is_success:
             raise failure(*_error_messages(response, value))
+        cursor = response.headers.get(CURSOR)
+        if cursor and cursor != (query or {}).get("cursor") and isinstance(value, list):
+            silent = self.silent_nodes
+            value += self.call(method, *path, query={**(query or {}), "cursor": cursor}, timeout=timeout)
+            self.silent_nodes = self.silent_nodes or silent
         return value
+
+    def page(self, items: str, *path: str | None, query: Mapping[str, str | int | None]) -> Any:
+        """Return a page of a list. If the gateway ends one early, the next ones follow, for a few seconds.
+
+        Args:
+            items: the field with the list.
+            path, query: see :meth:`call`. Without a ``limit``, the page has at least
+                :data:`DEFAULT_PAGE` items, if the list has so many.
+
+        Raises:
+            ServerUnavailable, Failed: see :meth:`call`.
+        """
+        page = part = self.call("GET", *path, query=query)
+        limit, until = query.get("limit"), time.monotonic() + FOLLOWED
+        # An empty page, and one that took long, is one of a long search: a person wants to see what it found.
+        while (
+            part["cursor"]
+            and part[items]
+            and len(page[items]) < int(limit or DEFAULT_PAGE)
+            and time.monotonic() < until
+        ):
+            more: dict[str, str | int | None] = {**query, "cursor": part["cursor"]}
+            if limit is not None:
+                more["limit"] = int(limit) - len(page[items])
+            part = self.call("GET", *path, query=more)
+            page = {**part, items: page[items] + part[items]}
+        return page
 
 
 def server_options(function: Callable[..., R]) -> Callable[..., R]:

@@ -111,7 +111,7 @@ def _list(
     wide: bool,
     as_json: bool,
 ) -> None:
-    page = client.call("GET", "delivery", "list", instance, query=query)
+    page = client.page("deliveries", "delivery", "list", instance, query=query)
     if as_json:
         show_json(page)
         return

@@ -261,7 +261,7 @@ def list_(
     query = {"limit": limit, "cursor": cursor}
     if instance is not None and (limit, cursor) != (None, None):
         raise click.UsageError("The list of one instance has one page: leave out --limit and --cursor.")
-    page = client.call("GET", "webhook", "list", instance, query=query)
+    page = client.page("registrations", "webhook", "list", instance, query=query)
     if as_json:
         show_json(page)
         return

@@ -322,6 +322,7 @@ _RULES: dict[str, Rule] = {
         lambda value: value >= 2**20, "must be at least 1MiB, not {value}; events.dedupe: 0 keeps no ids."
     ),
     "server.body_memory": _between(Size(2**20), Size(2**40)),
+    "server.response_memory": _between(Size(8 * 2**20), Size(2**40)),
     "events.max_values": _between(1000, 10_000_000),
     "media.lifetime": _some_time,
     "media.limit": _between(Size(1024), Size(2**40)),

@@ -77,6 +77,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """The largest body of a call that sends a file (a form, or base64); up to a quarter of body_memory."""
     body_memory: Size = Size(128 * 2**20)
     """The memory for request bodies, which count twice; beyond it, clients wait or get 503."""
+    response_memory: Size = Size(64 * 2**20)
+    """The memory for responses that clients have yet to read; beyond it, clients wait or get 503."""
 
     @property
     def address(self) -> str:

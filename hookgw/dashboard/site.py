@@ -13,9 +13,10 @@ from quart import Blueprint, Response, g, render_template, request
 
 from hookgw._version import __version__
 from hookgw.api.auth import REQUEST_QUOTA, check_access
-from hookgw.api.request_body import KEY_CHECK, kept_body, read_body
+from hookgw.api.request_body import KEY_CHECK, kept_body, read_body, reserve
 from hookgw.api.server.errors import BUG, response_to
 from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
+from hookgw.api.server.response_memory import KEY_HOLDER, PAGE
 from hookgw.api.templates import load_templates
 from hookgw.dashboard.assets import load_assets
 from hookgw.dashboard.cookies import SESSION, Cookies
@@ -162,6 +163,8 @@ class Site:
                     refusal = refusal_of(request.headers, self.gateway.settings.server.public_url)
                     if refusal is not None:
                         raise Forbidden(refusal)
+                elif not is_open:
+                    await reserve(PAGE)
                 response = await view(**values)
             except Unauthorized:
                 response = self._to_login()
@@ -196,6 +199,7 @@ class Site:
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, "dashboard"))
         # As the API's authentication does: shared code asks there for the caller.
+        scope[KEY_HOLDER] = holder
         scope[KEY_CHECK] = partial(self.gateway.keys.check_held, holder)
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
@@ -334,6 +338,8 @@ class Site:
         found = self._assets.get(name)
         if found is None:
             raise NotFound(f"There is no file {name[:64]!r}.")
+        scope: Any = request.scope
+        scope[EXCHANGE].is_static = True
         # The version in the URL changes with the content, so a browser need never ask again.
         headers = {"cache-control": "public, max-age=31536000, immutable"}
         return Response(found.content, headers=headers, content_type=found.content_type)

@@ -54,7 +54,15 @@ COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 # Up to a group commit's limit, and beyond: a large batch is one append.
 COMMIT_ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 
-REQUEST_LIMITS = ("failed_attempts", "key_rate", "instance_share", "instance_reads", "body_memory", "media")
+REQUEST_LIMITS = (
+    "failed_attempts",
+    "key_rate",
+    "instance_share",
+    "instance_reads",
+    "body_memory",
+    "response_memory",
+    "media",
+)
 """The limits that refuse requests: on the wrong keys of an address, on the requests of a key, on what the
 requests of an instance use at a time, on its reads of the disk, on the bodies of all requests, and on
 downloads of inbound files."""

@@ -99,12 +99,12 @@ class SteppedAudit(ABC, Generic[Tx]):
             found += part.found
             if len(found) > query.limit:
                 page = found[: query.limit]
-                return AuditPage([_entry(row) for row in page], _cursor(page[-1].at, page[-1].seq))
+                return _page(page, _cursor(page[-1].at, page[-1].seq))
             if part.rows < ROWS:
-                return AuditPage([_entry(row) for row in found])
+                return _page(found, None)
             before = part.last
             if trio.current_time() >= deadline:
-                return AuditPage([_entry(row) for row in found], _cursor(*before))
+                return _page(found, _cursor(*before))
 
     async def prune_audit(self, *, before: float, most: int) -> int:
         removed = 0
@@ -131,6 +131,10 @@ class SteppedAudit(ABC, Generic[Tx]):
         if count:
             await trio.sleep(REST)
         return count
+
+
+def _page(rows: list[AuditRow], cursor: str | None) -> AuditPage:
+    return AuditPage([_entry(row) for row in rows], cursor, [_cursor(row.at, row.seq) for row in rows])
 
 
 def _entry(row: AuditRow) -> AuditEntry:

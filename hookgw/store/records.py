@@ -187,6 +187,11 @@ class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
         """The name by which the HTTP interface knows it."""
         return f"dlv_{self.seq}"
 
+    @property
+    def cursor(self) -> str:
+        """The cursor of a list that ends with it."""
+        return self.id
+
 
 class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known of one delivery.
@@ -282,10 +287,12 @@ class AuditPage(msgspec.Struct, frozen=True):
     Attributes:
         entries: the newest first.
         cursor: what the next page begins with; ``None`` after the last one.
+        cursors: for each entry, the cursor of a page that ends with it.
     """
 
     entries: list[AuditEntry]
     cursor: str | None = None
+    cursors: list[str] = []
 
 
 class ParkStep(msgspec.Struct, frozen=True):

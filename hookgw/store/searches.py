@@ -104,7 +104,7 @@ async def list_deliveries(
         found += part.found
         if len(found) > query.limit:
             page = found[: query.limit]
-            return DeliveryPage(page, page[-1].id)
+            return DeliveryPage(page, page[-1].cursor)
         if part.rows < rows:
             return DeliveryPage(found)
         before = part.last

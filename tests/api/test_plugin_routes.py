@@ -12,6 +12,7 @@ from quart import Response, abort, request
 
 import hookgw
 from hookgw.api.app import Application, create_app
+from hookgw.api.server import response_memory
 from hookgw.models.errors import StartError
 from hookgw.testing import GatewayKit, open_kit
 from tests.api.conftest import open_client, slow_request
@@ -189,3 +190,16 @@ async def test_a_former_tenant_cannot_finish_a_request_to_a_plugin_for_a_later_i
             assert (await slow.finish())[0] == 401
         assert len(received) == 1
         assert kit.plugin_failures == []
+
+
+async def test_a_route_that_reads_waits_for_memory(
+    tmp_path: Path, hookgw_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response_memory, "PATIENCE", 0.0)  # the clock stands still
+    async with open_kit(tmp_path, plugins={"mine": Plugin()}) as kit:
+        app = create_app(kit.gateway)
+        app.response_memory.change("others", 0, kit.gateway.settings.server.response_memory)
+        transport = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            response = await client.get("/public/text")
+    assert (response.status_code, response.headers["retry-after"]) == (503, "5")

@@ -63,11 +63,11 @@ async def test_the_message_says_what_to_write(
 
 
 async def test_a_list_without_parameters_says_so(client: httpx.AsyncClient) -> None:
-    response = await client.get(f"/lane/list?{'x' * 5000}=1")
+    response = await client.get(f"/key/list?{'x' * 5000}=1")
     assert shape_of(response) == [f"{'x' * 64!r} in the query is not known; this list has no parameters."]
-    assert len(shape_of(await client.get("/lane/list?" + "&".join(f"p{n}" for n in range(50))))) == 10
+    assert len(shape_of(await client.get("/key/list?" + "&".join(f"p{n}" for n in range(50))))) == 10
 
 
 async def test_the_key_comes_first(client: httpx.AsyncClient) -> None:
-    response = await client.get("/lane/list?colour=red", headers={"apikey": "wrong"})
+    response = await client.get("/key/list?colour=red", headers={"apikey": "wrong"})
     assert response.status_code == 401

@@ -40,6 +40,7 @@ FILLED = {
     "key_name": "default",
     "job_id": "job_1",
     "rest": "notes",
+    "part": "data",
     "below": "messages-upsert",
     "kind": "messages-upsert",
 }

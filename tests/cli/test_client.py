@@ -231,3 +231,61 @@ async def test_a_call_may_have_its_own_timeout(monkeypatch: pytest.MonkeyPatch) 
     async with open_receiver(default=Answer((Hang(),))) as receiver:
         with pytest.raises(ServerUnavailable, match=r"did not respond within 0\.01 s"):
             await call(receiver, "GET", "x", timeout=0.01)
+
+
+async def pages(receiver: Receiver, *path: str, **query: int | str | None) -> Any:
+    def run() -> Any:
+        with Client(receiver.url, "k-1") as client:
+            return client.page("items", *path, query=query)
+
+    return await trio.to_thread.run_sync(run)
+
+
+def part(*items: int, cursor: str | None) -> Answer:
+    return says({"items": items, "cursor": cursor})
+
+
+async def test_a_page_that_ended_early_is_read_on() -> None:
+    async with open_receiver() as receiver:
+        receiver.will(part(1, 2, cursor="b"), part(3, cursor="c"), part(4, 5, cursor="e"))
+        assert await pages(receiver, "x", "list", limit=5, state="dead") == {
+            "items": [1, 2, 3, 4, 5],
+            "cursor": "e",
+        }
+    assert [request.target for request in receiver.requests] == [
+        "/x/list?limit=5&state=dead",
+        "/x/list?limit=3&state=dead&cursor=b",
+        "/x/list?limit=2&state=dead&cursor=c",
+    ]
+
+
+@pytest.mark.parametrize("last", [part(cursor="b"), part(2, cursor=None)])
+async def test_it_is_not_read_on_beyond_the_end_or_for_a_long_search(last: Answer) -> None:
+    async with open_receiver(default=part(9, cursor=None)) as receiver:
+        receiver.will(part(1, cursor="a"), last)
+        found = await pages(receiver, "x", "list", limit=None)
+    assert len(receiver.requests) == 2
+    assert 9 not in found["items"]
+
+
+async def test_a_page_is_not_read_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "FOLLOWED", 0.0)
+    async with open_receiver(default=part(1, cursor="a")) as receiver:
+        assert await pages(receiver, "x", "list") == {"items": [1], "cursor": "a"}
+    assert len(receiver.requests) == 1
+
+
+async def test_all_parts_of_an_array_are_read() -> None:
+    async with open_receiver() as receiver:
+        more = ("hookgw-cursor", "WyJhIl0")
+        receiver.will(
+            answer(200, headers=[more, ("hookgw-silent-nodes", "b")], body=b"[1]"),
+            answer(200, headers=[("hookgw-cursor", "WyJiIl0")], body=b"[2]"),
+            answer(200, body=b"[3]"),
+        )
+        assert await call(receiver, "GET", "lane", "list", query={"node": "a"}) == [1, 2, 3]
+    assert [request.target for request in receiver.requests] == [
+        "/lane/list?node=a",
+        "/lane/list?node=a&cursor=WyJhIl0",
+        "/lane/list?node=a&cursor=WyJiIl0",
+    ]

@@ -40,8 +40,8 @@ REPORT = SUMMARY | {
 
 async def test_list_prints_a_page_and_how_to_get_the_next(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"deliveries": [SUMMARY], "cursor": "dlv_7"})
-    result = await invoke("delivery", "list", "loja1")
-    assert server.requests[0].target == "/delivery/list/loja1"
+    result = await invoke("delivery", "list", "loja1", "--limit", "1")
+    assert [request.target for request in server.requests] == ["/delivery/list/loja1?limit=1"]
     row = result.stdout.splitlines()[-1].split()
     assert row == ["dlv_7", "dead", "CALL", "crm", "2", "2026-11-20T12:00:00.000Z", "msg_1"]
     assert result.stderr == "There are more. For the next page, add: --cursor dlv_7\n"

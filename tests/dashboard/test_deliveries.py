@@ -9,6 +9,9 @@ import msgspec
 import pytest
 import trio
 
+from hookgw.api.app import Application
+from hookgw.api.server import response_memory
+from hookgw.api.server.response_memory import PAGE
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.events import Event
@@ -270,3 +273,73 @@ async def test_a_delivery_that_the_database_holds_back_says_so(
     monkeypatch.setattr(gateway.dispatcher, "lanes", lambda _: lanes)
     page = (await browser.get("/deliveries/loja2/first")).text
     assert "It waits: an older transaction in the database holds it back." in page
+
+
+LONG = {"key": {"id": "evt_long"}, "a": [[[[[[[["<"] * 9]]]]]] * 900]}
+
+
+class TestLongPayloads:
+    """What the page shows of a payload is cut; all of it can be downloaded."""
+
+    @pytest.fixture
+    async def path(self, gateway: Gateway, loja1: str, receiver: Receiver) -> str:
+        receiver.will(*[answer(422, body=b"<\"&'" * 1000)] * 20)
+        event = Event(
+            id="evt_long",
+            kind="MESSAGES_UPSERT",
+            instance=loja1,
+            data_json=Event.encode(LONG),
+            time=gateway.clock.wall(),
+        )
+        await gateway.events.accept([event])
+        for number in range(12):
+            await receiver.wait_for(3 + number)
+            with trio.fail_after(10):
+                while gateway.backlog.of_instance(loja1)[0]:  # noqa: ASYNC110 (nobody tells of the commit)
+                    await trio.sleep(0.01)
+            await gateway.store.flush()
+            if number < 11:
+                await gateway.deliveries.resend(loja1, "evt_long")
+        return "/deliveries/loja1/dlv_3"
+
+    async def test_the_page_is_cut_and_the_whole_is_a_link(self, browser: Browser, path: str) -> None:
+        page = (await browser.get(path)).text
+        assert 100_000 < len(page) < PAGE
+        attempts = page.count('id="attempt-')
+        assert 1 < attempts < 12
+        assert re.search(rf'<data value="{12 - attempts}">', page)
+        for part in ("data", "body", "attempts"):
+            assert f'href="/dashboard{path}/{part}.json"' in page
+        assert "--data-binary @dlv_3-body.json" in page
+
+    async def test_the_downloads_have_everything(self, browser: Browser, path: str) -> None:
+        data = await browser.get(f"{path}/data.json")
+        assert data.json() == LONG
+        assert data.headers["content-type"] == "application/json"
+        assert data.headers["content-disposition"] == 'attachment; filename="dlv_3-data.json"'
+        assert (await browser.get(f"{path}/body.json")).json()["data"] == LONG
+        attempts = (await browser.get(f"{path}/attempts.json")).json()
+        assert [one["number"] for one in attempts] == list(range(12, 0, -1))
+        assert (await browser.get(f"{path}/other.json")).status_code == 404
+
+    async def test_a_tenant_gets_nothing_of_another(
+        self, visitor: Browser, gateway: Gateway, path: str
+    ) -> None:
+        await gateway.instances.create("loja2", token="the-key-of-loja2")
+        await visitor.log_in("the-key-of-loja2")
+        for part in ("data", "body", "attempts"):
+            assert (await visitor.get(f"{path}/{part}.json")).status_code == 403
+
+
+async def test_pages_wait_for_memory(
+    browser: Browser, app: Application, gateway: Gateway, loja1: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response_memory, "PATIENCE", 0.01)
+    app.response_memory.change("others", 0, gateway.settings.server.response_memory)
+    page = await browser.get(LIST)
+    assert page.status_code == 503
+    assert "server.response_memory" in page.text
+    assert page.headers["retry-after"]
+    style = re.search(r'href="/dashboard(/assets/[^"]*css[^"]*)"', page.text)
+    assert style is not None
+    assert (await browser.get(style[1])).status_code == 200

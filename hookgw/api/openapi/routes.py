@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from quart import Blueprint, Response, render_template
+from quart import Blueprint, Response, render_template, request
 from quart_trio import QuartTrio
 
 from hookgw._version import __version__
@@ -17,6 +17,7 @@ from hookgw.api.openapi.describe import JSON, NotJson, describes, operation_of, 
 from hookgw.api.openapi.document import INTRODUCTION, Names, Route, build_document
 from hookgw.api.openapi.page import groups_of, shapes_of
 from hookgw.api.pages import page_headers
+from hookgw.api.server.exchange import EXCHANGE
 from hookgw.api.templates import load_templates
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class OpenApiRoutes:
     def __init__(self, app: QuartTrio, gateway: Gateway) -> None:
         self._app = app
         self._gateway = gateway
-        self._page: str | None = None
+        self._page: bytes | None = None
 
     def blueprint(self) -> Blueprint:
         """Return the routes."""
@@ -48,14 +49,14 @@ class OpenApiRoutes:
     @describes(_TAG, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
     async def openapi(self) -> Response:
         """Return this document."""
-        return Response(self._encoded, content_type=JSON)
+        return _static(self._encoded, {}, JSON)
 
     @describes(_TAG, {200: NotJson("text/html", "An HTML page.")})
     async def docs(self) -> Response:
         """Return this document as an HTML page."""
         if self._page is None:
             server = self._gateway.settings.server
-            self._page = await render_template(
+            page = await render_template(
                 "docs.html",
                 style=_STYLE,
                 version=__version__,
@@ -65,7 +66,8 @@ class OpenApiRoutes:
                 groups=groups_of(self.document),
                 shapes=shapes_of(self.document),
             )
-        return Response(self._page, headers=page_headers(_STYLE), content_type="text/html; charset=utf-8")
+            self._page = page.encode()
+        return _static(self._page, page_headers(_STYLE), "text/html; charset=utf-8")
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -84,6 +86,12 @@ class OpenApiRoutes:
     @cached_property
     def _encoded(self) -> bytes:
         return msgspec.json.encode(self.document)
+
+
+def _static(body: bytes, headers: dict[str, str], content_type: str) -> Response:
+    scope: Any = request.scope
+    scope[EXCHANGE].is_static = True
+    return Response(body, headers=headers, content_type=content_type)
 
 
 def routes_of(app: QuartTrio) -> Iterator[Route]:

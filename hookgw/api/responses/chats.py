@@ -16,7 +16,7 @@ class LastMessage(Struct, frozen=True, kw_only=True, rename="camel"):
         id: the network's id.
         key: of the message.
         push_name: the sender's name, if known.
-        message: its content; empty if it is large.
+        message: its content; empty if it is large, or if those of the chats before it fill 1 MiB.
         message_type: the kind of content.
         message_timestamp: when it was sent, in seconds since the epoch.
         status: its status when the event was raised.

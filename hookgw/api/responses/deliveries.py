@@ -81,7 +81,7 @@ class Report(Summary, frozen=True, kw_only=True, rename="camel"):
     """A delivery with its event, its registration and every attempt.
 
     Attributes:
-        attempts: every attempt, oldest first; of more than 1,000 the newest.
+        attempts: every attempt, oldest first; of more than 1,000, or of more than 2 MiB, the newest.
         last_attempt: the newest attempt.
         event: the event with its payload.
         registration: the registration as it is now; ``null`` if it was deleted.
@@ -97,8 +97,8 @@ class DeliveryPage(Struct, frozen=True, kw_only=True):
     """A page of deliveries, the newest first.
 
     Attributes:
-        deliveries: the deliveries on this page. A search that takes long ends early: then they are fewer than
-            `limit`, perhaps none, and there is a `cursor`.
+        deliveries: the deliveries on this page. A search that takes long ends early, and a page ends after
+            2 MiB: then they are fewer than `limit`, perhaps none, and there is a `cursor`.
         cursor: selects the next page; ``null`` on the last page.
     """
 

@@ -10,7 +10,8 @@ from hookgw.api import responses
 from hookgw.api.auth import current_holder
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.present import present_connection, present_settings
-from hookgw.api.request_body import json_response, read_json
+from hookgw.api.request_body import json_response, read_json, reserve
+from hookgw.api.server.response_memory import ONE
 from hookgw.parsing import parse_option_changes, parse_presence_of_account, parse_settings
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class AccountRoutes:
     async def options(self, instance: str) -> Response:
         """Return the options of the instance's connector; secrets are masked."""
         found = self._instances.get(instance)
+        await reserve(ONE)
         return json_response(
             responses.ConnectorOptions(
                 options=self._instances.masked_options(found),

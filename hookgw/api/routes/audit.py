@@ -9,10 +9,12 @@ from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
+from hookgw.api.lists import first_of
 from hookgw.api.openapi.describe import Parameter, describes
 from hookgw.api.present import present_audit_entry
 from hookgw.api.query import read_limit, read_times
-from hookgw.api.request_body import json_response
+from hookgw.api.request_body import json_response, reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.models.audit import AuditAction
 from hookgw.models.errors import Invalid
 from hookgw.parsing.schema_parts import TIME_SCHEMA
@@ -80,17 +82,18 @@ class AuditRoutes:
         if action is not None and action not in _ACTIONS:
             raise Invalid(f"action must be one of {', '.join(_ACTIONS)}, not {action[:64]!r}.")
         times = read_times(given)
-        page = await self._gateway.audit.list(
-            AuditQuery(
-                instance=instance,
-                instance_id=instance_id,
-                action=action,
-                since=times.get("since"),
-                until=times.get("until"),
-                cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
-                limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
-            )
+        query = AuditQuery(
+            instance=instance,
+            instance_id=instance_id,
+            action=action,
+            since=times.get("since"),
+            until=times.get("until"),
+            cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
+            limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
         )
+        await reserve(LIST)
+        page = await self._gateway.audit.list(query)
         is_global = current_principal().is_global
-        entries = [present_audit_entry(entry, is_global=is_global) for entry in page.entries]
-        return json_response(responses.AuditPage(entries=entries, cursor=page.cursor))
+        shown = await first_of(page.entries, partial(present_audit_entry, is_global=is_global))
+        cursor = page.cursor if len(shown) == len(page.entries) else page.cursors[len(shown) - 1]
+        return json_response(responses.AuditPage(entries=shown, cursor=cursor))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 from quart import Blueprint, Response
 
 from hookgw.api import responses
+from hookgw.api.lists import first_of
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.present import present_chat, present_contact
-from hookgw.api.request_body import json_response, read_optional_json, read_parsed
+from hookgw.api.request_body import json_response, read_optional_json, read_parsed, reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.gateway.chats import Chat, Contact
 from hookgw.parsing import (
     ChatQuery,
@@ -118,25 +121,40 @@ class ChatRoutes:
     @describes(_TAG, {200: list[responses.Chat]}, body=_CHATS_BODY)
     async def find_chats(self, instance: str) -> Response:
         """List the chats in the history, the one with the newest message first."""
-        query = await self._read_query(instance)
+        return await self._list_chats(instance, await self._read_query(instance))
+
+    async def _list_chats(self, instance: str, query: ChatQuery) -> Response:
+        await reserve(LIST)
         found = await self._chats.chats(instance, query.wants)
-        return json_response([present_chat(chat) for chat in _page(found, query)])
+        room = LIST // 2
+
+        def present(chat: Chat) -> responses.Chat:
+            nonlocal room
+            shown = present_chat(chat)
+            # A page that ended early would be a gap for clients that ask for the next one by its number.
+            # So the messages of further chats are left out, as large ones are.
+            room -= len(bytes(chat.last_message.message))
+            if room < 0:
+                last = msgspec.structs.replace(shown.last_message, message=msgspec.Raw(b"{}"))
+                shown = msgspec.structs.replace(shown, last_message=last)
+            return shown
+
+        return json_response(await first_of(_page(found, query), present))
 
     @describes(_TAG, {200: list[responses.Chat]})
     async def list_chats(self, instance: str) -> Response:
         """List the 1,000 newest chats in the history, the one with the newest message first."""
         # A handler of its own: the body of a GET request has no meaning, which generators do not accept.
         self._instances.get(instance)
-        query = parse_chat_query(None)
-        found = await self._chats.chats(instance, query.wants)
-        return json_response([present_chat(chat) for chat in _page(found, query)])
+        return await self._list_chats(instance, parse_chat_query(None))
 
     @describes(_TAG, {200: list[responses.Contact]}, body=_CONTACTS_BODY)
     async def find_contacts(self, instance: str) -> Response:
         """List the people and groups in the history, those of the newest events first."""
         query = await self._read_query(instance)
+        await reserve(LIST)
         found = await self._chats.contacts(instance, query.wants)
-        return json_response([present_contact(one) for one in _page(found, query)])
+        return json_response(await first_of(_page(found, query), present_contact))
 
     async def _read_query(self, instance: str) -> ChatQuery:
         self._instances.get(instance)  # 404 comes before any error of the body

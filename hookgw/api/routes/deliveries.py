@@ -5,16 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import trio
+import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
+from hookgw.api.lists import CURSOR_QUERY, ShownList, array, first_of
 from hookgw.api.openapi.describe import Parameter, describes, json_body
-from hookgw.api.present import present_delivery, present_lane, present_report
+from hookgw.api.present import present_attempt, present_delivery, present_lane, present_report
 from hookgw.api.query import read_limit, read_times
-from hookgw.api.request_body import json_response, read_parsed
+from hookgw.api.request_body import json_response, read_parsed, reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.api.silent_nodes import name_silent
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid, NotFound
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
-_LANES_AT_ONCE = 200
+_READ_AT_ONCE = 100
+"""Deliveries that are read at once: a thousand may have 25 MB, most of which a page has no room for."""
 
 _TAG = "Deliveries"
 _filter = partial(Parameter, place="query", may_be_empty=True)
@@ -89,10 +92,24 @@ class DeliveryRoutes:
     async def list_deliveries(self, instance: str) -> Response:
         """List an instance's deliveries, the newest first, page by page."""
         self._gateway.instances.get(instance)
-        page = await self._gateway.history.list(self._read_query(instance))
-        registrations = self._registrations(instance)
-        deliveries = [present_delivery(one, registrations.get(one.registration)) for one in page.deliveries]
-        return json_response(responses.DeliveryPage(deliveries=deliveries, cursor=page.cursor))
+        query, registrations = self._read_query(instance), self._registrations(instance)
+        await reserve(LIST)
+        shown, left, cursor = ShownList(), query.limit, query.cursor
+        while True:
+            part = msgspec.structs.replace(query, cursor=cursor, limit=min(left, _READ_AT_ONCE))
+            page = await self._gateway.history.list(part)
+            count = await shown.add(
+                page.deliveries, lambda one: present_delivery(one, registrations.get(one.registration))
+            )
+            left -= count
+            if count < len(page.deliveries):
+                cursor = page.deliveries[count - 1].cursor if count else cursor
+                break
+            cursor = page.cursor
+            # A page that is shorter than asked for ends a search that has taken long.
+            if cursor is None or not left or count < part.limit:
+                break
+        return json_response(responses.DeliveryPage(deliveries=shown.entries, cursor=cursor))
 
     def _read_query(self, instance: str) -> DeliveryQuery:
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
@@ -128,11 +145,20 @@ class DeliveryRoutes:
         """Return one delivery with every attempt, by its own id or its event's id."""
         instance_id = self._gateway.instances.get(instance).id
         without_global = not current_principal().is_global
+        await reserve(LIST)
         report = await self._gateway.history.find(instance, name, without_global=without_global)
         registration = self._registrations(instance).get(report.summary.registration)
         gateway = self._gateway
+        newest = await first_of(reversed(report.attempts), present_attempt)
         return json_response(
-            present_report(report, registration, instance_id, gateway.catalog, gateway.hooks.secret_options)
+            present_report(
+                report,
+                newest[::-1],
+                registration,
+                instance_id,
+                gateway.catalog,
+                gateway.hooks.secret_options,
+            )
         )
 
     @describes(_TAG, {202: responses.Delivery}, errors=(409,))
@@ -193,17 +219,19 @@ class DeliveryRoutes:
         found = self._gateway.registrations.of_instance(instance)
         return {registration.id: registration for registration in found}
 
-    @describes("Lanes", {200: list[responses.Lane]})
+    @describes("Lanes", {200: list[responses.Lane]}, query=(CURSOR_QUERY,))
     async def lanes(self) -> Response:
         """List the lanes that have work, or had some recently.
 
         In a fleet, these are the lanes of all nodes. The header `hookgw-silent-nodes` names the nodes that
-        did not answer, whose lanes are missing.
+        did not answer, whose lanes are missing. If the list ends early, its cursor is in `hookgw-cursor`.
         """
+        await reserve(LIST)
         found = await self._gateway.views.lanes()
-        now, lanes = self._gateway.clock.steady(), []
-        for number, (node, one) in enumerate(found.lanes):
-            if number % _LANES_AT_ONCE == 0:
-                await trio.lowlevel.checkpoint()  # ten thousand lanes take longer than others should wait
-            lanes.append(present_lane(one.lane, one.instance, one.label, now, node))
-        return name_silent(json_response(lanes), found.silent)
+        now = self._gateway.clock.steady()
+        response = await array(
+            found.lanes,
+            lambda lane: (lane[0] or "", lane[1].lane.lane),
+            lambda lane: present_lane(lane[1].lane, lane[1].instance, lane[1].label, now, lane[0]),
+        )
+        return name_silent(response, found.silent)

@@ -10,10 +10,11 @@ from quart import Blueprint, Response, request
 from hookgw.api import responses
 from hookgw.api.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.api.present import present_kind
-from hookgw.api.request_body import NDJSON, json_response, read_parsed
+from hookgw.api.request_body import NDJSON, json_response, read_parsed, reserve
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import EXCHANGE
+from hookgw.api.server.response_memory import LIST
 from hookgw.parsing import parse_erasure
 from hookgw.parsing.json_schemas import EMIT
 from hookgw.parsing.schema_parts import EVENT_ID_SCHEMA
@@ -109,4 +110,5 @@ class EventRoutes:
     @describes("Events", {200: list[responses.Kind]})
     async def kinds(self) -> Response:
         """List the catalog of event kinds."""
+        await reserve(LIST)
         return json_response([present_kind(kind) for kind in self._gateway.catalog])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import trio
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
+from hookgw.api.lists import CURSOR_QUERY, array
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import (
     present_code,
@@ -20,11 +20,13 @@ from hookgw.api.present import (
     present_registration,
     present_started,
 )
-from hookgw.api.request_body import json_response, read_json
+from hookgw.api.request_body import json_response, read_json, reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.api.silent_nodes import name_silent
 from hookgw.api.unmask import unmask_change
 from hookgw.models.connectors import QRCode
 from hookgw.models.errors import HookgwError
+from hookgw.models.instances import Instance
 from hookgw.parsing import parse_creation
 from hookgw.parsing.fields import cut_short, show_name, unknown_field
 
@@ -44,7 +46,6 @@ _ID_QUERY = Parameter("instanceId", "Only the instance with this id.", {"type": 
 _NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"type": "string"})
 _FEW = 100
 """So many instances are asked for by their names; if there are more, for all."""
-_AT_ONCE = 200
 
 
 class InstanceRoutes:
@@ -114,13 +115,15 @@ class InstanceRoutes:
             created.warnings = warned
         return json_response(created, 201)
 
-    @describes(_TAG, {200: list[responses.ListedInstance]}, query=(_NAME_QUERY, _ID_QUERY))
+    @describes(_TAG, {200: list[responses.ListedInstance]}, query=(_NAME_QUERY, _ID_QUERY, CURSOR_QUERY))
     async def fetch_instances(self) -> Response:
         """List the instances that the key may access.
 
         In a fleet, the header `hookgw-silent-nodes` names the nodes that did not answer. The connections of
-        their instances are unknown: `connecting`, or `close` if nobody connected the instance.
+        their instances are unknown: `connecting`, or `close` if nobody connected the instance. If the list
+        ends early, its cursor is in `hookgw-cursor`.
         """
+        await reserve(LIST)
         principal = current_principal()
         name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
         found = [
@@ -133,24 +136,22 @@ class InstanceRoutes:
         ]
         few = [instance.name for instance in found] if len(found) <= _FEW else None
         connections = await self._gateway.views.connections(few)
-        listed = []
-        for number, instance in enumerate(found):
-            if number % _AT_ONCE == 0:
-                await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
+
+        def present(instance: Instance) -> responses.ListedInstance:
             connection = connections.of(instance)
-            listed.append(
-                present_listed_instance(
-                    instance,
-                    connection.state,
-                    self._instances.masked_options(instance),
-                    connection.close_reason,
-                    self._gateway.backlog.of_instance(instance.name),
-                    self._instances.ingest_url(instance),
-                    connection.account,
-                    connection.closing,
-                )
+            return present_listed_instance(
+                instance,
+                connection.state,
+                self._instances.masked_options(instance),
+                connection.close_reason,
+                self._gateway.backlog.of_instance(instance.name),
+                self._instances.ingest_url(instance),
+                connection.account,
+                connection.closing,
             )
-        return name_silent(json_response(listed), connections.silent)
+
+        response = await array(found, lambda instance: (instance.name,), present)
+        return name_silent(response, connections.silent)
 
     @describes(_TAG, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:

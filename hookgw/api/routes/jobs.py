@@ -8,9 +8,11 @@ from quart import Blueprint, Response
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
+from hookgw.api.lists import CURSOR_QUERY, array
 from hookgw.api.openapi.describe import describes
 from hookgw.api.present import present_job
-from hookgw.api.request_body import json_response
+from hookgw.api.request_body import json_response, reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.models.errors import NotFound
 from hookgw.models.jobs import Job
 
@@ -47,12 +49,17 @@ class JobRoutes:
             raise NotFound(f"There is no job {job_id[:64]!r}.")
         return json_response(present_job(job))
 
-    @describes(_TAG, {200: list[responses.Job]})
+    @describes(_TAG, {200: list[responses.Job]}, query=(CURSOR_QUERY,))
     async def list_jobs(self) -> Response:
-        """List the jobs that the key may see, the newest first."""
+        """List the jobs that the key may see, the newest first.
+
+        If the list ends early, its cursor is in `hookgw-cursor`.
+        """
+        await reserve(LIST)
         jobs = self._gateway.jobs
         found = jobs.all() if self._gateway.fleet is None else await jobs.stored()
-        return json_response([present_job(job) for job in found if self._may_see(job)])
+        seen = [job for job in found if self._may_see(job)]
+        return await array(seen, lambda job: (-job.started, job.id), present_job)
 
     def _may_see(self, job: Job) -> bool:
         principal = current_principal()

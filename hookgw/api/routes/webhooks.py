@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING
 
 import msgspec
-import trio
 from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
+from hookgw.api.lists import first_of, make_cursor, read_cursor, wrong_cursor
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import (
     present_attempt,
@@ -22,9 +20,11 @@ from hookgw.api.present import (
     present_secret,
     present_started,
 )
-from hookgw.api.request_body import json_response, read_optional_json, read_parsed
+from hookgw.api.query import read_limit
+from hookgw.api.request_body import json_response, read_optional_json, read_parsed, reserve
+from hookgw.api.server.response_memory import LIST, ONE
 from hookgw.api.unmask import unmask_change
-from hookgw.models.errors import Conflict, Invalid
+from hookgw.models.errors import Conflict
 from hookgw.models.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.parsing import parse_grace, parse_registration, parse_registration_patch
@@ -50,8 +50,6 @@ _ROTATE_BODY = json_body("RotateRequest", required=False, an_hour={"grace": "1h"
 
 DEFAULT_LIMIT = 100
 MAX_LIMIT = 1000
-MAX_PAGE = 1024 * 1024
-"""Bytes of registrations after which a page ends: options of plugins may be long."""
 _LIST_QUERY = (
     Parameter("cursor", "The `cursor` of the previous page.", {"type": "string"}, "query", may_be_empty=True),
     Parameter(
@@ -140,12 +138,14 @@ class WebhookRoutes:
             return json_response(shown)
         return json_response(msgspec.structs.replace(shown, job=job.id), 202)
 
-    @describes(_TAG, {200: responses.RegistrationPage})
+    @describes(_TAG, {200: responses.RegistrationPage}, query=_LIST_QUERY[:1])
     async def list_of_instance(self, instance: str) -> Response:
         """List the instance's registrations, sorted by label."""
         self._gateway.instances.get(instance)
+        label = _after()[1]
+        await reserve(LIST)
         found = self._gateway.registrations.of_instance(instance)
-        return json_response(responses.RegistrationPage([self._present_listed(one) for one in found]))
+        return await self._page([one for one in found if one.label > label], len(found))
 
     @describes(_TAG, {200: responses.RegistrationPage}, query=_LIST_QUERY)
     async def list_all(self) -> Response:
@@ -154,27 +154,21 @@ class WebhookRoutes:
         Those of the configuration (`global_webhooks`) come first; their instance is `*`.
         """
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
-        limit = given.get("limit", str(DEFAULT_LIMIT))
-        number = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 6 else 0
-        if not 1 <= number <= MAX_LIMIT:
-            raise Invalid(f"limit must be a whole number from 1 to {MAX_LIMIT}.")
-        after = _read_cursor(given["cursor"]) if "cursor" in given else ("", "")
-        found = self._gateway.registrations.page(after, number + 1)
-        shown: list[responses.ListedRegistration] = []
-        size = 0
-        for one in found[:number]:
-            shown.append(self._present_listed(one))
-            size += len(msgspec.json.encode(shown[-1]))
-            if size >= MAX_PAGE:
-                break
-            await trio.lowlevel.checkpoint()  # a long page must not hold up anything else
-        cursor = _cursor(found[len(shown) - 1]) if len(shown) < len(found) else None
+        limit, after = read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), _after()
+        await reserve(LIST)
+        return await self._page(self._gateway.registrations.page(after, limit + 1), limit)
+
+    async def _page(self, found: list[Registration], limit: int) -> Response:
+        shown = await first_of(found[:limit], self._present_listed)
+        last = found[len(shown) - 1] if len(shown) < len(found) else None
+        cursor = None if last is None else make_cursor((last.instance, last.label))
         return json_response(responses.RegistrationPage(shown, cursor))
 
     @describes(_TAG, {200: responses.Registration | None})
     async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Return the stored registration, or `null` if none is set."""
         self._gateway.instances.get(instance)
+        await reserve(ONE)
         stored = self._gateway.registrations.find(instance, label)
         # Clients of other gateways expect 200 with null here, not 404.
         if stored is None:
@@ -270,17 +264,10 @@ class WebhookRoutes:
         )
 
 
-def _cursor(last: Registration) -> str:
-    # The place, not a number: the next page is right although registrations come and go.
-    return base64.urlsafe_b64encode(f"{last.instance}/{last.label}".encode()).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> tuple[str, str]:
-    try:
-        place = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError):
-        place = ""
-    instance, slash, label = place.partition("/")
-    if not slash:
-        raise Invalid("cursor is not one that this list gave; leave it out to begin.")
-    return instance, label
+def _after() -> tuple[str, str]:
+    """Return the instance and label behind which the page that is asked for begins."""
+    given = request.args.get("cursor")
+    match read_cursor(given) if given else ["", ""]:
+        case [str(instance), str(label)]:
+            return instance, label
+    raise wrong_cursor()

@@ -52,6 +52,9 @@ _LOOK_FOR_RESET = 1.0
 MOST_UNWANTED = 65_536
 """Bytes that are read though nobody wants them."""
 
+JOINED = 16_384
+"""Bytes of a part of a response that are copied, to leave in one piece with what is around them."""
+
 _LOOK_AGAIN = 0.05
 """Seconds until the next look at what the client has acknowledged, of which the system sends no notice."""
 _CONTINUE = b"HTTP/1.1 100 \r\n\r\n"
@@ -312,6 +315,7 @@ class Connection:
             await self._write(held)
 
     async def _send_part(self, body: bytes, *, is_last: bool) -> None:
+        before, after, self._held = self._held, b"", b""
         if not self._has_body:
             body = b""
         elif self._unsent is not None:
@@ -320,15 +324,14 @@ class Connection:
                 self._closes = True
                 raise RuntimeError("The body of the response does not have the announced length.")
         elif self._is_chunked:
-            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            if is_last:
-                body += _LAST_CHUNK
-        if self._held:
-            body, self._held = self._held + body, b""
+            before += b"%x\r\n" % len(body) if body else b""
+            after = (b"\r\n" if body else b"") + (_LAST_CHUNK if is_last else b"")
         # Before the write: receive() then ends quietly, however long the client takes to read.
         self._is_finished = is_last
-        if body:
-            await self._write(body)
+        # A long body is not copied: its bytes may be those of many responses, and the client may be slow.
+        for piece in (before + body + after,) if len(body) <= JOINED else (before, body, after):
+            if piece:
+                await self._write(piece)
         if not is_last:
             # The client may read as fast as the application writes. Shielded: a cancellation ends the
             # application's generator cleanly where it waits, and would leave it unclosed here.

@@ -1,12 +1,12 @@
 """One request and its response, between the connection and the application: what hookgw counts and limits.
 
-A body is read up to a limit, and counts in memory as far as it has arrived. The request counts among those in
-progress, and its status among the metrics.
+A body is read up to a limit, and counts in memory as far as it has arrived; so does a response as long as the
+client has yet to read it. The request counts among those in progress, and its status among the metrics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import trio
@@ -15,6 +15,8 @@ from hookgw.api.server.body_memory import COPIES, SMALL, BodyMemory
 from hookgw.api.server.client import Client
 from hookgw.api.server.errors import JSON, response_to, shown_path
 from hookgw.api.server.response_head import BODILESS
+from hookgw.api.server.response_memory import SMALL as SMALL_RESPONSE
+from hookgw.api.server.response_memory import ResponseMemory, holder_of
 from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.models.units import Size
@@ -71,6 +73,7 @@ class RequestResponse:
         report_status: called with the status of the response.
         active: counts the request once its body is complete.
         memory: counts the body as far as it is in memory.
+        responses: counts the response as far as it is in memory.
     """
 
     def __init__(
@@ -81,17 +84,25 @@ class RequestResponse:
         report_status: Callable[[Any, int], None],
         active: ActiveRequests,
         memory: BodyMemory,
+        responses: ResponseMemory,
     ) -> None:
         self.scope = scope
         self.extra: tuple[tuple[bytes, bytes], ...] = ()
         """Headers for the response, besides those of the application."""
         self.is_read = False
         """Whether all of the body has been received."""
+        self.is_static = False
+        """Whether the bytes of the response are in memory once for all requests: they count nothing."""
         self._client = client
         self._limit = limit
         self._report_status = report_status
         self._active = active
         self._memory = memory
+        self._responses = responses
+        self._room = 0  # bytes of the response that count
+        self._holder = ""
+        self._may_be_refused = False
+        self._is_waiting = False
         self._is_counted = False
         self._is_exempt = False
         self.announced = client.announced
@@ -119,9 +130,55 @@ class RequestResponse:
         The caller must have a limit of its own.
         """
         self._leave_active()
+        self._hold(0)
         if (lease := self._lease) is not None:
             del self.scope[QUOTA_LEASE]
             lease.leave()
+
+    async def reserve(self, size: int) -> None:
+        """Wait for memory for a response of so many bytes, before the work for it starts.
+
+        Meanwhile the request does not count as in progress. What the response does not need is given back
+        once it is made. If it needs more, and there is no room, the client gets 503 instead of it: call this
+        only for requests that change nothing.
+
+        Raises:
+            Unavailable: the memory is full.
+        """
+        self._may_be_refused = True
+        self._holder = self._holder or holder_of(self.scope)
+        more = size - self._room
+        if more > 0:
+            if not self._responses.reserve_nowait(self._holder, more):
+                self._is_waiting = True
+                if self._is_counted:
+                    self._is_counted = False
+                    self._active.leave()
+                try:
+                    await self._responses.reserve(self._holder, more)
+                finally:
+                    self._is_waiting = False
+                    if self.is_read:
+                        self._count()
+            self._room = size
+
+    def _hold(self, size: int) -> None:
+        """Count so many bytes of the response as in memory, and no others."""
+        size = size if size > SMALL_RESPONSE and not self.is_static else 0
+        if size != self._room:
+            self._holder = self._holder or holder_of(self.scope)
+            self._responses.change(self._holder, self._room, size)
+            self._room = size
+
+    def _fits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Return whether there is room for a response, beyond what is reserved for it, or it needs none."""
+        size = next((int(value) for name, value in headers if name.lower() == b"content-length"), 0)
+        needs_more = size > max(self._room, SMALL_RESPONSE) and not self.is_static
+        if not needs_more or not self._may_be_refused:
+            return True
+        # However long it is, a response that is alone is sent: it would be refused for ever.
+        is_alone = self._responses.used == self._room
+        return is_alone or self._responses.fits(self._holder, size - self._room)
 
     def _leave_active(self) -> None:
         self._is_exempt = True
@@ -146,6 +203,8 @@ class RequestResponse:
         finally:
             if self._at_end is not None:
                 self._at_end()
+            if self._room:
+                self._hold(0)
             self._leave_active()
             self._let_go()
 
@@ -256,7 +315,7 @@ class RequestResponse:
 
     def _count(self) -> None:
         # Counted from the end of the body, so that slow uploads do not use up server.max_requests.
-        if not self._is_counted and not self._is_exempt:
+        if not self._is_counted and not self._is_exempt and not self._is_waiting:
             self._is_counted = True
             self._active.enter()
 
@@ -291,7 +350,11 @@ class RequestResponse:
         lines += self.extra
         self._begin(status)
         self._is_finished = True
+        if self._room or len(body) > SMALL_RESPONSE:
+            self._hold(len(body))
         await self._client.respond(status, lines, body)
+        if self._room:
+            self._hold(0)
         self._leave_active()
 
     async def send(self, message: Any) -> None:
@@ -300,12 +363,20 @@ class RequestResponse:
             await trio.lowlevel.checkpoint()
             return
         if message["type"] == "http.response.start":
+            if not self._fits(message["headers"]):
+                await self.answer_for(self._responses.refusal())
+                return
             self._begin(message["status"])
             if self.extra:
                 message = {**message, "headers": [*message["headers"], *self.extra]}
-        elif not message.get("more_body", False):
-            self._is_finished = True
+        else:
+            # From here on, what this part needs, and not what the response might have needed.
+            self._hold(len(message.get("body", b"")))
+            if not message.get("more_body", False):
+                self._is_finished = True
         await self._client.send(message)
+        if message["type"] == "http.response.body":
+            self._hold(0)
         if self._is_finished:
             # Now, not when Quart's tasks have ended: the client may send its next request at once.
             self._leave_active()

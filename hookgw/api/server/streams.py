@@ -16,6 +16,7 @@ import trio
 from hookgw.delivery.http.stream import unacknowledged
 
 _RECEIVED_AT_ONCE = 65_536
+_SECURED_AT_ONCE = 65_536
 _CLOSE_TIMEOUT = 2.0
 """Seconds for sending TLS's close notification."""
 
@@ -155,7 +156,9 @@ class TlsStream(ClientStream):
 
     async def send_all(self, data: bytes | memoryview) -> None:
         """See :class:`ClientStream`."""
-        await self._secured.send_all(data)
+        # In pieces: until the client reads, TLS has all that it was given a second time, encrypted.
+        for start in range(0, len(data), _SECURED_AT_ONCE):
+            await self._secured.send_all(data[start : start + _SECURED_AT_ONCE])
 
     def stop_receiving(self) -> None:
         """See :class:`ClientStream`."""

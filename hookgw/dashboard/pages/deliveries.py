@@ -27,7 +27,7 @@ PAGE = 50
 """Deliveries on a page."""
 MOST_COUNTED = 5_000
 """A replay of more deliveries than this is announced as "more than" so many."""
-_COUNT_PAGE = 1_000
+_COUNT_PAGE = 100
 
 
 class Filters(NamedTuple):

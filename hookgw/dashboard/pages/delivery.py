@@ -11,16 +11,23 @@ from quart import Response
 
 from hookgw.api.auth import check_access
 from hookgw.api.forwarding import forward_form
+from hookgw.api.lists import first_of
+from hookgw.api.present import present_attempt
+from hookgw.api.request_body import reserve
+from hookgw.api.server.response_memory import LIST
 from hookgw.dashboard.pages.deliveries import why_of
+from hookgw.dashboard.payloads import MOST, Shown, html_size, shown_json
 from hookgw.dashboard.site import Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.delivery.envelope import encode_envelope
-from hookgw.models.deliveries import DeliveryState, LaneState
-from hookgw.models.errors import HookgwError
+from hookgw.models.deliveries import Attempt, DeliveryState, LaneState
+from hookgw.models.errors import HookgwError, NotFound
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration
 from hookgw.store import DeliveryReport, DeliverySummary
 
+_ROW = 600
+"""Bytes of HTML that an attempt takes beside its texts."""
 _SKIPPED_ON = {"overview": "/", "lanes": "/lanes"}
 """The pages beside that of the delivery where one is skipped, by the field ``page`` of the form."""
 
@@ -46,6 +53,7 @@ class DeliveryPage:
         self._streams = streams
         site.add("/deliveries/<instance>/<name>", self.show)
         site.add("/live/delivery/<instance>/<name>", self.live)
+        site.add("/deliveries/<instance>/<name>/<part>.json", self.download)
         site.add(
             "/deliveries/<instance>/<name>/resend",
             self.resend,
@@ -62,18 +70,19 @@ class DeliveryPage:
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
         event = report.event
+        data, curl = shown_json(event.data_json), _curl(registration, report) if registration else None
         return await self._site.render(
             "delivery.html",
             200 if error is None else error.status,
             delivery=report.summary,
             event=event,
-            data=msgspec.json.format(event.data_json).decode(errors="replace"),
+            data=data,
             registration=registration,
             receiver=with_masked_user(registration.url) if registration else None,
             headers=_headers(registration),
-            curl=None if registration is None else _curl(registration, report),
+            curl=curl,
             attempts=await self._attempts(instance, name),
-            path=f"/deliveries/{quote(instance)}/{quote(report.summary.id)}",
+            path=_path(instance, report),
             live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
             alert=error.messages if error else None,
         )
@@ -100,11 +109,20 @@ class DeliveryPage:
         if without_global is None:
             without_global = not visitor().principal.is_global
         report = await self._gateway.history.find(instance, name, without_global=without_global)
-        newest = [*reversed(report.attempts)]
+        # The answers are the receivers': a thousand of them would be a page of 20 MB.
+        size, newest = 0, list[Attempt]()
+        for attempt in reversed(report.attempts):
+            texts = (attempt.answer, attempt.error or "", attempt.url or "")
+            size += _ROW + sum(map(html_size, texts))
+            if newest and size > MOST:
+                break
+            newest.append(attempt)
         return await self._site.fragment(
             "delivery_attempts.html",
             delivery=report.summary,
             attempts=newest,
+            others=len(report.attempts) - len(newest),
+            path=_path(instance, report),
             is_pending=report.summary.state is DeliveryState.PENDING,
             why=why_of(report.summary) or self._turn(report.summary),
         )
@@ -123,6 +141,23 @@ class DeliveryPage:
             return "It waits: the webhook is paused."
         # In order: what is before it has its turn first.
         return " ".join(["It waits for those before it, which go first.", *filter(None, [lane.last_error])])
+
+    async def download(self, instance: str, name: str, part: str) -> Response:
+        """Return something of the delivery as a whole, of which the page may show only the beginning."""
+        await reserve(LIST)
+        report = await self._find(instance, name)
+        registration = self._gateway.registrations.by_id(report.summary.registration)
+        if part == "data":
+            content = report.event.data_json
+        elif part == "body" and registration is not None:
+            content = _body(registration, report)
+        elif part == "attempts":
+            newest = await first_of(reversed(report.attempts), present_attempt)
+            content = msgspec.json.encode(newest)
+        else:
+            raise NotFound(f"The delivery has no {part[:64]!r}.")
+        headers = {"content-disposition": f'attachment; filename="{report.summary.id}-{part}.json"'}
+        return Response(content, headers=headers, content_type="application/json")
 
     async def resend(self, instance: str, name: str) -> Response:
         """Send the delivery again."""
@@ -160,10 +195,25 @@ def _headers(registration: Registration | None) -> list[SentHeader]:
     ]
 
 
-def _curl(registration: Registration, report: DeliveryReport) -> str:
-    """Return a command that sends the same body. The receiver refuses it if it checks signatures."""
-    body = encode_envelope(report.event, destination=registration.address, server_url=None)
+def _path(instance: str, report: DeliveryReport) -> str:
+    return f"/deliveries/{quote(instance)}/{quote(report.summary.id)}"
+
+
+def _body(registration: Registration, report: DeliveryReport) -> bytes:
+    return encode_envelope(report.event, destination=registration.address, server_url=None)
+
+
+def _curl(registration: Registration, report: DeliveryReport) -> Shown:
+    """Return a command that sends the same body; a long one, from the file with it.
+
+    The receiver refuses it if it checks signatures.
+    """
+    body = _body(registration, report)
     words = [f"curl -X POST {shlex.quote(registration.address)}", "-H 'content-type: application/json'"]
     words += [f"-H {shlex.quote(f'{name}: {MASK}')}" for name in registration.headers]
-    words.append(f"-d {shlex.quote(body.decode(errors='replace'))}")
-    return " \\\n  ".join(words)
+    # Only then quoted: that may make five bytes of one.
+    content = f"-d {shlex.quote(body.decode(errors='replace'))}" if len(body) <= MOST else ""
+    if content and html_size(content) <= MOST:
+        return Shown(" \\\n  ".join([*words, content]), is_whole=True)
+    words.append(f"--data-binary @{report.summary.id}-body.json")
+    return Shown(" \\\n  ".join(words), is_whole=False)

@@ -13,6 +13,7 @@ from quart import Response
 from hookgw.api.present import present_condition, present_duration
 from hookgw.api.unmask import unmask_change
 from hookgw.dashboard.pages.keys import ShowInstance
+from hookgw.dashboard.payloads import shown_json
 from hookgw.dashboard.site import Form, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound
@@ -423,7 +424,10 @@ def _json_of(text: str, title: str) -> Any:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value)).decode()
+    text = msgspec.json.encode(value)
+    shown = shown_json(text)
+    # It is a field of a form, which must have all of it; of what is deeply nested, indenting makes too much.
+    return shown.text if shown.is_whole else text.decode()
 
 
 def _headers_of(text: str) -> dict[str, str]:

@@ -644,7 +644,7 @@ async def test_a_page_of_long_registrations_ends_early(
 ) -> None:
     for label in ("a", "b", "c"):
         await set_webhook(client, f"loja1/{label}", url=f"{URL}?{'x' * 1000}")
-    monkeypatch.setattr("hookgw.api.routes.webhooks.MAX_PAGE", 2000)
+    monkeypatch.setattr("hookgw.api.lists.LIST", 5000)
     page = (await client.get("/webhook/list")).json()
     assert len(page["registrations"]) < 3
     assert page["cursor"]

@@ -9,9 +9,11 @@ import pytest
 from hookgw.api.server.body_memory import BodyMemory
 from hookgw.api.server.client import client_of
 from hookgw.api.server.exchange import QUOTA_LEASE, ActiveRequests, RequestResponse
+from hookgw.api.server.response_memory import ResponseMemory
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.models.errors import TooManyRequests, Unavailable
 
+RESPONSES = ResponseMemory(2**20, lambda _: None)
 BODY = b"x" * 10_000
 
 
@@ -32,7 +34,7 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
     async def send(_: Any) -> None: ...
 
     exchange = RequestResponse(
-        scope, client_of(scope, receive, send), 2**20, lambda *_: None, ActiveRequests(9), memory
+        scope, client_of(scope, receive, send), 2**20, lambda *_: None, ActiveRequests(9), memory, RESPONSES
     )
     release = exchange.hand_over()
 
@@ -68,7 +70,7 @@ async def test_an_answer_for_the_application_comes_first_and_once() -> None:
     counted: list[int] = []
     client = client_of(scope, receive, send)
     exchange = RequestResponse(
-        scope, client, 2**20, lambda _, status: counted.append(status), ActiveRequests(9), memory
+        scope, client, 2**20, lambda _, status: counted.append(status), ActiveRequests(9), memory, RESPONSES
     )
 
     async def application() -> None:

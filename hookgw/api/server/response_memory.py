@@ -1,0 +1,129 @@
+"""The memory for responses that clients have yet to read: one budget for all of them, which holders share.
+
+A request whose response may be long reserves room before its work starts, and waits for it in line: in
+turn among holders, then among the requests of a holder. Once the response is made, it keeps what that needs,
+until the client's system has taken the bytes. What no request reserved (the response to a change, which must
+not be refused any more) counts all the same, so that others wait for it.
+
+A holder is the instance that a key belongs to, a global key, or for a request without a key its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from hookgw.auth.client_address import rate_limit_key
+from hookgw.auth.keyring import KeyHolder
+from hookgw.fair import Share
+from hookgw.models.errors import Unavailable
+from hookgw.models.units import Size
+
+KEY_HOLDER = "hookgw.key_holder"
+"""The key in a request's scope for the :class:`~hookgw.auth.keyring.KeyHolder` of its key or session."""
+
+SMALL = 16 * 1024
+"""Responses of at most this many bytes count nothing: those of ``server.max_requests`` are 16 MiB."""
+LIST = 2 * 2**20
+"""The bytes of a list, after which it ends with its cursor."""
+PAGE = 256 * 1024
+"""The bytes of a page of the dashboard."""
+ONE = 64 * 1024
+"""The bytes of one object. A plugin's route, which does not say how much it will be, reserves as many."""
+PATIENCE = 10.0
+"""Seconds that a request waits for room; then it gets 503."""
+_RETRY_AFTER = 5.0
+
+# A holder may have as much as it leaves free: half of it, if it is alone. A slow client holds a response for
+# as long as server.write_timeout, so a quarter is for those who have little, and pages are little.
+_RATIO = 1
+_RESERVED = 4
+
+
+class ResponseMemory:
+    """Counts the bytes of responses that are in memory.
+
+    Args:
+        limit: the budget in bytes.
+        on_limited: called with the name of the limit for each request that it refuses.
+    """
+
+    def __init__(self, limit: int, on_limited: Callable[[str], None]) -> None:
+        self._share: Share[_Reservation] = Share(limit, _RATIO, _RESERVED)
+        self._on_limited = on_limited
+
+    @property
+    def used(self) -> int:
+        """The bytes that are reserved or in memory."""
+        return self._share.used
+
+    def fits(self, holder: str, size: int) -> bool:
+        """Return whether there is room."""
+        return self._share.fits(holder, size)
+
+    def reserve_nowait(self, holder: str, size: int) -> bool:
+        """Reserve room if there is some, and return whether there was."""
+        if not self._share.fits(holder, size):
+            return False
+        self._share.take(holder, size)
+        return True
+
+    async def reserve(self, holder: str, size: int) -> None:
+        """Wait for room. If this is cancelled, nothing is reserved.
+
+        Raises:
+            Unavailable: there was none for :data:`PATIENCE` seconds.
+        """
+        reservation = _Reservation(holder, size)
+        self._share.line_up(reservation)
+        try:
+            with trio.move_on_after(PATIENCE):
+                await reservation.is_granted.wait()
+        except BaseException:
+            if not self._share.leave(reservation):
+                self._share.give(holder, size)  # granted at the same moment
+            raise
+        if self._share.leave(reservation):
+            raise self.refusal()
+
+    def refusal(self) -> Unavailable:
+        """Return the error for a request for which there is no room, and count it."""
+        self._on_limited("response_memory")
+        return Unavailable(
+            "Responses that clients have yet to read fill the memory for responses "
+            f"({Size(self._share.total)}, server.response_memory). Nothing was done; retry later.",
+            retry_after=_RETRY_AFTER,
+        )
+
+    def change(self, holder: str, before: int, now: int) -> None:
+        """Count other bytes for a holder than before, whether or not there is room for them."""
+        if now > before:
+            self._share.take(holder, now - before)
+        elif now < before:
+            self._share.give(holder, before - now)
+
+
+class _Reservation:
+    """A request that waits for room."""
+
+    __slots__ = ("amount", "holder", "is_granted")
+
+    def __init__(self, holder: str, amount: int) -> None:
+        self.holder = holder
+        self.amount = amount
+        self.is_granted = trio.Event()
+
+    def granted(self) -> None:
+        self.is_granted.set()
+
+
+def holder_of(scope: Any) -> str:
+    """Return who holds the memory for the response to a request."""
+    key: KeyHolder | None = scope.get(KEY_HOLDER)
+    if key is not None:
+        instance = key.principal.instance
+        return f"instance {instance}" if instance is not None else f"key {key.key.name}"
+    client = scope["client"]
+    return f"address {rate_limit_key(client[0])}" if client else "no address"
