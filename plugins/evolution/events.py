@@ -22,6 +22,7 @@ STATES = {"open": "open", "connecting": "connecting", "close": "close", "refused
 """Evolution API's words for the state of a connection. It says "refused" when no code was scanned in time."""
 _DEEPEST = 150
 _LARGEST_INTEGER = 2**63
+_TOO_DEEP = "is nested too deeply"
 _LARGEST_ENVELOPE = 64 * 1024
 _MOST_VALUES = 20_000
 """JSON values of one of the events that a long list becomes."""
@@ -125,7 +126,12 @@ async def read_reports(session: Session, body: bytes, path: str) -> list[Report]
                     sender=found.sender or None,
                 )
                 return await _in_parts(session, report)
-    whole = await session.decode_json(body, events=("/data", "/data/#", "/#"), left_out=left_out.append)
+    try:
+        whole = await session.decode_json(body, events=("/data", "/data/#", "/#"), left_out=left_out.append)
+    except ValueError as error:
+        if str(error) != _TOO_DEEP:
+            raise
+        return []  # nobody can read it, however often it comes
     if isinstance(whole, dict):
         whole = [] if left_out and "data" not in whole else [whole]
     reports: list[Report] = []
@@ -148,6 +154,8 @@ async def _in_parts(session: Session, report: Report) -> list[Report]:
     """Return a report, or of a list with very many values, a report for each part of it."""
     if not isinstance(report.data, NetworkEvents):
         return [report]
+    if report.data_json is None and not report.data:
+        return []  # all of it was left out
     texts = await session.in_turns(_join(report.data, session.max_data))
     if len(texts) > 1:
         return [msgspec.structs.replace(report, data=None, data_json=text) for text in texts]
