@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Outgoing
     from hookgw.models.errors import (
         Conflict,
+        EventLeftOut,
         HookgwError,
         Invalid,
         NetworkRefused,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     )
     from hookgw.models.recent import Recent
     from hookgw.models.registrations import Registration
-    from hookgw.parsing.network_json import decode_json
+    from hookgw.parsing.network_json import NetworkEvents, decode_json
     from hookgw.plugins.gateway_protocol import PluginGateway
     from hookgw.plugins.hookspecs import hookimpl
 
@@ -77,6 +78,7 @@ _HOMES = {
     "hookgw.models.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome", "Outgoing"),
     "hookgw.models.errors": (
         "Conflict",
+        "EventLeftOut",
         "HookgwError",
         "Invalid",
         "NetworkRefused",
@@ -105,7 +107,7 @@ _HOMES = {
     "hookgw.plugins.hookspecs": ("hookimpl",),
     "hookgw.models.recent": ("Recent",),
     "hookgw.models.registrations": ("Registration",),
-    "hookgw.parsing.network_json": ("decode_json",),
+    "hookgw.parsing.network_json": ("NetworkEvents", "decode_json"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -121,6 +123,7 @@ __all__ = [
     "DeliveryState",
     "Event",
     "EventKind",
+    "EventLeftOut",
     "FetchedFile",
     "Gateway",
     "HookgwError",
@@ -135,6 +138,7 @@ __all__ = [
     "MediaSink",
     "Message",
     "MessageKey",
+    "NetworkEvents",
     "NetworkRefused",
     "NewEvent",
     "NotFound",

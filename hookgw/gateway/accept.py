@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import structlog
@@ -36,6 +37,7 @@ from hookgw.models.payload_schemas import SchemaBook
 from hookgw.models.registrations import Ordering
 from hookgw.parsing.event_records import plain_event
 from hookgw.parsing.json_text import check_values
+from hookgw.parsing.long_json import finish
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Append, ConnectorState
 
@@ -139,7 +141,9 @@ class EventIntake:
         if not self._is_dispatching():
             raise Unavailable("hookgw does not deliver at the moment: it is starting or stopping.")
         if not is_parsed:
-            events = _plain(events)
+            steps = _plain(events)
+            is_short = len(events) <= _FEW and sum(map(_size_of, events)) <= len(events) * _SHORT
+            events = finish(steps) if is_short else await run_in_slices(instance_id or "", steps)
         if self._catch_up is not None and any(
             self._registry.find_instance(event.instance) is None for event in events
         ):
@@ -159,8 +163,7 @@ class EventIntake:
         problems: list[str] = []
         warnings: list[str] = []
         if len(events) <= _FEW and size <= len(events) * _SHORT:
-            for _ in self._check(completed, single, problems, warnings):
-                pass  # without a pause
+            finish(self._check(completed, single, problems, warnings))
         else:
             await run_in_slices(
                 events[0].instance if events else "", self._check(completed, single, problems, warnings)
@@ -324,8 +327,16 @@ class EventIntake:
             logger.warning("observers took too long; some events were not observed", events=len(accepted))
 
 
-def _plain(events: Iterable[Event]) -> list[Event]:
-    """Return the events of a plugin as plain records; raise ``Invalid`` for what cannot be stored or sent."""
+def _size_of(event: Any) -> int:
+    data_json = getattr(event, "data_json", b"")
+    return len(data_json) if type(data_json) is bytes else 0
+
+
+def _plain(events: Iterable[Event]) -> Generator[None, None, list[Event]]:
+    """Return the events of a plugin as plain records; raise ``Invalid`` for what cannot be stored or sent.
+
+    It pauses after each event.
+    """
     plain = []
     problems = []
     for index, event in enumerate(events):
@@ -333,6 +344,7 @@ def _plain(events: Iterable[Event]) -> list[Event]:
             plain.append(plain_event(event))
         except ValueError as error:
             problems.append(f"events[{index}] {error}.")
+        yield
     if problems:
         raise Invalid(*_first(problems))
     return plain

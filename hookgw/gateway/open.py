@@ -328,6 +328,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             IngestUrls(settings.server),
             InboundMedia(links, registry, settings.events.max_data),
             EventRules(catalog, settings.events.max_values, settings.events.max_data),
+            operational.event_left_out,
         )
         media = MediaDownloads(
             registry, connectors, links, settings.media.limit, clock.steady, metrics.limited

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from hookgw.models.messages import Message, MessageKey
 if TYPE_CHECKING:
     # Importing httpx takes about 100 ms; commands that only load models should not pay for an annotation.
     import httpx
+
+T = TypeVar("T")
 
 MAX_STATE = 2**20
 """The most bytes of a connector's state, as JSON."""
@@ -190,6 +192,39 @@ class Session(Protocol):
         Raises:
             Invalid: the file cannot be read, or is larger; the message is a sentence for the caller.
             NetworkRefused: the memory for answers is full (503).
+        """
+
+    async def decode_json(
+        self, text: bytes, *, events: Sequence[str] = (), left_out: Callable[[bytes], None] | None = None
+    ) -> Any:
+        """Return the JSON value in what the network sent, as :func:`hookgw.decode_json` does.
+
+        A long text is read in short steps, between which other instances have their turns. An event with more
+        than 20,000 JSON values, and any other such part, is left out, with a warning in the log and an
+        EVENT_LEFT_OUT for the operator.
+
+        Args:
+            text: the JSON.
+            events: where events are in it, such as ``/rooms/*/timeline/#``: names, ``*`` for all members of
+                an object, and ``#`` for the items of a list. An empty text stands for the whole text. A list
+                of events becomes :class:`hookgw.NetworkEvents`, which decodes them whenever you iterate it;
+                do that in :meth:`in_turns`, because there may be many.
+            left_out: called with the text of each event that is left out.
+
+        Raises:
+            EventLeftOut: the whole text is an event, and is left out. Let the exception pass: it makes an
+                answer 200 of :meth:`OptionalCalls.ingest`, because a network would repeat anything else.
+            ValueError: the text is not JSON, is nested too deeply, or has too many values beside its events.
+        """
+
+    async def in_turns(self, steps: Generator[None, None, T]) -> T:
+        """Run a long computation in short slices, between which other instances have their turns.
+
+        Args:
+            steps: the computation; it yields wherever it may be interrupted, which should be within 1 ms.
+
+        Returns:
+            What the computation returns.
         """
 
     @property

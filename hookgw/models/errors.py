@@ -34,6 +34,10 @@ class Invalid(HookgwError):
     status = HTTPStatus.BAD_REQUEST
 
 
+class EventLeftOut(Invalid):
+    """An event of a network is too large to be read, however often it comes. It was reported."""
+
+
 class KeyReused(Invalid):
     """An ``Idempotency-Key`` was used before, for something else. Nothing was stored or sent."""
 

@@ -18,6 +18,7 @@ BACKLOG_NORMAL = "BACKLOG_NORMAL"
 INSTANCE_BACKLOG_HIGH = "INSTANCE_BACKLOG_HIGH"
 INSTANCE_BACKLOG_NORMAL = "INSTANCE_BACKLOG_NORMAL"
 DELIVERY_DEAD = "DELIVERY_DEAD"
+EVENT_LEFT_OUT = "EVENT_LEFT_OUT"
 PLUGIN_FAILING = "PLUGIN_FAILING"
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -145,6 +146,20 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
         delivery=_TEXT_OR_NULL,
         eventId=_TEXT_OR_NULL,
         kind=_TEXT_OR_NULL,
+    ),
+    _kind(
+        EVENT_LEFT_OUT,
+        "Events of a network were left out, because they have too many JSON values.",
+        {
+            **_NO_REGISTRATION,
+            "connector": "matrix",
+            "count": 1,
+            "reason": "The event has too many JSON values: at most 20,000 are allowed.",
+        },
+        registration=_TEXT_OR_NULL,
+        connector=_TEXT,
+        count={"type": "integer", "minimum": 1},
+        reason=_TEXT,
     ),
     _kind(
         PLUGIN_FAILING,

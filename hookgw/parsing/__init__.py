@@ -2,7 +2,7 @@
 
 from hookgw.parsing.deliveries import Cancellation, Replay, parse_cancellation, parse_replay
 from hookgw.parsing.erasure import parse_erasure
-from hookgw.parsing.events import Batch, EmitLimits, EventReader, finish, is_single, parse_events
+from hookgw.parsing.events import Batch, EmitLimits, EventReader, is_single, parse_events
 from hookgw.parsing.headers import unmask_headers, unmask_url
 from hookgw.parsing.instances import (
     Creation,
@@ -12,6 +12,7 @@ from hookgw.parsing.instances import (
     parse_settings,
 )
 from hookgw.parsing.keys import KeyRequest, parse_key_request
+from hookgw.parsing.long_json import finish
 from hookgw.parsing.messages import (
     ChatQuery,
     Edit,

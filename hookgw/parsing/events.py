@@ -7,9 +7,8 @@ The payload keeps the bytes that arrived.
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Generator, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -21,8 +20,7 @@ from hookgw.models.json_decoding import LARGE, no_collection
 from hookgw.models.units import Size
 from hookgw.parsing.fields import kind_of, show_name, unknown_field
 from hookgw.parsing.json_text import MAX_VALUES, decode_strict
-
-T = TypeVar("T")
+from hookgw.parsing.long_json import end_of_value, finish, malformed, skip_blank
 
 MAX_REASONS = 100
 """Bad events of a batch for which a reason is given. Further ones are named by their index only."""
@@ -55,13 +53,6 @@ _ALIKE = 8
 # Bytes in which the end of one item is sought at first; then in twice as many, and so on.
 _WINDOW = 4096
 _SPACE = b" \t\r\n"
-_BLANK = re.compile(rb"[ \t\r\n]*")
-_BLANK_AT_ONCE = 64 * 1024
-# How msgspec's message about a text begins that has something after its first value, and how it names the
-# place, counted from 1.
-_ENDS = "JSON is malformed: trailing characters"
-_PLACE = re.compile(r"\(byte ([0-9]+)\)")
-_LONGEST_WORD = 8
 
 
 class _Payload(msgspec.Struct):
@@ -70,7 +61,6 @@ class _Payload(msgspec.Struct):
 
 _payload_of = msgspec.json.Decoder(_Payload).decode
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_check_syntax = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class EmitLimits(msgspec.Struct, frozen=True):
@@ -122,16 +112,6 @@ def parse_events(
     return finish(reader.read(body, lines=lines))
 
 
-def finish(steps: Generator[None, None, T]) -> T:
-    """Run a computation to its end without a pause, and return its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 def is_single(body: bytes, *, lines: bool) -> bool:
     """Return whether a body is one event, not a list of events or lines of them."""
     # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
@@ -140,12 +120,12 @@ def is_single(body: bytes, *, lines: bool) -> bool:
 
 def _lines(body: bytes) -> Iterator[bytes | None]:
     """Yield the lines that are not blank; ``None`` is a pause."""
-    at = yield from _skip_blank(body, 0)
+    at = yield from skip_blank(body, 0)
     while at < len(body):
         end = body.find(b"\n", at)
         end = len(body) if end < 0 else end
         yield body[at:end]
-        at = yield from _skip_blank(body, end)
+        at = yield from skip_blank(body, end)
 
 
 def _items(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901 -- a list from left to right
@@ -160,10 +140,10 @@ def _items(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901 -
         try:
             yield from map(bytes, _raw_items(body))
         except (msgspec.DecodeError, RecursionError) as error:
-            raise _malformed(error, 0) from None
+            raise Invalid(f"The body {malformed(error, 0)}.") from None
         return
     view, count, size = memoryview(body), 0, 0
-    at = yield from _skip_blank(body, body.index(b"[") + 1)
+    at = yield from skip_blank(body, body.index(b"[") + 1)
     # Items usually begin alike. Where one seems to begin, a part of the list ends: if it is well-formed
     # on its own, all of its items are found at once.
     mark = b"," + body[at : at + _ALIKE]
@@ -179,83 +159,29 @@ def _items(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901 -
                     yield from map(bytes, items)
                     count, at = count + len(items), cut + 1
                     continue
-            end = _end_of_value(view, at, max(_WINDOW, 2 * size), longest)
+            try:
+                end = end_of_value(view, at, max(_WINDOW, 2 * size), longest)
+            except ValueError as error:
+                raise Invalid(f"The body {error}.") from None
             if end is None:
                 raise _too_long(count, longest)
             if end - at > _PART:
                 yield None
             yield body[at:end]
             count, size = count + 1, end - at
-            at = yield from _skip_blank(body, end)
+            at = yield from skip_blank(body, end)
             if not body.startswith(b",", at):
                 break
-            at = yield from _skip_blank(body, at + 1)
+            at = yield from skip_blank(body, at + 1)
     if not body.startswith(b"]", at):
         raise Invalid(f"The body is not JSON: expected ',' or ']' (byte {at + 1}).")
-    at = yield from _skip_blank(body, at + 1)
+    at = yield from skip_blank(body, at + 1)
     if at < len(body):
         raise Invalid(f"The body is not JSON: trailing characters (byte {at + 1}).")
 
 
-def _skip_blank(body: bytes, at: int) -> Generator[None, None, int]:
-    """Return the position of the next character that is not white space."""
-    while True:
-        blank = _BLANK.match(body, at, at + _BLANK_AT_ONCE)
-        end = blank.end() if blank else at
-        if end - at < _BLANK_AT_ONCE:
-            return end
-        at = end
-        yield
-
-
-def _end_of_value(view: memoryview, at: int, size: int, longest: int) -> int | None:
-    """Return the position after a JSON value and the white space behind it.
-
-    Args:
-        view: the text.
-        at: where the value begins.
-        size: the bytes to look at first.
-        longest: the most bytes of a value.
-
-    Returns:
-        ``None`` if the value is longer.
-
-    Raises:
-        Invalid: there is no value.
-    """
-    while True:
-        window = view[at : at + size]
-        try:
-            _check_syntax(window)
-        except msgspec.DecodeError as error:
-            found = _PLACE.search(str(error))
-            place = int(found[1]) - 1 if found else size
-            if found and found.string.startswith(_ENDS):
-                return at + place if place <= longest else None
-            # A number or a word that the window cuts is reported at its end.
-            if at + size >= len(view) or place + _LONGEST_WORD < size:
-                raise _malformed(error, at) from None
-        except RecursionError as error:
-            raise _malformed(error, at) from None
-        else:
-            # All of the window is one value, or the beginning of a longer number.
-            if at + size >= len(view):
-                return len(view)
-        if size > longest:
-            return None
-        size = min(2 * size, longest + 1)
-
-
 def _too_long(index: int, longest: int) -> Invalid:
     return Invalid(f"events[{index}] has more than {longest:,} bytes, the maximum for an event of a batch.")
-
-
-def _malformed(error: Exception, at: int) -> Invalid:
-    """Return the error for a body, of which msgspec has seen the part from a position on."""
-    if isinstance(error, RecursionError):
-        return Invalid("The body is nested too deeply.")
-    reason = _PLACE.sub(lambda found: f"(byte {at + int(found[1])})", str(error))
-    return Invalid(f"The body is not JSON: {reason}.")
 
 
 class EventReader:

@@ -28,15 +28,18 @@ MAX_VALUES = 100_000
 _encode = msgspec.json.Encoder().encode
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TOO_DEEP = f"is nested too deeply: at most {MAX_DEPTH} levels are allowed"
-# Python reads a number with an exponent ten times slower than other values.
-_EXPONENT_WEIGHT = 10
+# Python reads a number with an exponent ten times slower than other values, and long integers in quadratic
+# time: 64 of up to 4,300 digits in a row take as long.
+_SLOW_WEIGHT = 10
 # In texts of at most this many bytes, the slow search for the name of a duplicate is allowed.
 _SEARCHED = 64 * 1024
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+BRACKET_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""Translates an opening bracket into 1 and a closing one into -1: their running total is the depth."""
+NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _ZERO_DIGITS = bytes(ord("0") if byte in b"123456789" else byte for byte in range(256))
 # Python writes integers in quadratic time. From this many digits, values are counted without writing them.
 _LONG_INTEGER = b"0" * 500
+_SLOW_DIGITS = b"0" * 64
 _LONG_TEXT = 8 * 1024
 
 
@@ -130,25 +133,36 @@ def _has_text_keys(value: Any) -> bool:
 
 
 def check_values(text: bytes, most: int) -> None:
-    """Check that a JSON text has at most so many values; a number with an exponent counts as ten.
+    """Check that a JSON text has at most so many values.
+
+    A number with an exponent counts as ten, and so do 64 digits in a row.
 
     Raises:
         ValueError: it has more. The message completes "the body …".
     """
     # The shortest value that counts as ten is "1e1,": most texts are too short for too many values.
-    if len(text) * _EXPONENT_WEIGHT <= most * 4:
+    if len(text) * _SLOW_WEIGHT <= most * 4:
         return
-    exponents = text.count(b"e") + text.count(b"E")
-    if _count(text) + exponents * (_EXPONENT_WEIGHT - 1) <= most:
+    slow = text.count(b"e") + text.count(b"E") + text.translate(_ZERO_DIGITS).count(_SLOW_DIGITS)
+    if _count(text) + slow * (_SLOW_WEIGHT - 1) <= most:
         return
     # Much of that may be the text of strings.
     structure = _structure(text, most)
-    if structure is not None:
-        words = structure.count(b"true") + structure.count(b"false")
-        exponents = structure.count(b"e") + structure.count(b"E") - words
-        if _count(structure) + exponents * (_EXPONENT_WEIGHT - 1) <= most:
-            return
+    if structure is not None and count_values(structure) <= most:
+        return
     raise ValueError(f"has too many JSON values: at most {most:,} are allowed")
+
+
+def count_values(structure: bytes) -> int:
+    """Return how many values a text has; a number with an exponent and 64 digits in a row count as ten.
+
+    Args:
+        structure: the text, with another value instead of each string, and without white space.
+    """
+    words = structure.count(b"true") + structure.count(b"false")
+    slow = structure.count(b"e") + structure.count(b"E") - words
+    slow += structure.translate(_ZERO_DIGITS).count(_SLOW_DIGITS)
+    return _count(structure) + slow * (_SLOW_WEIGHT - 1)
 
 
 def _count(text: bytes) -> int:
@@ -176,8 +190,7 @@ def _structure(text: bytes, most: int) -> bytes | None:
 
 def _is_deep(text: bytes, max_values: int) -> bool:
     structure = _structure(text, max_values) or b""
-    # Each opening bracket as 1 and each closing one as -1: their running total is the depth.
-    steps = memoryview(structure.translate(_STEPS, _NO_BRACKETS)).cast("b")
+    steps = memoryview(structure.translate(BRACKET_STEPS, NO_BRACKETS)).cast("b")
     return max(accumulate(steps), default=0) > MAX_DEPTH
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from hookgw.models.connectors import IngestRequest, IngestResponse, MediaSink, Session
 from hookgw.models.errors import (
+    EventLeftOut,
     HookgwError,
     Invalid,
     NetworkRefused,
@@ -30,7 +31,7 @@ from hookgw.plugins.provided import CheckedConnector
 from hookgw.plugins.servers import Server
 
 _REFUSALS = (Invalid, NetworkRefused, NotSupported)
-_ERRORS = (*_REFUSALS, NotFound, ProofRefused, TooLarge, Unavailable)
+_ERRORS = (*_REFUSALS, EventLeftOut, NotFound, ProofRefused, TooLarge, Unavailable)
 _LONGEST_CODE = 100
 _LONGEST_WAIT = 86_400.0
 _LEAST_STATUS, _MOST_STATUS = 200, 599

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -20,6 +20,9 @@ from hookgw.models.events import EVENT_ID, Catalog
 from hookgw.models.inline_media import largest_file
 from hookgw.models.instances import InstanceSettings
 from hookgw.parsing.json_text import decode_strict, encode_strict
+from hookgw.parsing.network_json import LeftOut, read_network_json
+
+T = TypeVar("T")
 
 _SERVER = "https://hookgw.example"
 _UNLIMITED = AnswerMemory(2**40)
@@ -73,6 +76,7 @@ class FakeSession:
         stored: the connector's state, as it was saved last; ``None`` if there is none.
         max_data: the most bytes of an event's data.
         base64_limit: the bytes of the largest file that fits into an event as base64.
+        left_out: the texts of events that have too many JSON values.
         media: reference, type and file name of each link that was made, by the link.
     """
 
@@ -102,6 +106,7 @@ class FakeSession:
         self.max_data: int = EventsSettings().max_data
         self.base64_limit: int = largest_file(self.max_data)
         self._wants_base64 = wants_base64
+        self.left_out: list[bytes] = []
         self._ids: set[str] = set()
         self._is_over = False
         self._changed = trio.Event()
@@ -125,6 +130,33 @@ class FakeSession:
             Invalid: the file cannot be read, or is larger.
         """
         return await fetch_file(self.http, url, limit=limit, held=_UNLIMITED.hold(self.instance))
+
+    async def decode_json(
+        self, text: bytes, *, events: Sequence[str] = (), left_out: Callable[[bytes], None] | None = None
+    ) -> Any:
+        """Return the JSON value in what the network sent, and record what is left out.
+
+        Raises:
+            EventLeftOut: the whole text is an event, and is left out.
+            ValueError: the text is not JSON, is nested too deeply, or has too many values.
+        """
+
+        def leave_out(event: LeftOut) -> None:
+            self.left_out.append(event.text)
+            if left_out is not None:
+                left_out(event.text)
+
+        return await self.in_turns(read_network_json(text, tuple(events), leave_out))
+
+    async def in_turns(self, steps: Generator[None, None, T]) -> T:
+        """Run a computation to its end, with a checkpoint at each of its pauses."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            await trio.lowlevel.checkpoint()
 
     @property
     def ingest_url(self) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any, cast
@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import NetworkRefused, decode_json
+from hookgw import NetworkEvents, NetworkRefused
 
 from .options import Options
 
@@ -22,6 +22,9 @@ _LARGEST_ERROR = 64 * 1024
 _DEEPEST = 6
 _MASK = "********"
 _KEY_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+
+DecodeJson = Callable[..., Awaitable[Any]]
 
 
 class Refused(NetworkRefused):
@@ -47,11 +50,13 @@ class Client:
 
     Args:
         http: makes the requests; the caller closes it.
+        decode_json: reads the answers; see ``Session.decode_json``.
         options: of the instance.
     """
 
-    def __init__(self, http: httpx.AsyncClient, options: Options) -> None:
+    def __init__(self, http: httpx.AsyncClient, decode_json: DecodeJson, options: Options) -> None:
         self._http = http
+        self._decode_json = decode_json
         self._root = options.base_url
         self._key = options.api_key
         self.remote = options.remote
@@ -67,7 +72,7 @@ class Client:
         """
         received = await self._request(method, self._path(path), body, seconds)
         try:
-            return decode_json(received)
+            return await self._decode_json(received)
         except ValueError:
             raise Unreachable("Evolution API did not answer with JSON. Is base_url right?") from None
 
@@ -76,8 +81,8 @@ class Client:
         path = f"/instance/fetchInstances?instanceName={quote(self.remote, safe='')}"
         received = await self._request("GET", path, None, 10.0)
         with suppress(ValueError):
-            found = decode_json(received)
-            for one in found if isinstance(found, list) else []:
+            found = await self._decode_json(received, events=("/#",))
+            for one in found if isinstance(found, NetworkEvents) else ():
                 if isinstance(one, dict) and one.get("name", self.remote) == self.remote:
                     return one
         return {}
@@ -99,7 +104,7 @@ class Client:
         try:
             async with opening as response:
                 if not response.is_success:
-                    raise self._refused(response, await _error_body(response))
+                    raise await self._refused(response, await _error_body(response))
                 yield response
         except httpx.HTTPError as error:
             raise _unreachable(error) from error
@@ -114,7 +119,7 @@ class Client:
         except httpx.HTTPError as error:
             raise _unreachable(error) from error
         if not response.is_success:
-            raise self._refused(response, response.content)
+            raise await self._refused(response, response.content)
         return response.content
 
     def _headers(self, *, has_body: bool) -> dict[str, str]:
@@ -123,13 +128,13 @@ class Client:
     def _path(self, path: str) -> str:
         return f"/{path}/{quote(self.remote, safe='')}"
 
-    def _refused(self, response: httpx.Response, received: bytes) -> NetworkRefused:
+    async def _refused(self, response: httpx.Response, received: bytes) -> NetworkRefused:
         status = response.status_code
         if status < HTTPStatus.BAD_REQUEST:
             return Unreachable(f"Evolution API answered with {status}. Is base_url right?")
         answer: Any = None
         with suppress(ValueError):
-            answer = decode_json(received)
+            answer = await self._decode_json(received)
         said = " ".join(_sentences(answer)).replace(self._key, _MASK)[:_LONGEST_REASON]
         reason = said or f"Evolution API answered with {status}."
         # What is wrong between hookgw and Evolution API is no fault of the caller's: a 401 or 404 would look

@@ -70,7 +70,7 @@ class Connection:
 
     async def run(self, options: Options) -> None:
         """Keep the webhook set, and the state known, until cancelled."""
-        self.options, self.client = options, Client(self.session.http, options)
+        self.options, self.client = options, Client(self.session.http, self.session.decode_json, options)
         failures = 0
         while True:
             try:
@@ -175,7 +175,7 @@ class Connection:
         await self._forward_changed_settings()
 
     async def _keep_set(self, options: Options, target: Target) -> None:
-        client = Client(self.session.http, options)
+        client = Client(self.session.http, self.session.decode_json, options)
         wanted = wanted_webhook(
             self.session.ingest_url or "",
             self.state.secret,
@@ -208,7 +208,7 @@ class Connection:
 
     async def _give_back(self, target: Target) -> None:
         options = Options(base_url=target.base_url, api_key=target.api_key, remote=target.remote)
-        client = Client(self.session.http, options)
+        client = Client(self.session.http, self.session.decode_json, options)
         found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)
         # If somebody has changed it since, it stays as it is.
         if isinstance(found, dict) and self._is_own(found):

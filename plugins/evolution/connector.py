@@ -38,7 +38,6 @@ from hookgw import (
 
 from .client import REQUEST_TIMEOUT, Client, Refused
 from .connection import Connection
-from .events import read_reports
 from .media import send_file
 from .options import OPTIONS_SCHEMA, Defaults, read_options
 from .outgoing import key_of, request_of
@@ -134,13 +133,10 @@ class Evolution:
         if request.method != "POST":
             raise NotSupported("Evolution API sends its events with POST.")
         try:
-            reports = read_reports(request.body, request.path)
+            await self._receivers[session.instance].take(request.body, request.path)
         except ValueError:
             # A part may be missing: not 400, after which Evolution API would not send the whole.
             return IngestResponse(status=408, body=b"The body is not JSON. Send it again.")
-        if not reports:
-            logger.warning("request without an event", instance=session.instance)
-        await self._receivers[session.instance].take(reports)
         return IngestResponse()
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002

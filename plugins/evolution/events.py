@@ -1,4 +1,4 @@
-"""What Evolution API posts, as events of hookgw. No I/O.
+"""What Evolution API posts, as events of hookgw.
 
 ``{"event", "instance", "data", "destination", "date_time", "sender", "server_url", "apikey"}``, of
 ``src/api/integrations/event/webhook/webhook.controller.ts``; version 1 posts the same.
@@ -7,20 +7,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import sys
+from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
+import trio
 
-from hookgw import decode_json, event_id_of
+from hookgw import NetworkEvents, Session, decode_json, event_id_of
 
 STATES = {"open": "open", "connecting": "connecting", "close": "close", "refused": "close"}
 """Evolution API's words for the state of a connection. It says "refused" when no code was scanned in time."""
 _DEEPEST = 150
 _LARGEST_INTEGER = 2**63
-_LONGEST_INTEGER = 400
+_TOO_DEEP = "is nested too deeply"
+_LARGEST_ENVELOPE = 64 * 1024
+_MOST_VALUES = 20_000
+"""JSON values of one of the events that a long list becomes."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,32 +93,90 @@ class _Envelope(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Envelope).decode
 
 
-def read_reports(body: bytes, path: str) -> list[Report]:
+async def read_reports(session: Session, body: bytes, path: str) -> list[Report]:
     """Return the events in a request; none if it is JSON without any.
 
+    Of a list of contacts, chats or messages that has very many values, each part becomes an event.
+
     Args:
+        session: reads the body.
         body: of the request.
         path: what follows hookgw's URL: the kind, if the webhook goes by events.
 
     Raises:
         ValueError: the body is not JSON, perhaps because a part of it is missing.
+        EventLeftOut: it is too large to be read.
     """
+    left_out: list[bytes] = []
+    if len(body) <= session.max_data + _LARGEST_ENVELOPE:  # a larger one cannot be stored as it came
+        try:
+            found = _decode(body)
+            body.decode()  # the decoder skips over texts without a look at their encoding
+        except (ValueError, RecursionError):
+            pass
+        else:
+            data_json = bytes(found.data)  # a view of the whole body otherwise
+            with suppress(ValueError):
+                data = await session.decode_json(data_json, events=("", "/#"), left_out=left_out.append)
+                report = Report(
+                    event=found.event or path,
+                    data=data,
+                    data_json=None if left_out else data_json,
+                    date_time=found.date_time or "",
+                    sender=found.sender or None,
+                )
+                return await _in_parts(session, report)
     try:
-        found = _decode(body)
-        data = decode_json(bytes(found.data))
-        body.decode()  # the decoder skips over texts without a look at their encoding
-    except (ValueError, RecursionError):
-        return _read_leniently(body, path)
-    return [
-        Report(
-            event=found.event or path,
-            data=data,
-            # A view of the whole body otherwise.
-            data_json=bytes(found.data),
-            date_time=found.date_time or "",
-            sender=found.sender or None,
-        )
-    ]
+        whole = await session.decode_json(body, events=("/data", "/data/#", "/#"), left_out=left_out.append)
+    except ValueError as error:
+        if str(error) != _TOO_DEEP:
+            raise
+        return []  # nobody can read it, however often it comes
+    if isinstance(whole, dict):
+        whole = [] if left_out and "data" not in whole else [whole]
+    reports: list[Report] = []
+    for one in whole if isinstance(whole, (list, NetworkEvents)) else ():
+        await trio.lowlevel.checkpoint()
+        if isinstance(one, dict):
+            data = one.get("data")
+            with suppress(RecursionError):
+                report = Report(
+                    event=_text(one.get("event")) or path,
+                    data=data if isinstance(data, NetworkEvents) else plain(data),
+                    date_time=_text(one.get("date_time")),
+                    sender=_text(one.get("sender")) or None,
+                )
+                reports += await _in_parts(session, report)
+    return reports
+
+
+async def _in_parts(session: Session, report: Report) -> list[Report]:
+    """Return a report, or of a list with very many values, a report for each part of it."""
+    if not isinstance(report.data, NetworkEvents):
+        return [report]
+    if report.data_json is None and not report.data:
+        return []  # all of it was left out
+    texts = await session.in_turns(_join(report.data, session.max_data))
+    if len(texts) > 1:
+        return [msgspec.structs.replace(report, data=None, data_json=text) for text in texts]
+    data = list(report.data)
+    return [msgspec.structs.replace(report, data=data if report.data_json is not None else plain(data))]
+
+
+def _join(found: NetworkEvents, largest: int) -> Generator[None, None, list[bytes]]:
+    """Return the items of a list as lists that are large, but not too large."""
+    texts: list[bytes] = []
+    parts: list[bytes] = []
+    values = size = 0
+    for part in found.texts():
+        yield
+        more = part.count(b",") + part.count(b":")
+        if parts and (values + more > _MOST_VALUES or size + len(part) > largest):
+            texts.append(b"[%b]" % b",".join(parts))
+            parts, values, size = [], 0, 0
+        parts.append(part[1:-1])
+        values, size = values + more, size + len(part)
+    return [*texts, b"[%b]" % b",".join(parts)]
 
 
 def repaired(report: Report) -> Report | None:
@@ -128,28 +191,6 @@ def repaired(report: Report) -> Report | None:
     except (ValueError, RecursionError):
         return None
     return Report(event=report.event, data=data, date_time=report.date_time, sender=report.sender)
-
-
-def _read_leniently(body: bytes, path: str) -> list[Report]:
-    try:
-        found = plain(json.loads(body.decode("utf-8", "replace"), parse_int=_int))
-    except RecursionError:
-        return []
-    return [
-        Report(
-            event=_text(one.get("event")) or path,
-            data=one.get("data"),
-            date_time=_text(one.get("date_time")),
-            sender=_text(one.get("sender")) or None,
-        )
-        for one in (found if isinstance(found, list) else [found])
-        if isinstance(one, dict)
-    ]
-
-
-def _int(digits: str) -> int | None:
-    # Python refuses the longest ones, which would look like a body that is cut off.
-    return int(digits) if len(digits) <= _LONGEST_INTEGER else None
 
 
 def _text(value: Any) -> str:

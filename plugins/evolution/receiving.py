@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import structlog
 import trio
 
-from hookgw import Invalid, NewEvent, TooLarge
+from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge, decode_json
 
 from .connection import Connection
-from .events import Report, repaired
+from .events import Report, read_reports, repaired
 from .media import with_link
 
 _MOST_UNKNOWN = 100
@@ -22,9 +22,12 @@ logger = structlog.get_logger("hookgw.evolution")
 
 
 class _Request:
-    def __init__(self, reports: Sequence[Report]) -> None:
-        self.reports = reports
+    def __init__(self, body: bytes, path: str) -> None:
+        self.body = body
+        self.path = path
+        self.reports: Sequence[Report] | None = None
         self.is_stored = False
+        self.error: ValueError | EventLeftOut | None = None
 
 
 class Receiver:
@@ -41,21 +44,28 @@ class Receiver:
         self._waiting: list[_Request] = []
         self._unknown: set[str] = set()
 
-    async def take(self, reports: Sequence[Report]) -> None:
+    async def take(self, body: bytes, path: str) -> None:
         """Store the events of a request; those of requests that arrived before are stored before.
 
         What hookgw will never take is left out, with a line in the log.
 
+        Args:
+            body, path: of the request; see :func:`read_reports`.
+
         Raises:
+            ValueError: the body is not JSON, perhaps because a part of it is missing.
+            EventLeftOut: it is too large to be read.
             Unavailable: hookgw cannot store events now.
         """
-        request = _Request(reports)
+        request = _Request(body, path)
         self._waiting.append(request)
         try:
             # A commit for each request would be slow: who has the turn stores what waits by then, too.
             async with self._turn:
                 while not request.is_stored:
                     await self._store_first()
+            if request.error is not None:
+                raise request.error
         finally:
             if not request.is_stored:  # it is repeated
                 self._waiting.remove(request)
@@ -63,28 +73,50 @@ class Receiver:
     async def _store_first(self) -> None:
         """Store the requests that have waited for longest: all up to a state or a code, or one."""
         events: list[NewEvent] = []
-        size = count = 0
-        for request in self._waiting:
-            kinds = [self._kind_of(report) for report in request.reports]
-            size += sum(len(report.data_json or b"") for report in request.reports)
-            if {"CONNECTION_UPDATE", "QRCODE_UPDATED"} & set(kinds) or (count and size > _LARGEST_BATCH):
+        taken: list[_Request] = []
+        size = 0
+        for request in tuple(self._waiting):
+            reports = await self._read(request)
+            kinds = [self._kind_of(report) for report in reports]
+            size += sum(len(report.data_json or b"") for report in reports)
+            if {"CONNECTION_UPDATE", "QRCODE_UPDATED"} & set(kinds) or (taken and size > _LARGEST_BATCH):
+                if not taken:
+                    await self._store_alone(request, reports)
+                    return
                 break
-            pairs = zip(request.reports, kinds, strict=True)
+            taken.append(request)
+            pairs = zip(reports, kinds, strict=True)
             events += [self._event(kind, report) for report, kind in pairs if kind]
-            count += 1
-        first = self._waiting[0]
-        if count:
+        try:
+            await self._session.emit_all(events)
+        except (Invalid, TooLarge):  # one of them: each for itself
+            await self._store_alone(taken[0], await self._read(taken[0]))
+            return
+        for request in taken:
+            self._finish(request)
+
+    async def _store_alone(self, request: _Request, reports: Sequence[Report]) -> None:
+        for report in reports:
+            await self._take(report)
+        self._finish(request)
+
+    def _finish(self, request: _Request) -> None:
+        request.is_stored = True
+        if request in self._waiting:  # its sender may have gone away meanwhile
+            self._waiting.remove(request)
+
+    async def _read(self, request: _Request) -> Sequence[Report]:
+        """Return the reports of a request; none if it cannot be read, which its own task says."""
+        if request.reports is None:
+            request.reports = ()
             try:
-                await self._session.emit_all(events)
-            except (Invalid, TooLarge):
-                count = 0  # one of them: each for itself
-        if not count:
-            for report in first.reports:
-                await self._take(report)
-            count = 1
-        for request in self._waiting[:count]:
-            request.is_stored = True
-        del self._waiting[:count]
+                request.reports = await read_reports(self._session, request.body, request.path)
+            except (ValueError, EventLeftOut) as error:
+                request.error = error
+            else:
+                if not request.reports:
+                    logger.warning("request without an event", instance=self._session.instance)
+        return request.reports
 
     def _kind_of(self, report: Report) -> str:
         """Return the kind of an event; empty, with a line in the log, if hookgw does not know it."""
@@ -140,6 +172,7 @@ class Receiver:
         if data_json is not None and (has_link or b'"base64"' in data_json):
             data_json = None
         if has_link:
+            data = decode_json(report.data_json) if data is None and report.data_json else data
             data = with_link(data, self._session)
         return NewEvent(
             kind=kind, data=data, data_json=data_json, event_id=report.event_id(kind), sender=report.sender

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any, cast
@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import Invalid, NetworkRefused, NotFound, decode_json
+from hookgw import Invalid, NetworkRefused, NotFound
 
 from .events import mapping, text
 
@@ -24,6 +24,9 @@ LARGEST_ERROR = 64 * 1024
 """Bytes of the refusal of a download."""
 _LONGEST_REASON = 300
 _MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_-]{1,255})")
+
+
+DecodeJson = Callable[..., Awaitable[Any]]
 
 
 class Refused(NetworkRefused):
@@ -56,24 +59,37 @@ class Client:
 
     Args:
         http: makes the requests; the caller closes it.
+        decode_json: reads the answers; see ``Session.decode_json``.
         homeserver: its URL.
 
     Attributes:
         token: the access token; empty before the login.
     """
 
-    def __init__(self, http: httpx.AsyncClient, homeserver: str) -> None:
+    def __init__(self, http: httpx.AsyncClient, decode_json: DecodeJson, homeserver: str) -> None:
         self.token = ""
         self._http = http
+        self._decode_json = decode_json
         self._root = homeserver.rstrip("/")
 
-    async def get(self, *path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """GET a JSON object; ``path`` is below ``/_matrix/client/v3``, in parts that are quoted here."""
-        return await self._call("GET", _client_path(path), query=query)
+    async def get(
+        self, *path: str, query: Mapping[str, str] | None = None, events: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """GET a JSON object; ``path`` is below ``/_matrix/client/v3``, in parts that are quoted here.
 
-    async def poll(self, *path: str, query: Mapping[str, str], seconds: float) -> dict[str, Any]:
-        """GET a JSON object for which the homeserver may wait."""
-        return await self._call("GET", _client_path(path), query=query, seconds=seconds, is_poll=True)
+        Args:
+            path, query: of the request.
+            events: where events are in the answer; see ``Session.decode_json``.
+        """
+        return await self._call("GET", _client_path(path), query=query, events=events)
+
+    async def poll(
+        self, *path: str, query: Mapping[str, str], seconds: float, events: Sequence[str]
+    ) -> dict[str, Any]:
+        """GET a JSON object for which the homeserver may wait, at most so long."""
+        return await self._call(
+            "GET", _client_path(path), query=query, seconds=seconds, is_poll=True, events=events
+        )
 
     async def post(self, *path: str, body: Any) -> dict[str, Any]:
         """POST JSON, and return the JSON object of the response."""
@@ -87,7 +103,7 @@ class Client:
         """Return the newest events of a kind that relate to an event."""
         parts = [quote(part, safe="") for part in (room, id_, relation, kind)]
         path = "/_matrix/client/v1/rooms/{}/relations/{}/{}/{}".format(*parts)
-        return await self._call("GET", path, query={"limit": "100"})
+        return await self._call("GET", path, query={"limit": "100"}, events=["/chunk/#"])
 
     async def upload(self, content: bytes, *, mimetype: str, file_name: str) -> str:
         """Upload a file, and return its ``mxc://`` address."""
@@ -141,6 +157,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         seconds: float = REQUEST_TIMEOUT,
         is_poll: bool = False,
+        events: Sequence[str] = (),
     ) -> dict[str, Any]:
         if body is not None:
             content, headers = msgspec.json.encode(body), {"content-type": "application/json"}
@@ -156,7 +173,7 @@ class Client:
             )
         except httpx.HTTPError as error:
             raise _unreachable(error) from error
-        return _checked(response, response.content)
+        return await self._checked(response, response.content, events)
 
     @asynccontextmanager
     async def _open(self, path: str) -> AsyncIterator[httpx.Response]:
@@ -170,10 +187,22 @@ class Client:
         try:
             async with opening as response:
                 if not response.is_success:
-                    _checked(response, await read_body(response, LARGEST_ERROR))
+                    await self._checked(response, await read_body(response, LARGEST_ERROR))
                 yield response
         except httpx.HTTPError as error:
             raise _unreachable(error) from error
+
+    async def _checked(
+        self, response: httpx.Response, received: bytes, events: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        answer: Any = None
+        with suppress(ValueError):
+            answer = await self._decode_json(received, events=events)
+        if not response.is_success:
+            raise Refused(response.status_code, mapping(answer), _retry_after(response, mapping(answer)))
+        if not isinstance(answer, dict):
+            raise Unreachable("The homeserver did not answer with a JSON object.")
+        return answer
 
     def _authorization(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.token}"} if self.token else {}
@@ -208,17 +237,6 @@ def _unreachable(error: httpx.HTTPError) -> Unreachable:
 
 def _client_path(parts: tuple[str, ...]) -> str:
     return "/_matrix/client/v3/" + "/".join(quote(part, safe="") for part in parts)
-
-
-def _checked(response: httpx.Response, received: bytes) -> dict[str, Any]:
-    answer: Any = None
-    with suppress(ValueError):
-        answer = decode_json(received)
-    if not response.is_success:
-        raise Refused(response.status_code, mapping(answer), _retry_after(response, mapping(answer)))
-    if not isinstance(answer, dict):
-        raise Unreachable("The homeserver did not answer with a JSON object.")
-    return answer
 
 
 def _retry_after(response: httpx.Response, body: Mapping[str, Any]) -> float | None:

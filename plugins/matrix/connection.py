@@ -12,7 +12,7 @@ import trio
 from hookgw import Invalid, NetworkRefused, Recent, Session
 
 from .client import Client, Refused
-from .events import Account, mapping, text
+from .events import Account, each, text
 from .options import Options
 
 _KNOWN_NAMES = 20_000
@@ -68,7 +68,7 @@ class Connection:
         self.session = session
         self.options = options
         self.state = state
-        self.client = Client(session.http, options.homeserver)
+        self.client = Client(session.http, session.decode_json, options.homeserver)
         self.names: Recent[tuple[str, str], str] = Recent(_KNOWN_NAMES)
         self.authors: Recent[str, str] = Recent(_KNOWN_AUTHORS)
         self.encrypted: Recent[str, bool] = Recent(_KNOWN_ROOMS)
@@ -292,9 +292,9 @@ class Connection:
     async def own_reaction(self, room: str, id_: str) -> str | None:
         """Return the id of the account's reaction to a message, if there is one."""
         answer = await self.client.relations(room, id_, "m.annotation", "m.reaction")
-        for event in answer.get("chunk") or []:
-            if mapping(event).get("sender") == self.user:
-                return text(mapping(event).get("event_id")) or None
+        for event in each(answer.get("chunk")):
+            if event.get("sender") == self.user:
+                return text(event.get("event_id")) or None
         return None
 
     async def send_event(self, room: str, kind: str, content: dict[str, Any], transaction: str) -> str:

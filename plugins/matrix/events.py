@@ -8,12 +8,12 @@ that it needs is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
-from hookgw import NewEvent, event_id_of
+from hookgw import NetworkEvents, NewEvent, event_id_of
 
 SOURCE = "matrix"
 TRANSACTION_PREFIX = "hookgw-"
@@ -254,9 +254,8 @@ def _membership(
     )
 
 
-def receipts(content: Any, room: str, account: Account) -> list[NewEvent]:
-    """Return the events for the content of an ``m.receipt``."""
-    found = []
+def receipts(content: Any, room: str, account: Account) -> Iterator[NewEvent]:
+    """Yield the events for the content of an ``m.receipt``."""
     for id_, user in read_by(content):
         author = account.author_of(id_)
         data = {
@@ -266,10 +265,7 @@ def receipts(content: Any, room: str, account: Account) -> list[NewEvent]:
             "participant": user,
             "status": "READ",
         }
-        found.append(
-            NewEvent(kind="MESSAGES_UPDATE", data=data, event_id=event_id_of("read", room, id_, user))
-        )
-    return found
+        yield NewEvent(kind="MESSAGES_UPDATE", data=data, event_id=event_id_of("read", room, id_, user))
 
 
 def read_by(content: Any) -> list[tuple[str, str]]:
@@ -309,8 +305,7 @@ def presence(event: Any, account: Account, now: float) -> NewEvent | None:
 
 def invitation(room: str, invited: Any, account: Account) -> NewEvent | None:
     """Return the event for a room in a sync's ``invite``."""
-    events = mapping(mapping(invited).get("invite_state")).get("events")
-    for event in map(mapping, events if isinstance(events, list) else []):
+    for event in each(mapping(mapping(invited).get("invite_state")).get("events")):
         if event.get("type") == "m.room.member" and event.get("state_key") == account.user:
             # Stripped events have no id. The same room may invite again after a refusal: no id of our own.
             data = {
@@ -332,6 +327,12 @@ def mapping(value: Any) -> dict[str, Any]:
 def items(value: Any) -> list[dict[str, Any]]:
     """Return the objects in a JSON array; none for any other value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def each(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a list of events, which is decoded meanwhile; none for any other value."""
+    found = value if isinstance(value, (list, NetworkEvents)) else ()
+    return (item for item in found if isinstance(item, dict))
 
 
 def text(value: Any) -> str:

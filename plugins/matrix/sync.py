@@ -8,8 +8,9 @@ already, and loses none.
 from __future__ import annotations
 
 import base64
+import copy
 import random
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ from hookgw import ConnectionState, Invalid, NetworkRefused, NewEvent, NotFound
 from . import events
 from .client import Refused, Unreachable, read_body
 from .connection import Connection, LoggedOut, now
-from .events import items, mapping, text
+from .events import Account, each, mapping, text
 
 logger = structlog.get_logger("hookgw.matrix")
 
@@ -39,6 +40,16 @@ _MOST_PAGES = 10_000
 _MOST_LOOKUPS = 20
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _MOST_JOINS = 100
+_MOST_TARGETS = 1_000
+_MOST_KEPT = 1_000
+"""Events of a room that are kept decoded. More are decoded anew for each look at them."""
+
+_EVENTS_OF_SYNC = [
+    *(f"/rooms/*/*/{part}/events/#" for part in ("timeline", "state", "ephemeral", "invite_state")),
+    "/presence/events/#",
+    "/account_data/events/#",
+]
+_EVENTS_OF_PAGE = ["/chunk/#", "/state/#"]
 
 _TYPES = [
     "m.room.message",
@@ -73,6 +84,19 @@ def sync_filter(limit: int, *, first: bool) -> str:
         "account_data": {"types": ["m.direct"]},
     }
     return msgspec.json.encode(whole).decode()
+
+
+Timeline = list[dict[str, Any]]
+
+
+class _Again:
+    """Events that are decoded anew whenever somebody looks at them."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return each(self._found)
 
 
 class Receiver:
@@ -167,25 +191,28 @@ class Receiver:
         }
         if state.since:
             query["since"] = state.since
-        answer = await self._connection.client.poll("sync", query=query, seconds=_POLL_TIMEOUT)
+        answer = await self._connection.client.poll(
+            "sync", query=query, seconds=_POLL_TIMEOUT, events=_EVENTS_OF_SYNC
+        )
         next_batch = text(answer.get("next_batch"))
         if not next_batch:
             raise Unreachable("The homeserver's answer has no next_batch.")
         self._batch, self._files, self._lookups = [], 0, _MOST_LOOKUPS
         self._is_slow = False
         self._unread.clear()
-        for event in items(mapping(answer.get("account_data")).get("events")):
-            self._connection.note_direct_rooms(
-                mapping(event.get("content"))
-            )  # the filter lets only m.direct pass
+        for event in each(mapping(answer.get("account_data")).get("events")):
+            await trio.lowlevel.checkpoint()  # one at a time: each may have thousands of rooms
+            # The filter lets only m.direct pass.
+            self._connection.note_direct_rooms(mapping(event.get("content")))
         rooms = mapping(answer.get("rooms"))
         if is_first:
             state.started = int(now() * 1000)  # what the answer has of rooms is history
         else:
             for room, changes in [*mapping(rooms.get("join")).items(), *mapping(rooms.get("leave")).items()]:
                 await self._room(room, mapping(changes))
-            for event in items(mapping(answer.get("presence")).get("events")):
-                self._add(events.presence(event, self._connection.account, now()))
+            account, time = self._connection.account, now()
+            found = each(mapping(answer.get("presence")).get("events"))
+            await self._add_all(events.presence(event, account, time) for event in found)
         invited = self._invitations(mapping(rooms.get("invite")))
         state.since = next_batch
         await self._commit(self._batch, is_last=True)
@@ -196,29 +223,31 @@ class Receiver:
 
     async def _room(self, room: str, changes: dict[str, Any]) -> None:
         timeline = mapping(changes.get("timeline"))
-        found = items(timeline.get("events"))
-        before = items(mapping(changes.get("state")).get("events"))
-        self._learn(room, [*before, *found])
-        started = self._connection.state.started
-        joined, start = _own_join(found, self._connection.user), None
+        in_turns = self._session.in_turns
+        _, joined_before = await in_turns(self._learn(room, mapping(changes.get("state")).get("events")))
+        found, joined = await in_turns(self._learn(room, timeline.get("events")))
+        started, start = self._connection.state.started, None
         if joined is not None:
             start = _Start(joined, started)
         newest = text(timeline.get("prev_batch"))
-        if timeline.get("limited") is True and newest and not (start and start.is_in(found)):
+        has_gap = timeline.get("limited") is True and bool(newest)
+        if has_gap and start is not None:
+            has_gap = not await in_turns(start.is_in(found))
+        if has_gap:
             # The state shows the join of each sender in the timeline, also one of years ago. It is new if it
             # turns up in the gap.
-            joined = _own_join(before, self._connection.user)
+            joined = joined_before
             maybe = _Start(joined, started) if joined and start is None else None
             start = await self._fill_gap(room, newest, start, maybe)
         await self._timeline(room, found, start)
         if start is not None:
             return  # receipts from before the join are none of our business
-        for event in items(mapping(changes.get("ephemeral")).get("events")):
+        for event in each(mapping(changes.get("ephemeral")).get("events")):
+            await trio.lowlevel.checkpoint()
             content = mapping(event.get("content"))
             if event.get("type") == "m.receipt":
                 await self._look_up(room, [id_ for id_, _ in events.read_by(content)])
-                for receipt in events.receipts(content, room, self._connection.account):
-                    self._add(receipt)
+                await self._add_all(events.receipts(content, room, self._connection.account))
             elif event.get("type") == "m.typing":
                 users = content.get("user_ids")
                 typing = (
@@ -229,7 +258,7 @@ class Receiver:
                 if typing:
                     self._typing[room] = typing
 
-    async def _fill_gap(
+    async def _fill_gap(  # noqa: C901 -- two passes, one after the other
         self, room: str, newest: str, start: _Start | None, maybe: _Start | None
     ) -> _Start | None:
         """Add the events of a room between the last sync and the timeline of this one, in order.
@@ -248,7 +277,7 @@ class Receiver:
             Where the room begins.
         """
         since = "" if start else self._connection.state.since
-        pages, oldest, last = [newest], list[dict[str, Any]](), 0
+        pages, oldest, last = [newest], Timeline(), 0
         while True:
             try:
                 page, end = await self._page(room, pages[-1], since)
@@ -262,10 +291,15 @@ class Receiver:
                 break
             if page:
                 oldest, last = page, len(pages) - 1
-            if start is None and maybe and maybe.has_join(page):
-                start = maybe
-            if not end or end in pages or end == since or (start and start.is_in(page)):
+            if start is None and maybe is not None:
+                has_join = await self._session.in_turns(maybe.has_join(page))
+                start = maybe if has_join else None
+            if not end or end in pages or end == since:
                 break
+            if start is not None:
+                is_whole = await self._session.in_turns(start.is_in(page))
+                if is_whole:
+                    break
             if len(pages) == _MOST_PAGES:
                 logger.error("gap too long", instance=self._session.instance, room=room, pages=len(pages))
                 break
@@ -276,7 +310,7 @@ class Receiver:
             await self._timeline(room, page, start)
         return start
 
-    async def _between(self, room: str, begin: str, stop: str) -> list[dict[str, Any]]:
+    async def _between(self, room: str, begin: str, stop: str) -> Timeline:
         page, end = await self._page(room, begin, stop)
         while end and end != stop:  # fewer events than the first time
             more, further = await self._page(room, end, stop)
@@ -286,7 +320,7 @@ class Receiver:
             end = further
         return page
 
-    async def _page(self, room: str, begin: str, end: str) -> tuple[list[dict[str, Any]], str]:
+    async def _page(self, room: str, begin: str, end: str) -> tuple[Timeline, str]:
         query = {
             "dir": "b",
             "from": begin,
@@ -295,34 +329,39 @@ class Receiver:
         }
         if end:
             query["to"] = end
-        answer = await self._connection.client.get("rooms", room, "messages", query=query)
-        page = items(answer.get("chunk"))[::-1]
-        self._learn(room, [*items(answer.get("state")), *page])
-        return page, text(answer.get("end"))
+        answer = await self._connection.client.get(
+            "rooms", room, "messages", query=query, events=_EVENTS_OF_PAGE
+        )
+        in_turns = self._session.in_turns
+        await in_turns(self._learn(room, answer.get("state")))
+        await in_turns(self._learn(room, answer.get("chunk")))
+        return await in_turns(_reversed(answer.get("chunk"))), text(answer.get("end"))
 
-    async def _timeline(self, room: str, found: list[dict[str, Any]], start: _Start | None) -> None:
+    async def _timeline(self, room: str, found: Iterable[dict[str, Any]], start: _Start | None) -> None:
         """Add the events of a part of a room's timeline."""
-        connection = self._connection
-        wanted = [event for event in found if start is None or start.includes(event)]
-        await self._look_up(room, filter(None, map(_target, wanted)))
-        is_ignored = self._session.settings.groups_ignore and connection.is_group(room)
-        for event in [] if is_ignored else wanted:
-            new = events.translate(event, room, connection.account)
-            if new and self._session.wants_base64() and (file := events.file_of(event)):
-                await self._put_file(new, *file)
-            self._add(new)
-            if event.get("type") == "m.room.encrypted" and room not in self._told:
-                self._told.add(room)
-                logger.warning(
-                    "encrypted room", instance=self._session.instance, room=room, reason=events.ENCRYPTED
-                )
-            is_incoming = new and new.kind == "MESSAGES_UPSERT" and not new.data["key"]["fromMe"]
-            if new and is_incoming and self._session.settings.read_messages:
-                self._unread[room] = new.data["key"]["id"]
-            if self._files >= _MOST_FILES:
+        in_turns, connection = self._session.in_turns, self._connection
+        await self._look_up(room, await in_turns(_targets(found, copy.copy(start))))
+        if self._session.settings.groups_ignore and connection.is_group(room):
+            await in_turns(_targets(found, start))  # the next part begins behind this one
+            return
+        account, rest = connection.account, iter(found)
+        while some := await in_turns(_translate_some(rest, room, account, start)):
+            for event, new in some:
+                if new and self._session.wants_base64() and (file := events.file_of(event)):
+                    await self._put_file(new, *file)
+                self._add(new)
+                if event.get("type") == "m.room.encrypted" and room not in self._told:
+                    self._told.add(room)
+                    logger.warning(
+                        "encrypted room", instance=self._session.instance, room=room, reason=events.ENCRYPTED
+                    )
+                is_incoming = new and new.kind == "MESSAGES_UPSERT" and not new.data["key"]["fromMe"]
+                if new and is_incoming and self._session.settings.read_messages:
+                    self._unread[room] = new.data["key"]["id"]
+                if self._files >= _MOST_FILES:
+                    await self._commit_part()
+            if len(self._batch) >= _LARGEST_COMMIT:
                 await self._commit_part()
-        if len(self._batch) >= _LARGEST_COMMIT:
-            await self._commit_part()
 
     async def _put_file(self, new: NewEvent, reference: str, size: int) -> None:
         """Put a file into its event, beside the link. Without the file, the event is still complete."""
@@ -348,9 +387,35 @@ class Receiver:
         if event is not None:
             self._batch.append(event)
 
-    def _learn(self, room: str, found: Iterable[dict[str, Any]]) -> None:
-        """Keep what later events refer to: authors, names, and whether the room is encrypted."""
-        for event in found:
+    async def _add_all(self, found: Iterable[NewEvent | None]) -> None:
+        rest = iter(found)
+
+        def add_some() -> Generator[None, None, bool]:
+            for event in rest:
+                self._add(event)
+                if len(self._batch) >= _LARGEST_COMMIT:
+                    return True
+                yield
+            return False
+
+        while await self._session.in_turns(add_some()):
+            await self._commit_part()
+
+    def _learn(
+        self, room: str, found: Any
+    ) -> Generator[None, None, tuple[Iterable[dict[str, Any]], dict[str, Any] | None]]:
+        """Keep what later events refer to: authors, names, and whether the room is encrypted.
+
+        Returns:
+            The events, decoded if there are not many; and the one with which the account has joined the room.
+        """
+        user_id, joined, kept, is_kept = self._connection.user, None, list[dict[str, Any]](), True
+        for event in each(found):
+            yield
+            kept.append(event)
+            if len(kept) > _MOST_KEPT:
+                is_kept, kept = False, []
+            joined = joined or _as_own_join(event, user_id)
             id_, sender = text(event.get("event_id")), text(event.get("sender"))
             if id_ and sender:
                 self._connection.authors.put(id_, sender)
@@ -360,6 +425,7 @@ class Receiver:
                 user, member = text(event.get("state_key")), mapping(event.get("content"))
                 if name := text(member.get("displayname")):
                     self._connection.names.put((room, user), name)
+        return kept if is_kept else _Again(found), joined
 
     async def _look_up(self, room: str, ids: Iterable[str]) -> None:
         """Learn who sent the events that others refer to; of very many, only some."""
@@ -449,14 +515,13 @@ class _Start:
             self._invite = text(unsigned.get("replaces_state"))
         self._is_past_invite = self._is_past_join = False
 
-    def is_in(self, found: list[dict[str, Any]]) -> bool:
+    def is_in(self, found: Iterable[dict[str, Any]]) -> Generator[None, None, bool]:
         """Return whether a part of the timeline reaches back to the start."""
-        first = self._invite or self._join
-        return any(event.get("event_id") == first for event in found)
+        return _has(found, self._invite or self._join)
 
-    def has_join(self, found: list[dict[str, Any]]) -> bool:
+    def has_join(self, found: Iterable[dict[str, Any]]) -> Generator[None, None, bool]:
         """Return whether the join is in a part of the timeline."""
-        return any(event.get("event_id") == self._join for event in found)
+        return _has(found, self._join)
 
     def includes(self, event: dict[str, Any]) -> bool:
         """Return whether the next event of the timeline is not before the start."""
@@ -470,14 +535,54 @@ class _Start:
         return self._is_past_invite and isinstance(time, int) and time >= self._started
 
 
-def _own_join(found: Iterable[dict[str, Any]], user: str) -> dict[str, Any] | None:
-    for event in found:
-        if event.get("type") == "m.room.member" and event.get("state_key") == user:
-            unsigned = mapping(event.get("unsigned"))
-            before = mapping(unsigned.get("prev_content")).get("membership")
-            if mapping(event.get("content")).get("membership") == "join" and before != "join":
-                return event
+def _as_own_join(event: dict[str, Any], user: str) -> dict[str, Any] | None:
+    if event.get("type") == "m.room.member" and event.get("state_key") == user:
+        unsigned = mapping(event.get("unsigned"))
+        before = mapping(unsigned.get("prev_content")).get("membership")
+        if mapping(event.get("content")).get("membership") == "join" and before != "join":
+            return event
     return None
+
+
+def _has(found: Iterable[dict[str, Any]], id_: str) -> Generator[None, None, bool]:
+    for event in found:
+        if event.get("event_id") == id_:
+            return True
+        yield
+    return False
+
+
+def _reversed(found: Any) -> Generator[None, None, Timeline]:
+    page = Timeline()
+    for event in each(found):
+        page.append(event)
+        yield
+    page.reverse()
+    return page
+
+
+def _targets(found: Iterable[dict[str, Any]], start: _Start | None) -> Generator[None, None, list[str]]:
+    """Return the ids that events refer to, as many as could be looked up."""
+    targets: list[str] = []
+    for event in found:
+        if (start is None or start.includes(event)) and len(targets) < _MOST_TARGETS:
+            targets += filter(None, [_target(event)])
+        yield
+    return targets
+
+
+def _translate_some(
+    rest: Iterator[dict[str, Any]], room: str, account: Account, start: _Start | None
+) -> Generator[None, None, list[tuple[dict[str, Any], NewEvent | None]]]:
+    """Return the next events with their translations; none at the end."""
+    some = []
+    for event in rest:
+        if start is None or start.includes(event):
+            some.append((event, events.translate(event, room, account)))
+            if len(some) >= PAGE:
+                break
+        yield
+    return some
 
 
 def _target(event: dict[str, Any]) -> str:

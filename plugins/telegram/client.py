@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, cast
@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import NetworkRefused, NotFound, decode_json
+from hookgw import NetworkRefused, NotFound
 
 from .fields import identifier, mapping, text
 
@@ -32,6 +32,9 @@ _TOKEN_IN_PATH = re.compile(r"(/bot[0-9]{1,20}:)[A-Za-z0-9_-]+")
 # "photos/file_1.jpg". A local server with --local says where on its own disk a file is: "/var/lib/…".
 _FILE_PATH = re.compile(r"[\w.\- ]{1,255}(/[\w.\- ]{1,255}){0,8}")
 _STATUS_UNKNOWN = "The Bot API server answered with the status {}."
+
+
+DecodeJson = Callable[..., Awaitable[Any]]
 
 
 class Refused(NetworkRefused):
@@ -83,12 +86,14 @@ class Client:
 
     Args:
         http: makes the requests; the caller closes it.
+        decode_json: reads the answers; see ``Session.decode_json``.
         base_url: of the Bot API server.
         token: the bot's.
     """
 
-    def __init__(self, http: httpx.AsyncClient, base_url: str, token: str) -> None:
+    def __init__(self, http: httpx.AsyncClient, decode_json: DecodeJson, base_url: str, token: str) -> None:
         self._http = http
+        self._decode_json = decode_json
         self._base = base_url.rstrip("/")
         self._token = token
         self._secret = token.partition(":")[2]
@@ -101,10 +106,11 @@ class Client:
         """Call a method that changes nothing; a broken connection may repeat it. Return its result."""
         return await self._call("GET", method, REQUEST_TIMEOUT, params=_form(parameters))
 
-    async def poll(self, method: str, *, seconds: float, **parameters: Any) -> Any:
-        """Call a method that waits for news. Return its result."""
-        poll = {"long_poll": True}
-        return await self._call("GET", method, seconds, params=_form(parameters), extensions=poll)
+    async def updates(self, left_out: Callable[[bytes], None], *, seconds: float, **parameters: Any) -> Any:
+        """Call ``getUpdates``; ``left_out`` is called with each update that is too large to be read."""
+        poll, form = {"long_poll": True}, _form(parameters)
+        events = ["/result/#"]
+        return await self._call("GET", "getUpdates", seconds, events, left_out, params=form, extensions=poll)
 
     async def call(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
         """Call a method once. Return its result.
@@ -172,7 +178,15 @@ class Client:
         """Return a text without the token."""
         return shown.replace(self._secret, _MASK) if self._secret else shown
 
-    async def _call(self, verb: str, method: str, seconds: float, **request: Any) -> Any:
+    async def _call(
+        self,
+        verb: str,
+        method: str,
+        seconds: float,
+        events: Sequence[str] = (),
+        left_out: Callable[[bytes], None] | None = None,
+        **request: Any,
+    ) -> Any:
         url = f"{self._base}/bot{self._token}/{method}"
         try:
             response = await self._http.request(verb, url, timeout=seconds, follow_redirects=False, **request)
@@ -180,7 +194,8 @@ class Client:
             # Not as the cause: a traceback shows it, and its text may hold the URL.
             raise self._unreachable(error) from None
         try:
-            answer = mapping(decode_json(response.content))
+            found = await self._decode_json(response.content, events=events, left_out=left_out)
+            answer = mapping(found)
         except ValueError:
             answer = {}
         if response.is_success and answer.get("ok") is True and "result" in answer:

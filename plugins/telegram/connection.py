@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -79,7 +79,7 @@ class Connection:
         self.options = options
         # Another bot's updates have other numbers, and its secret must not prove this bot's requests.
         self.state = state if state.bot == options.bot else State(bot=options.bot)
-        self.client = Client(session.http, options.base_url, options.bot_token)
+        self.client = Client(session.http, session.decode_json, options.base_url, options.bot_token)
         self.receiving = trio.Lock()
         self.changing_webhook = trio.Lock()
         self.is_leaving = False
@@ -150,12 +150,8 @@ class Connection:
         """
         self._file_time, self._files = file_time, 0
         batch: list[NewEvent] = []
-        for update in updates:
-            try:
-                found = events.translate(update, self.bot)
-            except Invalid as error:  # of media_url
-                self._log_refused(update, error)
-                continue
+        translated = await self.session.in_turns(self._translate(updates))
+        for update, found in translated:
             if found and found[0].kind == "MESSAGES_UPSERT" and self.session.wants_base64():
                 await self._put_file(found[0], update)
             batch += found
@@ -169,6 +165,18 @@ class Connection:
             # Until somebody answers, the app shows that the button is at work.
             if query := text(mapping(update.get("callback_query")).get("id")):
                 self._nursery.start_soon(self._answer_button, query)
+
+    def _translate(
+        self, updates: Iterable[Mapping[str, Any]]
+    ) -> Generator[None, None, list[tuple[Mapping[str, Any], list[NewEvent]]]]:
+        translated = []
+        for update in updates:
+            try:
+                translated.append((update, events.translate(update, self.bot)))
+            except Invalid as error:  # of media_url
+                self._log_refused(update, error)
+            yield
+        return translated
 
     async def _emit(self, batch: Sequence[NewEvent], state: Any) -> None:
         try:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Generator
 from http import HTTPStatus
+from typing import Any
 
 import structlog
 import trio
 
-from hookgw import ConnectionState, NetworkRefused
+from hookgw import ConnectionState, NetworkEvents, NetworkRefused
 
 from .client import Refused, Unreachable
 from .connection import Connection
 from .events import ALLOWED_UPDATES
-from .fields import items, mapping, number, text
+from .fields import mapping, number, text
 
 logger = structlog.get_logger("hookgw.telegram")
 
@@ -115,8 +117,14 @@ class Poller:
         in_conflict = self._conflicts > 0
         seconds = POLL_IN_CONFLICT if in_conflict else POLL if wait else 0
         offset, began = self._connection.state.offset, trio.current_time()
-        answer = await self._client.poll(
-            "getUpdates",
+        skipped: list[int] = []
+
+        def skip(update: bytes) -> None:
+            if found := _UPDATE_ID.search(update):
+                skipped.append(int(found[1]))
+
+        answer = await self._client.updates(
+            skip,
             seconds=seconds + _PATIENCE,
             offset=offset or None,
             limit=self._limit,
@@ -124,18 +132,18 @@ class Poller:
             # Each time: another program may have asked for others.
             allowed_updates=ALLOWED_UPDATES,
         )
-        if not isinstance(answer, list):
+        if not isinstance(answer, NetworkEvents):
             raise Unreachable("The Bot API server did not answer with a list of updates.")
-        updates = [update for update in items(answer) if number(update.get("update_id"))]
-        if not updates:
+        updates = await self._session.in_turns(_with_id(answer))
+        if not updates and not skipped:
             if answer:
-                logger.warning("updates without an id", instance=self._session.instance, count=len(answer))
+                logger.warning("updates without an id", instance=self._session.instance)
             if answer or seconds:
                 # Something between hookgw and Telegram may answer at once, and for ever with the same.
                 await trio.sleep(max(0.0, began + _SHORTEST_POLL - trio.current_time()))
             return
         # Not the largest id so far: after a week without updates, Telegram goes on with any number.
-        last = max(number(update.get("update_id")) or 0 for update in updates)
+        last = max([*skipped, *(number(update.get("update_id")) or 0 for update in updates)])
         updates.sort(key=lambda update: number(update.get("update_id")) or 0)
         await self._connection.store(updates, offset=last + 1, file_time=FILE_TIME)
 
@@ -205,6 +213,15 @@ class Poller:
             retry_after=round(wait, 1),
         )
         await trio.sleep(wait)
+
+
+def _with_id(found: NetworkEvents) -> Generator[None, None, list[dict[str, Any]]]:
+    updates = []
+    for update in found:
+        if isinstance(update, dict) and number(update.get("update_id")):
+            updates.append(update)
+        yield
+    return updates
 
 
 def wait_of(error: NetworkRefused, failures: int) -> float:

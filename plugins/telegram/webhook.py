@@ -20,7 +20,6 @@ from hookgw import (
     NetworkRefused,
     NotSupported,
     ProofRefused,
-    decode_json,
 )
 
 from .client import Refused
@@ -157,6 +156,7 @@ async def receive(connection: Connection, request: IngestRequest) -> IngestRespo
     Raises:
         ProofRefused: the request does not prove that Telegram sent it.
         Invalid: it was damaged on its way; Telegram sends it again.
+        EventLeftOut: it is too large to be read.
     """
     secret = connection.state.secret
     given = request.headers.get(SECRET_HEADER, "")
@@ -166,16 +166,18 @@ async def receive(connection: Connection, request: IngestRequest) -> IngestRespo
         raise ProofRefused("X-Telegram-Bot-Api-Secret-Token is missing or wrong.")
     if request.method != "POST":
         raise NotSupported("Telegram posts its updates.")
+    async with connection.receiving:
+        await _store(connection, request.body)
+    return IngestResponse()
+
+
+async def _store(connection: Connection, body: bytes) -> None:
     try:
-        update = decode_json(request.body)
+        update = await connection.session.decode_json(body, events=("",))
     except ValueError:
         raise Invalid("The body is not JSON.") from None
     if not number(mapping(update).get("update_id")):
         # A repetition would be the same, and hold back the later updates of a chat for a day.
-        logger.warning(
-            "request without an update", instance=connection.session.instance, size=len(request.body)
-        )
-        return IngestResponse()
-    async with connection.receiving:
-        await connection.store([update], file_time=FILE_TIME)
-    return IngestResponse()
+        logger.warning("request without an update", instance=connection.session.instance, size=len(body))
+        return
+    await connection.store([update], file_time=FILE_TIME)

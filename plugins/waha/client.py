@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any, cast
@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import NetworkRefused, decode_json
+from hookgw import NetworkRefused
 
 from .events import mapping, text
 
@@ -21,6 +21,9 @@ FILE_TIMEOUT = 120.0
 """Seconds for a message with a file, and for each part of a download."""
 _LARGEST_ERROR = 64 * 1024
 _LONGEST_REASON = 300
+
+
+DecodeJson = Callable[..., Awaitable[Any]]
 
 
 class Refused(NetworkRefused):
@@ -54,6 +57,7 @@ class Client:
 
     Args:
         http: makes the requests; the caller closes it.
+        decode_json: reads the answers; see ``Session.decode_json``.
         base_url: of the server.
         api_key: for the header ``X-Api-Key``; empty for none.
 
@@ -61,8 +65,9 @@ class Client:
         secrets: texts that are masked in the server's words.
     """
 
-    def __init__(self, http: httpx.AsyncClient, base_url: str, api_key: str) -> None:
+    def __init__(self, http: httpx.AsyncClient, decode_json: DecodeJson, base_url: str, api_key: str) -> None:
         self._http = http
+        self._decode_json = decode_json
         self._root = base_url.rstrip("/") + "/api/"
         self._headers = {"x-api-key": api_key} if api_key else {}
         # hookgw masks those of the instance's options; these may be of the configuration, or made up.
@@ -106,7 +111,7 @@ class Client:
             )
         except httpx.HTTPError as error:
             raise _unreachable(error) from error
-        answer, is_json = _decode(response.content)
+        answer, is_json = await self._decode(response.content)
         if not response.is_success:
             raise self._refused(response, answer)
         if not is_json:
@@ -132,10 +137,18 @@ class Client:
                             refusal += chunk
                             if len(refusal) > _LARGEST_ERROR:
                                 break
-                    raise self._refused(response, _decode(bytes(refusal))[0])
+                    raise self._refused(response, (await self._decode(bytes(refusal)))[0])
                 yield response
         except httpx.HTTPError as error:
             raise _unreachable(error) from error
+
+    async def _decode(self, received: bytes) -> tuple[Any, bool]:
+        """Return the JSON in a body, and whether there is any; an empty body counts as ``null``."""
+        if not received.strip():
+            return None, True
+        with suppress(ValueError):
+            return await self._decode_json(received), True
+        return None, False
 
     def _refused(self, response: httpx.Response, answer: Any) -> Refused:
         words = _words(answer)
@@ -156,15 +169,6 @@ def _unreachable(error: httpx.HTTPError) -> Unreachable:
     if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
         return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)
     return Unreachable(f"The WAHA server cannot be reached: {error or type(error).__name__}")
-
-
-def _decode(received: bytes) -> tuple[Any, bool]:
-    """Return the JSON in a body, and whether there is any; an empty body counts as ``null``."""
-    if not received.strip():
-        return None, True
-    with suppress(ValueError):
-        return decode_json(received), True
-    return None, False
 
 
 def _words(answer: Any) -> str:

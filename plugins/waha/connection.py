@@ -80,7 +80,7 @@ class Connection:
         self.options = options
         self.state = state
         self.nursery = nursery
-        self.client = Client(session.http, options.base_url, options.api_key)
+        self.client = Client(session.http, session.decode_json, options.base_url, options.api_key)
         self.settings = session.settings
         self.engine = ""
         self.me = ""

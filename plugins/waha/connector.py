@@ -38,7 +38,6 @@ from hookgw import (
     Session,
     TextMessage,
     Unavailable,
-    decode_json,
 )
 
 from . import outgoing
@@ -121,7 +120,7 @@ class Waha:
         if connection is None or not connection.hmac_key:
             raise Unavailable("The instance is not connected to its WAHA server.")
         check_proof(request, connection.hmac_key)
-        envelope = read_envelope(request.body)
+        envelope = await read_envelope(session, request.body)
         if text(envelope.get("session")) != connection.options.session:
             # A global webhook of the server (WHATSAPP_HOOK_URL) has the events of all sessions.
             return IngestResponse(body=b"This instance has another session.")
@@ -418,14 +417,15 @@ def check_proof(request: IngestRequest, key: bytes) -> None:
         raise ProofRefused("X-Webhook-Hmac is not the HMAC-SHA512 of the body with the webhook's key.")
 
 
-def read_envelope(body: bytes) -> dict[str, Any]:
+async def read_envelope(session: Session, body: bytes) -> dict[str, Any]:
     """Return the body of a request, which is a JSON object.
 
     Raises:
         Invalid: it is none.
+        EventLeftOut: it is too large to be read.
     """
     try:
-        envelope = decode_json(body)
+        envelope = await session.decode_json(body, events=("",))
     except ValueError as error:
         raise Invalid(f"The body {error}.") from None
     if not isinstance(envelope, dict):

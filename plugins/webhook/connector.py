@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -24,6 +25,7 @@ from .body import event_of
 from .options import OPTIONS_SCHEMA, Options, read_options
 from .proof import check_proof
 
+_SHORT = 16 * 1024
 _GREETING = b"Send each event to this URL as a POST with a JSON body.\n"
 
 
@@ -68,6 +70,7 @@ class Webhook:
         Raises:
             ProofRefused: the sender has not proved itself.
             Invalid: the body makes no event.
+            EventLeftOut: the body has too many values.
             Unavailable: the options are wrong, which somebody will correct.
         """
         if request.method == "GET":
@@ -82,6 +85,9 @@ class Webhook:
         size = len(request.body)
         if size > session.max_data:
             raise Invalid(f"The body has {size:,} bytes; the limit is {Size(session.max_data)}.")
+        if size > _SHORT:  # a body with very many values would hold up everything else
+            with suppress(ValueError):
+                await session.decode_json(request.body, events=("",))
         await session.emit_all([event_of(request, options, session.catalog)])
         return IngestResponse()
 

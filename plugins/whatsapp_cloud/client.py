@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
 from itertools import chain
@@ -28,6 +28,9 @@ MEDIA_HOST = "lookaside.fbsbx.com"
 LARGEST_ERROR = 64 * 1024
 """Bytes of the refusal of a download."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+DecodeJson = Callable[..., Awaitable[Any]]
 
 
 class Refused(NetworkRefused):
@@ -67,11 +70,13 @@ class Client:
 
     Args:
         http: makes the requests; the caller closes it.
+        decode_json: reads the answers; see ``Session.decode_json``.
         options: of the instance.
     """
 
-    def __init__(self, http: httpx.AsyncClient, options: Options) -> None:
+    def __init__(self, http: httpx.AsyncClient, decode_json: DecodeJson, options: Options) -> None:
         self._http = http
+        self._decode_json = decode_json
         self._token = options.access_token
         self._number = quote(options.phone_number_id, safe="")
         self._base = httpx.URL(options.base_url)
@@ -143,7 +148,7 @@ class Client:
                 if not response.is_success:
                     # Of an error without a length, the status says enough.
                     is_short = 0 < (length or 0) <= LARGEST_ERROR
-                    raise self._refusal(response, await response.aread() if is_short else b"")
+                    raise await self._refusal(response, await response.aread() if is_short else b"")
                 yield File(
                     mimetype=text(found.get("mime_type")) or response.headers.get("content-type", ""),
                     size=length if length is not None and is_plain else size,
@@ -181,19 +186,24 @@ class Client:
             response = await self._http.request(method, f"{self._root}/{path}", headers=headers, **more)
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
-        answer = _decode(response.content)
+        answer = await self._decode(response.content)
         # A refusal is one whatever its status is.
         if not response.is_success or (isinstance(answer, dict) and "error" in answer):
-            raise self._refusal(response, response.content)
+            raise await self._refusal(response, response.content)
         if not isinstance(answer, dict):
             raise Unreachable("The Graph API did not answer with a JSON object.")
         return answer
 
-    def _refusal(self, response: httpx.Response, body: bytes) -> Refused:
-        error = read_error(_decode(body), response.status_code, _retry_after(response.headers))
+    async def _refusal(self, response: httpx.Response, body: bytes) -> Refused:
+        error = read_error(await self._decode(body), response.status_code, _retry_after(response.headers))
         # "Malformed access token EAAG…": an instance may have it from the configuration, which masks nothing.
         reason = error.reason.replace(self._token, "********")
         return Refused(msgspec.structs.replace(error, reason=reason))
+
+    async def _decode(self, body: bytes) -> Any:
+        with suppress(ValueError):
+            return await self._decode_json(body)
+        return None
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
         if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
@@ -219,17 +229,13 @@ async def read_body(chunks: AsyncIterator[bytes], limit: int) -> bytes:
     return bytes(received)
 
 
-def _decode(body: bytes) -> Any:
-    with suppress(ValueError):
-        return decode_json(body)
-    return None
-
-
 def _retry_after(headers: httpx.Headers) -> float | None:
     if (seconds := number(headers.get("retry-after"))) is not None and seconds <= 86_400:
         return float(seconds)
     # Meta's own header has, by account, a list of limits with the minutes until a call may succeed again.
-    usage = mapping(_decode(headers.get("x-business-use-case-usage", "").encode()))
+    usage = {}
+    with suppress(ValueError):
+        usage = mapping(decode_json(headers.get("x-business-use-case-usage", "").encode()))
     minutes = [
         found
         for limit in chain.from_iterable(map(items, usage.values()))

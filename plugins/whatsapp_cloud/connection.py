@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
+from itertools import chain
 
 import structlog
 import trio
@@ -15,10 +16,10 @@ from . import events
 from .client import REQUEST_TIMEOUT, Client, Refused, Unreachable, read_body
 from .errors import code_of
 from .events import Knowledge, Received
-from .fields import items, text
+from .fields import each, items, text
 from .options import PLUGIN, Options
 from .turns import Turns
-from .webhooks import Change
+from .webhooks import EVENTS, Change, read_changes
 
 logger = structlog.get_logger("hookgw.whatsapp_cloud")
 
@@ -57,7 +58,7 @@ class Connection:
 
     def __init__(self, session: Session, options: Options) -> None:
         self.session = session
-        self.client = Client(session.http, options)
+        self.client = Client(session.http, session.decode_json, options)
         self.options = options
         self._state = ConnectionState.CONNECTING
         self._doubt = trio.Event()
@@ -122,16 +123,21 @@ class Connection:
         """Return the id of the newest message that somebody has sent in a chat, as far as it is known."""
         return self._newest.get(chat)
 
-    async def receive(self, changes: Sequence[Change]) -> None:
+    async def receive(self, body: bytes) -> None:
         """Store the events of a notification, after those of all notifications that arrived before it.
 
         Raises:
+            Invalid: the body is no JSON object.
             Unavailable: they cannot be stored now.
         """
-        received = [found for change in changes if self._is_mine(change) for found in self._translate(change)]
-        if self.session.settings.groups_ignore:
-            received = [one for one in received if not one.chat.endswith("@g.us")]
         with self._turns.join() as turn:
+            try:
+                notification = await self.session.decode_json(body, events=EVENTS)
+            except ValueError:
+                notification = None
+            received = await self.session.in_turns(self._translate_all(read_changes(notification)))
+            if self.session.settings.groups_ignore:
+                received = [one for one in received if not one.chat.endswith("@g.us")]
             if self.session.wants_base64():
                 with trio.move_on_after(FILE_TIME):
                     await self._put_files(received)
@@ -157,8 +163,18 @@ class Connection:
         self.tell("request for another phone number", phone_number_id=change.phone_number_id[:40])
         return False
 
-    def _translate(self, change: Change) -> list[Received]:
-        found = list(events.translate(change, self._known))
+    def _translate_all(self, changes: Iterable[Change]) -> Generator[None, None, list[Received]]:
+        received = []
+        for change in changes:
+            if self._is_mine(change):
+                received += yield from self._translate(change)
+        return received
+
+    def _translate(self, change: Change) -> Generator[None, None, list[Received]]:
+        found = []
+        for one in events.translate(change, self._known):
+            found.append(one)
+            yield
         for error in items(change.value.get("errors")):
             logger.warning(
                 "meta reports an error",
@@ -167,9 +183,11 @@ class Connection:
                 reason=text(error.get("title"))[:200],
             )
         if change.field == "messages":
-            given = items(change.value.get("messages")) + items(change.value.get("statuses"))
-            if len(found) < len(given):
-                lost = len(given) - len(found)
+            lost = -len(found)
+            for _ in chain(each(change.value.get("messages")), each(change.value.get("statuses"))):
+                lost += 1
+                yield
+            if lost > 0:
                 logger.warning("part of a request not readable", instance=self.session.instance, items=lost)
         return found
 

@@ -102,7 +102,7 @@ class WhatsAppCloud:
             # Meta gives up after seven days. A wrong secret must be found before.
             connection.tell("request of meta refused", reason=str(refusal))
             raise
-        await connection.receive(webhooks.read_changes(request.body))
+        await connection.receive(request.body)
         return IngestResponse()
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import msgspec
 from hookgw import NewEvent, event_id_of
 
 from .errors import code_of, hint_of
-from .fields import degrees, items, mapping, number, text
+from .fields import degrees, each, items, mapping, number, text
 from .webhooks import Change
 
 SOURCE = "whatsapp_cloud"
@@ -76,7 +76,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 def translate(change: Change, known: Knowledge) -> Iterator[Received]:
     """Return the events of a change, in order; none for a field that hookgw has no kind for."""
     for name, read in _READERS.get(change.field, {}).items():
-        for item in items(change.value.get(name)):
+        for item in each(change.value.get(name)):
             yield from read(item, change, known)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+
+from hookgw import NetworkEvents
 
 _LARGEST = 2**53
 
@@ -15,6 +18,12 @@ def mapping(value: Any) -> dict[str, Any]:
 def items(value: Any) -> list[dict[str, Any]]:
     """Return the objects in a JSON array; none for any other value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def each(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the objects in a list of events, which is decoded meanwhile; none for any other value."""
+    found = value if isinstance(value, (list, NetworkEvents)) else ()
+    return (item for item in found if isinstance(item, dict))
 
 
 def text(value: Any) -> str:

@@ -14,11 +14,16 @@ from typing import Any
 
 import msgspec
 
-from hookgw import IngestRequest, IngestResponse, Invalid, ProofRefused, decode_json
+from hookgw import IngestRequest, IngestResponse, Invalid, ProofRefused
 
 from .fields import items, mapping, text
 
 SIGNATURE = "x-hub-signature-256"
+EVENTS = [
+    f"/entry/#/changes/#/value/{part}/#"
+    for part in ("messages", "message_echoes", "statuses", "calls", "groups", "state_sync")
+]
+"""Where events are in a notification; see ``Session.decode_json``."""
 _CHALLENGE = re.compile("[!-~]{1,1024}")
 
 
@@ -66,16 +71,15 @@ def check_proof(request: IngestRequest, app_secret: str) -> None:
         raise ProofRefused(f"{SIGNATURE} is missing, or not the signature of this body with app_secret.")
 
 
-def read_changes(body: bytes) -> list[Change]:
+def read_changes(notification: Any) -> list[Change]:
     """Return the changes of a notification, in their order.
 
+    Args:
+        notification: the decoded body; see :data:`EVENTS`.
+
     Raises:
-        Invalid: the body is no JSON object.
+        Invalid: it is no JSON object.
     """
-    try:
-        notification = decode_json(body)
-    except ValueError:
-        notification = None
     if not isinstance(notification, dict):
         raise Invalid("The body is not a JSON object.")
     return list(_changes(notification))

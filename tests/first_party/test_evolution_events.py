@@ -196,8 +196,36 @@ async def test_data_that_nobody_can_read_is_left_out(
         body = b'{"event": "chats.update", "data": ' + b"[" * deep + b"]" * deep + b"}"
         with capture_logs() as logs:
             assert await taking(body) == 200
-        assert len(logs) == 1
+        assert len(logs) + len(session.left_out) == 1
+        session.left_out.clear()
     assert session.data_of("CHATS_UPDATE") == []
+
+
+async def test_a_list_with_very_many_values_becomes_several_events(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    contacts = [{"id": str(number), "name": "Ana", "n": 1.0} for number in range(30_000)]
+    large = [0] * 20_001
+    for data in ([*contacts, large], contacts):
+        session.events.clear()
+        body = json.dumps({"event": "contacts.set", "date_time": str(len(data)), "data": data}).encode()
+        for _ in range(2):
+            assert await taking(body) == 200
+        parts = session.data_of("CONTACTS_SET")
+        assert len(parts) > 5
+        assert [contact for part in parts for contact in part] == contacts
+        assert all(sum(map(len, part)) + 1 <= 20_000 for part in parts)
+    assert session.left_out == [json.dumps(large).encode()] * 2
+
+
+async def test_an_event_with_too_many_values_is_acknowledged(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    for size in (20_001, 700_000):  # the second one has more than 1 MiB
+        assert await taking({"event": "chats.update", "data": {"a": [0] * size}}) == 200
+    assert len(session.left_out) == 2
+    assert await taking({"event": "chats.update", "data": {"a": [0] * 19_000}}) == 200
+    assert len(session.data_of("CHATS_UPDATE")) == 1
 
 
 async def test_a_list_of_events(session: FakeSession, taking: Take, autojump_clock: MockClock) -> None:

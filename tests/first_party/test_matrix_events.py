@@ -259,7 +259,7 @@ def test_an_invitation_of_the_account_is_raised_once() -> None:
 
 def test_receipts() -> None:
     content = {TARGET: {"m.read": {ANA: {"ts": 1}}}, "$anas": {"m.read.private": {ME: {}}}, "$x": 3}
-    found = events.receipts(content, ROOM, ACCOUNT)
+    found = list(events.receipts(content, ROOM, ACCOUNT))
     assert [(new.kind, new.data["keyId"], new.data["fromMe"], new.data["participant"]) for new in found] == [
         ("MESSAGES_UPDATE", TARGET, True, ANA),
         ("MESSAGES_UPDATE", "$anas", False, ME),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookgw import Invalid, MessageKey, NewEvent, Recent, event_id_of
+from hookgw.testing import FakeSession
 from plugins.waha.connector import read_envelope
 from plugins.waha.events import (
     _TRANSLATORS,
@@ -528,13 +529,14 @@ def test_whatever_comes_is_an_event_or_nothing(name: str, payload: Any, more: di
     event_of(name, payload)
 
 
-def test_bodies() -> None:
-    assert read_envelope(b'{"a": "\\ud83d\\ude4f"}') == {"a": "🙏"}
+async def test_bodies() -> None:
+    session = FakeSession()
+    assert await read_envelope(session, b'{"a": "\\ud83d\\ude4f"}') == {"a": "🙏"}
     # Half of a character, and numbers that are too large, are no reason to lose a message.
-    assert read_envelope(b'{"a": "x\\ud83d", "b": [1e400]}') == {"a": "x\ufffd", "b": [None]}
+    assert await read_envelope(session, b'{"a": "x\\ud83d", "b": [1e400]}') == {"a": "x\ufffd", "b": [None]}
     for wrong in (b"", b"[]", b"{", b"\xff", b'{"a":' * 100_000):
         with pytest.raises(Invalid):
-            read_envelope(wrong)
+            await read_envelope(session, wrong)
 
 
 @pytest.mark.parametrize(

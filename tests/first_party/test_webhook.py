@@ -16,6 +16,7 @@ from trio.testing import MockClock
 
 from hookgw import (
     ConnectionState,
+    EventLeftOut,
     IngestRequest,
     Invalid,
     NotSupported,
@@ -207,7 +208,6 @@ async def test_an_unknown_kind_is_refused_by_its_name(
         b'{"event": "CALL", "t": "\\ud800"}',
         b'{"event": "CALL", "t": "\xff"}',
         b"\xff\xfe{\x00}\x00",
-        b"[" * 100_000 + b"]" * 100_000,
     ],
 )
 async def test_a_body_that_is_not_json_is_refused(
@@ -216,6 +216,17 @@ async def test_a_body_that_is_not_json_is_refused(
     session = new_session(**BY_HEADER)
     with pytest.raises(Invalid, match="The body "):
         await webhook.ingest(session, with_token(raw))
+    assert session.events == []
+
+
+@pytest.mark.parametrize("raw", [b"[" * 100_000 + b"]" * 100_000, b"[" + b"[]," * 20_000 + b"1]"])
+async def test_a_body_with_too_many_values_is_left_out(
+    webhook: ContainedConnector, new_session: NewSession, raw: bytes
+) -> None:
+    session = new_session(**BY_HEADER)
+    with pytest.raises(EventLeftOut):
+        await webhook.ingest(session, with_token(raw))
+    assert session.left_out == [raw]
     assert session.events == []
 
 

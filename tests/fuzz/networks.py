@@ -59,7 +59,9 @@ def webhook(data: bytes) -> None:
 def whatsapp_cloud(data: bytes) -> None:
     """A notification of Meta becomes valid events, or a sentence."""
     try:
-        changes = read_changes(data)
+        changes = read_changes(decode_json(data))
+    except ValueError:
+        return
     except Invalid as error:
         check_sentences(*error.messages)
         return
@@ -89,7 +91,7 @@ def telegram(data: bytes) -> None:
 def waha(data: bytes) -> None:
     """A report of WAHA becomes a valid event, or none, or the body is refused with a sentence."""
     try:
-        envelope = read_envelope(data)
+        envelope = trio.run(read_envelope, FakeSession(), data)
     except Invalid as error:
         check_sentences(*error.messages)
         return

@@ -10,6 +10,7 @@ from hookgw.models.errors import HookgwError, NetworkRefused, PluginFailed, Stor
 STATUS = {
     "HookgwError": 500,
     "Invalid": 400,
+    "EventLeftOut": 400,
     "Unauthorized": 401,
     "Forbidden": 403,
     "NotFound": 404,

@@ -20,6 +20,7 @@ from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.gateway.registry import Registry
 from hookgw.models.connectors import IngestRequest, IngestResponse
 from hookgw.models.errors import (
+    EventLeftOut,
     Invalid,
     NetworkRefused,
     NotFound,
@@ -133,6 +134,8 @@ class IngestService:
         try:
             with trio.move_on_after(INGEST_TIMEOUT), session.answering():
                 return await session.connector.ingest(session, request)
+        except EventLeftOut:
+            return IngestResponse()  # after any other status, the network would repeat it for ever
         except (ProofRefused, Invalid, NotSupported) as refusal:
             # Networks do not repeat it, and few show what they were told: here it can be found.
             if self._now() - self._logged_at.get(session, -LOGGED_EVERY) >= LOGGED_EVERY:

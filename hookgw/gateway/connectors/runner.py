@@ -89,6 +89,7 @@ class Connectors:
         ingest_urls: IngestUrls,
         media: InboundMedia,
         event_rules: EventRules,
+        event_left_out: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
         self._connectors = connectors
         self._states = states
@@ -98,6 +99,7 @@ class Connectors:
         self._ingest_urls = ingest_urls
         self._media = media
         self._event_rules = event_rules
+        self._event_left_out = event_left_out
         self._sessions = states.sessions
         # Those whose connectors have ended by themselves, until their last event is stored.
         self._closing: dict[str, ConnectorSession] = {}
@@ -187,6 +189,7 @@ class Connectors:
                 self._media,
                 self._event_rules,
                 self._states.changed,
+                self._event_left_out,
                 former_servers=former_servers,
             )
             self._leave_closing(instance.name)

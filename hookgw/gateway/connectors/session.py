@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
 import msgspec
@@ -17,6 +17,7 @@ from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
+from hookgw.gateway.long_work import run_in_slices
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import MAX_STATE, ConnectionState, FetchedFile, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooManyRequests, Unavailable
@@ -26,10 +27,14 @@ from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.masking import mask_secrets
 from hookgw.models.units import Size
 from hookgw.parsing.json_text import decode_strict, encode_strict
+from hookgw.parsing.long_json import finish
+from hookgw.parsing.network_json import PART, LeftOut, read_network_json
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.store import ConnectorState
 
 logger = structlog.get_logger("hookgw.connector")
+
+T = TypeVar("T")
 
 _LONGEST_MESSAGE = 2048
 """Characters of the reason that a connector gives for a closed connection."""
@@ -37,6 +42,8 @@ _LARGEST_REASON = 2**31
 
 LOGGED_OUT = 401
 """The reason of CONNECTION_UPDATE, known from Baileys, after which receivers want a new login."""
+_FEW, _SHORT = 10, 4096
+"""So many events, of so many bytes in all, are encoded without a pause."""
 _NO_REASON = 200
 """What a connector reports that gives no reason."""
 
@@ -123,6 +130,7 @@ class ConnectorSession:
         media: InboundMedia,
         event_rules: EventRules,
         closing_changed: Callable[[str], None] = lambda _: None,
+        event_left_out: Callable[[str, str, str], None] = lambda *_: None,
         *,
         former_servers: frozenset[Origin] = frozenset(),
     ) -> None:
@@ -158,6 +166,7 @@ class ConnectorSession:
         self._media = media
         self._event_rules = event_rules
         self._closing_changed = closing_changed
+        self._event_left_out = event_left_out
         self._is_closed = False
         self._calls_in_progress = 0
         self._held_back = 0  # how many tasks wait for the store to take their events
@@ -260,25 +269,34 @@ class ConnectorSession:
             for held in files.held:
                 held.release()
 
+    async def decode_json(
+        self, text: bytes, *, events: Sequence[str] = (), left_out: Callable[[bytes], None] | None = None
+    ) -> Any:
+        """Return the JSON value in what the network sent."""
+
+        def leave_out(event: LeftOut) -> None:
+            self._event_left_out(self.instance, self.connector.name, f"The event {event.reason}.")
+            if left_out is not None:
+                left_out(event.text)
+
+        steps = read_network_json(text, tuple(events), leave_out)
+        # A short text is read at once: it need not wait for its turn behind the work of others.
+        return finish(steps) if len(text) <= PART else await self.in_turns(steps)
+
+    async def in_turns(self, steps: Generator[None, None, T]) -> T:
+        """Run a long computation among those of other instances."""
+        return await run_in_slices(self.instance, steps)
+
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
         """Raise an event. Waits while the gateway cannot store it, which holds the connector back."""
         await self.emit_all([NewEvent(kind=kind, data=data, event_id=event_id)])
 
     async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
         """Store events and the connector's state in one commit. Waits like :meth:`emit`."""
-        now = self._clock.wall()
         try:
-            accepted = [
-                Event(
-                    id=event.event_id or new_event_id(now),
-                    kind=event.kind,
-                    instance=self.instance,
-                    data_json=self._encode(event),
-                    time=now if event.time is None else event.time,
-                    sender=event.sender or self.sender,
-                )
-                for event in events
-            ]
+            steps = self._accepted(events)
+            is_short = len(events) <= _FEW and sum(len(event.data_json or b"") for event in events) <= _SHORT
+            accepted = finish(steps) if is_short else await self.in_turns(steps)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise Invalid(f"The data of an event is not JSON: {error}.") from None
         if state is msgspec.UNSET:
@@ -290,6 +308,24 @@ class ConnectorSession:
         # One at a time: a call that is held back must not overwrite the state of a later call.
         async with self._saving:
             await self._store(accepted, kept)
+
+    def _accepted(self, events: Sequence[NewEvent]) -> Generator[None, None, list[Event]]:
+        now, accepted = self._clock.wall(), []
+        for event in events:
+            data_json = self._encode(event)
+            accepted.append(
+                Event(
+                    id=event.event_id or new_event_id(now),
+                    kind=event.kind,
+                    instance=self.instance,
+                    data_json=data_json,
+                    time=now if event.time is None else event.time,
+                    sender=event.sender or self.sender,
+                )
+            )
+            if len(data_json) > _SHORT:
+                yield
+        return accepted
 
     def _encode(self, event: NewEvent) -> bytes:
         if event.data_json is None:

@@ -13,13 +13,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
 import structlog
 import trio
 
 from hookgw.config.settings import OperationsSettings
 from hookgw.gateway.backlog import Tally
 from hookgw.gateway.metrics import Metrics
-from hookgw.gateway.operational.digest import DeadLetterDigest, DeadLetterSummary
+from hookgw.gateway.operational.digest import DeadLetterSummary, Digest, LeftOutSummary
 from hookgw.gateway.operational.lane_health import LaneHealth
 from hookgw.gateway.operational.queue import EventQueue
 from hookgw.gateway.registry import Registry
@@ -72,7 +73,8 @@ class OperationalEvents:
         self._clock = clock
         # Both are pure; time and queues are handled here.
         self._lanes = LaneHealth()
-        self._dead = DeadLetterDigest()
+        self._dead = Digest[DeadLetterSummary]()
+        self._left_out = Digest[LeftOutSummary]()
         self._held_back = trio.Event()
         self._closing = trio.Event()
         self._to_plugins = EventQueue("plugins")
@@ -108,8 +110,7 @@ class OperationalEvents:
         Set a deadline: plugins may be slow. If the disk refuses, the remaining events are lost.
         """
         self._closing.set()
-        for letters in self._dead.due(float("inf")):
-            self._raise_dead(letters, self._registry.registration(letters.registration))
+        self._raise_due(math.inf)
         await self._to_url.wait_empty()
         await self._to_plugins.wait_empty()
 
@@ -225,6 +226,19 @@ class OperationalEvents:
             restartAfter=wait,
         )
 
+    def event_left_out(self, instance: str, connector: str, reason: str) -> None:
+        """Report that a connector left an event of its network out; the reason is a sentence."""
+        left_out = LeftOutSummary(instance=instance, connector=connector, count=1, reason=reason)
+        due = self._left_out.add(left_out, trio.current_time())
+        if due is not None:
+            self._raise_left_out(due)
+        self._held_back.set()
+
+    def _raise_left_out(self, left_out: LeftOutSummary) -> None:
+        about = msgspec.structs.asdict(left_out)
+        logger.warning("events left out", **about)
+        self._raise(kinds.EVENT_LEFT_OUT, None, None, **about)
+
     def _raise_dead(self, letters: DeadLetterSummary, registration: Registration | None) -> None:
         delivery = letters.delivery
         self._raise(
@@ -300,7 +314,12 @@ class OperationalEvents:
         while True:
             await self._held_back.wait()
             self._held_back = trio.Event()
-            while (due := self._dead.next_due) < float("inf"):
+            while (due := min(self._dead.next_due, self._left_out.next_due)) < math.inf:
                 await trio.sleep_until(due)
-                for letters in self._dead.due(trio.current_time()):
-                    self._raise_dead(letters, self._registry.registration(letters.registration))
+                self._raise_due(trio.current_time())
+
+    def _raise_due(self, now: float) -> None:
+        for letters in self._dead.due(now):
+            self._raise_dead(letters, self._registry.registration(letters.registration))
+        for left_out in self._left_out.due(now):
+            self._raise_left_out(left_out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hookgw.gateway.operational.digest import REST, DeadLetterDigest, DeadLetterSummary
+from hookgw.gateway.operational.digest import REST, DeadLetterSummary, Digest
 
 
 def letters(registration: str = "reg_1", count: int = 1, reason: str = "why") -> DeadLetterSummary:
@@ -12,7 +12,7 @@ def letters(registration: str = "reg_1", count: int = 1, reason: str = "why") ->
 
 
 def test_the_first_is_told_of_at_once_and_the_next_are_summed_up() -> None:
-    digest = DeadLetterDigest()
+    digest = Digest[DeadLetterSummary]()
     first = letters()
     assert digest.add(first, 100.0) is first
     assert [digest.add(letters(count=n, reason=str(n)), 100.5) for n in (1, 2, 3)] == [None] * 3
@@ -22,7 +22,7 @@ def test_the_first_is_told_of_at_once_and_the_next_are_summed_up() -> None:
 
 
 def test_there_is_a_rest_after_a_sum_too() -> None:
-    digest = DeadLetterDigest()
+    digest = Digest[DeadLetterSummary]()
     digest.add(letters(), 100.0)
     digest.add(letters(), 100.1)
     digest.due(101.0)
@@ -32,7 +32,7 @@ def test_there_is_a_rest_after_a_sum_too() -> None:
 
 
 def test_after_a_quiet_second_the_next_is_told_of_at_once() -> None:
-    digest = DeadLetterDigest()
+    digest = Digest[DeadLetterSummary]()
     digest.add(letters(), 100.0)
     assert digest.due(101.0) == []
     assert digest.next_due == math.inf
@@ -41,7 +41,7 @@ def test_after_a_quiet_second_the_next_is_told_of_at_once() -> None:
 
 
 def test_registrations_do_not_hold_each_other_back() -> None:
-    digest = DeadLetterDigest()
+    digest = Digest[DeadLetterSummary]()
     digest.add(letters("a"), 100.0)
     other = letters("b")
     assert digest.add(other, 100.5) is other
@@ -54,7 +54,7 @@ def test_registrations_do_not_hold_each_other_back() -> None:
 
 
 def test_at_the_end_everything_is_due() -> None:
-    digest = DeadLetterDigest()
+    digest = Digest[DeadLetterSummary]()
     for name in ("a", "a", "b"):
         digest.add(letters(name), 100.0)
     assert digest.due(math.inf) == [letters("a")]
