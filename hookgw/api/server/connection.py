@@ -35,7 +35,7 @@ from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.api.server.errors import BUG, JSON, error_body
 from hookgw.api.server.request_head import CHUNKED, Head, Refused
 from hookgw.api.server.request_reader import RequestReader, State
-from hookgw.api.server.response_head import BODILESS, FIXED, response_head
+from hookgw.api.server.response_head import BODILESS, FIXED, FIXED_OVER_TLS, lines_of, response_head
 from hookgw.api.server.streams import ClientStream
 from hookgw.config.settings import ServerSettings
 
@@ -56,7 +56,6 @@ _LOOK_AGAIN = 0.05
 """Seconds until the next look at what the client has acknowledged, of which the system sends no notice."""
 _CONTINUE = b"HTTP/1.1 100 \r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
-_NO_CLEAR_TEXT = b"strict-transport-security: max-age=31536000\r\n"
 _EVENTS = b"text/event-stream"
 _ASGI = {"spec_version": "2.1", "version": "3.0"}
 _LEFT = {"type": "http.disconnect"}
@@ -75,7 +74,7 @@ class Connection:
         self._stream = stream
         self._timeouts = timeouts
         self._reader = RequestReader(settings.max_header)
-        self._fixed = FIXED + _NO_CLEAR_TEXT if stream.scheme == "https" else FIXED
+        self._fixed = lines_of(FIXED_OVER_TLS if stream.scheme == "https" else FIXED)
         self._wait: Wait | None = None
         self._is_reading = False
         self._others = trio.lowlevel.ParkingLot()
