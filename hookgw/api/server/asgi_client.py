@@ -46,9 +46,8 @@ class AsgiClient:
         self._receive = receive
         self._send = send
         self._first: Any = None
-        self._reading = (
-            trio.Lock()
-        )  # two tasks of an application may receive, and so does the end of a response
+        # Two tasks of an application may receive, and the end of a response does.
+        self._reading = trio.Lock()
         self._has_all = self._has_left = False
         self._is_started = self._is_finished = False
         self._has_length = False
@@ -132,16 +131,22 @@ class AsgiClient:
         """Read and drop the rest of the body."""
         # For as long as the client sends: a time limit would let a client that waits for it end hypercorn.
         while not (self._has_all or self._has_left):
-            await self._next()
+            async with self._reading:
+                # Another task may have read the end meanwhile; after that, only the client's leaving comes.
+                if not self._has_all:
+                    await self._read()
 
     async def _next(self) -> Any:
         async with self._reading:
-            if self._has_left:
-                return _LEFT
-            message = await self._receive()
-            if message["type"] != "http.request":
-                self._has_left = True
-                return _LEFT
-            has_more = message.get("more_body", False)
-            self._has_all = self._has_all or not has_more
-            return {"type": "http.request", "body": message.get("body", b""), "more_body": has_more}
+            return await self._read()
+
+    async def _read(self) -> Any:
+        if self._has_left:
+            return _LEFT
+        message = await self._receive()
+        if message["type"] != "http.request":
+            self._has_left = True
+            return _LEFT
+        has_more = message.get("more_body", False)
+        self._has_all = self._has_all or not has_more
+        return {"type": "http.request", "body": message.get("body", b""), "more_body": has_more}
