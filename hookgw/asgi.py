@@ -57,7 +57,7 @@ class App:
     async def _run(self, receive: Receive, send: Send) -> None:
         await receive()
         end = "startup.failed"
-        messages: list[str] | None = []
+        messages: list[str] = []
         try:
             with background_output():
                 async with self._open():
@@ -66,10 +66,10 @@ class App:
                     await receive()
             end = "shutdown.complete"
         except Exception as error:
-            messages = messages_of(error)
-            if messages is None:
+            expected = messages_of(error)
+            if expected is None:
                 logger.critical("crashed", exc_info=error)
-                messages = ["hookgw crashed; see its log."]
+            messages = ["hookgw crashed; see its log."] if expected is None else expected
         await send({"type": f"lifespan.{end}", "message": " ".join(messages)})
 
     @asynccontextmanager
