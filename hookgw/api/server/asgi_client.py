@@ -20,7 +20,7 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.api.server.client import CONNECTION, HEAD_NOTES
+from hookgw.api.server.client import REQUEST
 from hookgw.api.server.connection import Application
 from hookgw.api.server.errors import BUG, JSON, error_body
 from hookgw.api.server.response_head import FIXED, FIXED_OVER_TLS, response_fields
@@ -42,6 +42,7 @@ class AsgiClient:
         self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
     ) -> None:
         self.announced: int | None = None
+        self.notes: dict[str, Any] = {}
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -71,8 +72,7 @@ class AsgiClient:
             "headers": headers,
             "root_path": "",  # the path has it; server.base_path says which part of the path that is
             "extensions": {},
-            CONNECTION: self,
-            HEAD_NOTES: (headers, {}),
+            REQUEST: self,
         }
         try:
             await application(scope, self.receive, self.send)

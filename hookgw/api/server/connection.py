@@ -30,7 +30,7 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.api.server.client import CONNECTION, HEAD_NOTES
+from hookgw.api.server.client import REQUEST
 from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.api.server.errors import BUG, JSON, error_body
 from hookgw.api.server.request_head import CHUNKED, Head, Refused
@@ -84,6 +84,8 @@ class Connection:
         # Of the current request:
         self._head: Head
         self._scope: dict[str, Any] | None = None  # what all requests with its head share
+        self.notes: dict[str, Any] = {}
+        """See :class:`~hookgw.api.server.client.Client`."""
         self._has_all = False  # whether the application has all of the body
         self._must_continue = False
         # Of its response:
@@ -152,9 +154,9 @@ class Connection:
                 "query_string": head.query,
                 "http_version": head.version,
                 "headers": head.fields,
-                CONNECTION: self,
-                HEAD_NOTES: (head.fields, {}),
+                REQUEST: self,
             }
+            self.notes = {}
         self._has_all = self._is_started = self._is_finished = self._is_endless = False
         self._must_continue = head.awaits_continue
         self._closes = head.is_last
