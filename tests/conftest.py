@@ -8,21 +8,22 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from werkzeug.routing import Rule
 
+from hookgw.api.app import Application
 from hookgw.api.openapi import routes
 from hookgw.api.openapi.document import Names, Route, build_document
 from hookgw.config.file_permissions import everything_in
 from hookgw.plugins import discovery, loading, startup_hooks
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.schema import migrate
+from tests.support.compiled_rules import CompiledOnce
 from tests.support.first_party_modules import FirstPartyModules
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 
@@ -127,24 +128,9 @@ def _plugins_forgotten(_first_party_modules: FirstPartyModules) -> Iterator[None
 
 @pytest.fixture(scope="session", autouse=True)
 def _routes_compiled_once() -> Iterator[None]:
-    """Compile what builds the URL of a route once for each route.
-
-    Werkzeug writes two functions for each of the routes, which takes longer than all else at the start of an
-    application (40 ms). hookgw never calls them.
-    """
-    compile_builder = Rule._compile_builder
-    compiled: dict[tuple[object, ...], Callable[..., tuple[str, str]]] = {}
-
-    def known(rule: Rule, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
-        if rule.defaults:
-            return compile_builder(rule, append_unknown)
-        key = (rule.rule, *rule._trace, append_unknown)
-        if key not in compiled:
-            compiled[key] = compile_builder(rule, append_unknown)
-        return compiled[key]
-
+    """Compile each route once for all applications."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Rule, "_compile_builder", known)
+        patch.setattr(Application, "url_rule_class", CompiledOnce)
         yield
 
 

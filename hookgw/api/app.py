@@ -137,15 +137,16 @@ class Application(QuartTrio):
         base, is_outside = self._base_path, self._read_path(scope)
         path = scope["path"]
         scope[REQUEST_QUOTA] = self._quota
-        self._believe_proxy(scope)
-        if self._forwarder is not None:
-            self._forwarder.admit(scope)
-            scope[FORWARDER] = self._forwarder
-        client = client_of(scope, receive, send)
+        # Quart's documentation has plugins put their middleware there.
+        client = client_of(scope, receive, send, has_middleware="asgi_app" in vars(self))
         exchange = RequestResponse(
             scope, client, self._limit, self._count, self._active, self._memory, self.response_memory
         )
         scope[EXCHANGE] = exchange
+        self._believe_proxy(exchange)
+        if self._forwarder is not None:
+            self._forwarder.admit(scope)
+            scope[FORWARDER] = self._forwarder
         cross_origin = None if is_outside else self._cross_origin
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
             return
@@ -210,8 +211,9 @@ class Application(QuartTrio):
         scope["path"] = path
         return is_outside
 
-    def _believe_proxy(self, scope: Any) -> None:
+    def _believe_proxy(self, exchange: RequestResponse) -> None:
         """Take the client's address, and the scheme and host that it used, from what a trusted proxy says."""
+        scope = exchange.scope
         peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
         if self._proxies is None or not self._proxies.trusts(peer):
             return
@@ -229,12 +231,13 @@ class Application(QuartTrio):
             scope["scheme"] = scheme
         host = ",".join(said[b"x-forwarded-host"]).partition(",")[0].strip().lower()
         # Most proxies pass the host on and repeat it. Then the headers stay the same list, and what is known
-        # of the head (`head_notes`) holds for the connection's next requests.
+        # of the head (its notes) holds for the connection's next requests.
         is_name = bool(host) and host.isprintable() and host.isascii()
         if is_name and (b"host", host.encode()) not in scope["headers"]:
             scope["headers"] = [
                 (name, host.encode() if name == b"host" else value) for name, value in scope["headers"]
             ]
+            exchange.notes = {}
 
     async def hold_streams(self) -> None:
         """Wait for the end of the server, and end the streams of other nodes then: they would hold it up."""

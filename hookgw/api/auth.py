@@ -17,8 +17,7 @@ from quart_trio import QuartTrio
 
 from hookgw.api.forwarding import FORWARDED
 from hookgw.api.request_body import KEY_CHECK
-from hookgw.api.server.client import head_notes
-from hookgw.api.server.exchange import QUOTA_LEASE
+from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
 from hookgw.api.server.response_memory import KEY_HOLDER
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
@@ -150,7 +149,7 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
         Unauthorized: the request has no key, an unknown one, or more than one.
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
     """
-    notes = head_notes(scope)
+    notes = scope[EXCHANGE].notes
     key, known = notes.get(_KEY) or (shown_key(scope["headers"]), None)
     if scope.get(FORWARDED):  # the node that forwards it has counted it
         holder = gateway.keys.holder_of(key)

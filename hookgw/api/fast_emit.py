@@ -14,7 +14,6 @@ from hookgw.api.auth import ROUTE, authenticate, check_access, learn_key
 from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.routes.events import EMIT_PATH, EMIT_RULE
-from hookgw.api.server.client import head_notes
 from hookgw.api.server.errors import JsonResponse, response_to
 from hookgw.api.server.exchange import Gone, RequestResponse
 
@@ -50,7 +49,7 @@ class FastEmit:
         """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
         scope[ROUTE] = EMIT_RULE  # metrics count both paths as one route
-        notes = head_notes(scope)
+        notes = exchange.notes
         headers = notes.get(_HEADERS) or notes.setdefault(_HEADERS, FirstHeaders(scope["headers"]))
         try:
             instance = scope["path"][len(EMIT_PATH) :]

@@ -46,20 +46,20 @@ def run_to_end(main: Callable[..., Awaitable[T]], *args: Any) -> T:
     except Exception as error:
         if ExceptionGroup("", [error]).split(StoppedEarly)[1] is None:
             raise SystemExit(0) from error
-        messages = _messages(error)
+        messages = messages_of(error)
         if messages is None:
             logger.critical("crashed", exc_info=error)
             raise SystemExit(1) from error
         raise Failed(*messages) from error
 
 
-def _messages(error: Exception) -> list[str] | None:
+def messages_of(error: Exception) -> list[str] | None:
     """Return the messages of every error in a group, or ``None`` if one of the errors is a bug."""
     if isinstance(error, HookgwError):
         return list(error.messages)
     if not isinstance(error, ExceptionGroup):
         return None
-    found = [_messages(inner) for inner in error.exceptions]
+    found = [messages_of(inner) for inner in error.exceptions]
     # One bug among expected errors makes the whole group a bug: its traceback must not get lost.
     return None if None in found else [line for lines in found if lines for line in lines]
 

@@ -74,19 +74,44 @@ def serve(config: Path | None, host: str | None, port: int | None, new: bool) ->
 
     with background_output():
         settings, base = read()
-        # First, because each of the next steps may log a warning.
-        configure_logging(settings.log, sys.stderr)
-        warn_of_exposed_secrets(config)
-        warn_of_unknown_variables()
-        limit = raise_file_limit()
-        shares = divide_open_files(settings.server.max_connections, limit)
-        # The address is the first line of a start, unless something is wrong.
-        log = logger.info if limit < RECOMMENDED_OPEN_FILES else logger.debug
-        log("open files", limit=limit, **shares._asdict())
-        tune_garbage_collector()
+        prepare_process(settings, config)
         if new and (aside := set_remains_aside(settings.storage)) is not None:
             logger.warning("tables of a former gateway were set aside", schema=aside)
         run_to_end(run, settings, base, lambda: read()[0])
+
+
+def prepare_process(settings: Settings, config: Path | None) -> None:
+    """Configure the log and the limits of this process, which will run a gateway."""
+    # First, because each of the next steps may log a warning.
+    configure_logging(settings.log, sys.stderr)
+    warn_of_exposed_secrets(config)
+    warn_of_unknown_variables()
+    limit = raise_file_limit()
+    shares = divide_open_files(settings.server.max_connections, limit)
+    # The address is the first line of a start, unless something is wrong.
+    log = logger.info if limit < RECOMMENDED_OPEN_FILES else logger.debug
+    log("open files", limit=limit, **shares._asdict())
+    tune_garbage_collector()
+
+
+def show_global_key(key: str) -> None:
+    """Print a key that was generated.
+
+    Raises:
+        StartError: nobody reads standard output.
+    """
+    # Only the hash is stored. The key goes to standard output, because logs are kept and shipped.
+    line = f"Global key (shown once, store it now): {key}"
+    try:
+        if isinstance(sys.stdout, BackgroundOutput):
+            sys.stdout.show(f"{line}\n", within=SHOW_WITHIN)
+        else:
+            say(line)
+    except OSError:
+        raise StartError(
+            "The generated global key cannot be shown, because standard output is closed, full, or read "
+            "by nobody. Set auth.global_key, or let somebody read standard output."
+        ) from None
 
 
 def listen_on(settings: Settings, host: str | None, port: int | None) -> Settings:
@@ -121,18 +146,7 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
     shown_keys: list[str] = []
 
     def show_key(key: str) -> None:
-        # Only the hash is stored. The key goes to standard output, because logs are kept and shipped.
-        line = f"Global key (shown once, store it now): {key}"
-        try:
-            if isinstance(sys.stdout, BackgroundOutput):
-                sys.stdout.show(f"{line}\n", within=SHOW_WITHIN)
-            else:
-                say(line)
-        except OSError:
-            raise StartError(
-                "The generated global key cannot be shown, because standard output is closed, full, or read "
-                "by nobody. Set auth.global_key, or let somebody read standard output."
-            ) from None
+        show_global_key(key)
         shown_keys.append(key)
 
     async with open_server(settings, base=base, show_key=show_key, read_again=read_again) as server:

@@ -69,6 +69,51 @@ class Server:
         return f"{root}/dashboard/enter/{token}"
 
 
+@dataclass(frozen=True)
+class Api:
+    """A gateway and its HTTP API, which a server has yet to serve.
+
+    Attributes:
+        gateway: the gateway.
+        app: the API (ASGI).
+        dashboard: its pages; ``None`` if they are switched off.
+    """
+
+    gateway: Gateway
+    app: Application
+    dashboard: Dashboard | None
+
+    async def run(self) -> None:
+        """Do what goes on beside the requests, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.app.hold_streams)
+            nursery.start_soon(_limit_observers, self.gateway, self.gateway.settings.server.shutdown_grace)
+            if self.dashboard is not None:
+                nursery.start_soon(self.dashboard.run)
+
+
+@asynccontextmanager
+async def open_api(settings: Settings, *, base: Path, hooks: Hooks | None = None) -> AsyncIterator[Api]:
+    """Run a gateway for the length of a block, with the application for its HTTP API.
+
+    Args:
+        settings, base, hooks: as of :func:`open_server`.
+
+    Raises:
+        StartError, ExceptionGroup: see :func:`hookgw.gateway.open.open_gateway`.
+    """
+    # Plugins add their routes before anything runs: an optional one that fails there has done nothing.
+    made: list[Api] = []
+
+    def prepare(gateway: Gateway) -> None:
+        dashboard = Dashboard(gateway) if settings.dashboard.enabled else None
+        pages = (dashboard.blueprint,) if dashboard is not None else ()
+        made.append(Api(gateway, create_app(gateway, *pages), dashboard))
+
+    async with open_gateway(settings, base=base, hooks=hooks, prepare=prepare):
+        yield made[0]
+
+
 @asynccontextmanager
 async def open_server(
     settings: Settings,
@@ -113,25 +158,14 @@ async def open_server(
         await nursery.start(_note_hangups, hangups)
         if certificates is not None:
             nursery.start_soon(certificates.watch)
-        # Plugins add their routes before anything runs: an optional one that fails there has done nothing.
-        apps: list[Application] = []
-        dashboards: list[Dashboard] = []
-
-        def prepare(gateway: Gateway) -> None:
-            if settings.dashboard.enabled:
-                dashboards.append(Dashboard(gateway))
-            apps.append(create_app(gateway, *(dashboard.blueprint for dashboard in dashboards)))
-
-        async with open_gateway(settings, base=base, hooks=hooks, prepare=prepare) as gateway:
-            # Inside open_gateway, so that the API has ended before the gateway drains.
+        async with open_api(settings, base=base, hooks=hooks) as api:
+            gateway = api.gateway
+            # Inside open_api, so that the server has ended before the gateway drains.
             with stop:
                 async with trio.open_nursery() as serving:
                     watch = gateway.metrics.watch_connections
-                    urls = await serving.start(serve, apps[0], settings.server, certificates, watch)
-                    serving.start_soon(apps[0].hold_streams)
-                    serving.start_soon(_limit_observers, gateway, settings.server.shutdown_grace)
-                    for dashboard in dashboards:
-                        serving.start_soon(dashboard.run)
+                    urls = await serving.start(serve, api.app, settings.server, certificates, watch)
+                    serving.start_soon(api.run)
                     # The address guard must refuse deliveries to this server: they would go round in circles.
                     gateway.outbound.listens_on(urls)
                     # Last: nothing after it can fail, so the key is shown by a start that succeeds.

@@ -11,6 +11,7 @@ import hmac
 from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Protocol, Self
 
 from hookgw.models.signing_keys import SigningKey, VerifyingKey
 
@@ -115,7 +116,17 @@ def _hmac(key: bytes, content: bytes) -> bytes:
     return b"v1," + b2a_base64(outer.digest(), newline=False)
 
 
+class _Hash(Protocol):
+    """What :mod:`hashlib` makes; its type has no public name before Python 3.12."""
+
+    def copy(self) -> Self: ...
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def digest(self) -> bytes: ...
+
+
 @lru_cache(maxsize=4096)
-def _keyed(key: bytes) -> tuple[hashlib._Hash, hashlib._Hash]:
+def _keyed(key: bytes) -> tuple[_Hash, _Hash]:
     block = (key if len(key) <= 64 else hashlib.sha256(key).digest()).ljust(64, b"\0")
     return hashlib.sha256(block.translate(_INNER_PAD)), hashlib.sha256(block.translate(_OUTER_PAD))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -85,7 +86,7 @@ async def test_it_ends() -> None:
 
 
 @pytest.fixture
-def refuses(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+def refuses(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], None]]:
     """Let the system refuse new threads, or stop doing so."""
     is_refusing = [False]
     start = threading.Thread.start
@@ -96,13 +97,19 @@ def refuses(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", may_start)
-    # Threads of former tests, which would be used again.
-    monkeypatch.setattr(trio._core._thread_cache, "THREAD_CACHE", trio._core._thread_cache.ThreadCache())
+    # Trio uses idle threads of former tests again: all of them wait here.
+    ended = threading.Event()
+    is_refusing[0] = True
+    with suppress(RuntimeError):
+        while True:
+            trio.lowlevel.start_thread_soon(ended.wait, lambda _: None)
+    is_refusing[0] = False
 
     def refuse(refused: bool) -> None:
         is_refusing[0] = refused
 
-    return refuse
+    yield refuse
+    ended.set()
 
 
 async def test_calls_go_on_in_the_reserve_while_no_thread_can_start(refuses: Callable[[bool], None]) -> None:

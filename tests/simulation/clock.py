@@ -6,8 +6,9 @@ import heapq
 import select
 
 import trio
-import trio._core._run
 import trio.abc
+
+from tests.simulation.trio_internals import watch_sockets
 
 START = 1_700_000_000.0
 
@@ -46,8 +47,7 @@ class SimulatedClock(trio.abc.Clock):
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Move to a deadline, or to the end of a sleep, and return 0. Trio asks when no task can run."""
-        is_asked_by_a_task = hasattr(trio._core._run.GLOBAL_RUN_CONTEXT, "task")
-        if self._sockets is None or is_asked_by_a_task:
+        if self._sockets is None or trio.lowlevel.in_trio_task():
             return deadline - self._now
         sleepers = self._sleepers
         while sleepers and not sleepers[0][2]:
@@ -106,12 +106,7 @@ class SimulatedClock(trio.abc.Clock):
         Raises:
             RuntimeError: all tasks wait, and for no time: the run would never end.
         """
-        runner = trio._core._run.GLOBAL_RUN_CONTEXT.runner
-        # There are none. Trio looks several times in each step, and looks faster into a plain dict.
-        runner.instruments = {}  # type: ignore[assignment]
-        # Trio's epoll can be polled itself: it is readable while a socket is ready, and that takes nothing.
-        self._sockets = select.poll()
-        self._sockets.register(runner.io_manager._epoll.fileno(), select.POLLIN)
+        self._sockets = watch_sockets()
         try:
             await self._is_stuck.wait()
         finally:

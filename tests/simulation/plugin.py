@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import NoReturn
 
 import trio
 
@@ -47,7 +46,7 @@ class SimulatedPlugin:
         if kind == "raise":
             raise RuntimeError("the plugin's own fault")
         if kind == "cancel":
-            _raise_cancelled()
+            raise await _stray_cancellation()
         await trio.sleep(100 if kind == "hang" else self._chance.random() * 3)
 
     @hookgw.hookimpl
@@ -88,8 +87,17 @@ class SimulatedPlugin:
         await self._misbehave()
 
 
-def _raise_cancelled() -> NoReturn:
-    raise trio.Cancelled._create()
+async def _stray_cancellation() -> trio.Cancelled:
+    """Return the exception of a scope that has ended: a plugin that keeps it may raise it anywhere."""
+    kept: list[trio.Cancelled] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.lowlevel.checkpoint()
+        except trio.Cancelled as cancelled:
+            kept.append(cancelled)
+            raise
+    return kept[0]
 
 
 class QuietPlugin:

@@ -15,8 +15,6 @@ from unittest import mock
 import msgspec
 import structlog
 import trio
-import trio._core._run
-from werkzeug.routing import Rule
 
 import hookgw.models.events
 from hookgw.api.app import Application, create_app
@@ -65,6 +63,8 @@ from tests.simulation.history import (
 from tests.simulation.network import Host, Line, Network, Request, checksum
 from tests.simulation.plugin import QuietPlugin, SimulatedPlugin
 from tests.simulation.scenario import DAY, GLOBAL_KEY, Scenario, scenario_of
+from tests.simulation.trio_internals import order_of_tasks
+from tests.support.compiled_rules import CompiledOnce
 
 CALM = 1.5 * 86_400.0
 """Seconds at the end of the last life in which nothing more should happen."""
@@ -574,18 +574,15 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     """
     world = World(seed, folder, history)
     chance = world.chance("ids")
-    trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc] # as pytest-trio does
     random.seed(seed)
     hookgw.models.events._random.seed(seed)
     token = random_source.set(chance.randbytes)
     structlog.configure(processors=[partial(_hear, world)], cache_logger_on_first_use=False)
     try:
-        # werkzeug compiles two functions for each route that build its URL, which nobody needs here. It takes
-        # nine tenths of the time in which an application is made.
         with (
-            mock.patch.object(Rule, "_compile_builder", return_value=_no_url),
+            mock.patch.object(Application, "url_rule_class", CompiledOnce),
             mock.patch.object(trio, "sleep", world.clock.sleep),
-            mock.patch.object(trio._core._run, "_r", _Shuffler(seed)),
+            order_of_tasks(_Shuffler(seed)),
         ):
             trio.run(world.run, clock=world.clock)
     finally:
@@ -599,10 +596,6 @@ class _Shuffler(random.Random):
     def shuffle(self, x: MutableSequence[object]) -> None:
         if len(x) > 1:
             super().shuffle(x)
-
-
-def _no_url(*_values: object) -> None:
-    raise NotImplementedError("The simulator builds no URLs of routes.")
 
 
 def _hear(world: World, _logger: object, _method: str, entry: structlog.typing.EventDict) -> str:

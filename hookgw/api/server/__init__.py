@@ -1,1 +1,1 @@
-"""The HTTP server: listeners, request framing, limits, timeouts and TLS around hypercorn."""
+"""The HTTP server: listeners, request framing, limits, timeouts and TLS."""

@@ -110,7 +110,7 @@ def load_context(settings: TlsSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION  # in TLS 1.2 a client could make the server compute for free
-    context.set_alpn_protocols(["http/1.1"])  # not h2: a burst of resets crashes hypercorn
+    context.set_alpn_protocols(["http/1.1"])
     try:
         context.load_cert_chain(certificate, key, password)
     except ssl.SSLError as error:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
-CONNECTION = "hookgw.connection"
-"""The key in a request's scope for its :class:`~hookgw.api.server.connection.Connection`."""
-
-HEAD_NOTES = "hookgw.head_notes"
-"""The key in a request's scope for the headers of its head, and for the notes about them."""
+REQUEST = "hookgw.request"
+"""The one key of hookgw's in a request's scope. The server puts its :class:`Client` there, which middleware
+passes on, and the application the :class:`~hookgw.api.server.exchange.RequestResponse` in its place."""
 
 _Receive = Callable[[], Awaitable[Any]]
 _Send = Callable[[Any], Awaitable[None]]
@@ -25,6 +23,14 @@ class Client(Protocol):
     @property
     def announced(self) -> int | None:
         """The announced bytes of the body; ``None`` for a chunked body, or if they are not known."""
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What was noted about the head; the application adds what it finds there.
+
+        A producer sends the same head with each event. All requests of a connection that follow each other
+        with the same head have the same notes.
+        """
 
     async def receive(self) -> Any:
         """Return the next part of the body, or ``http.disconnect`` (ASGI)."""
@@ -39,30 +45,26 @@ class Client(Protocol):
         """Send a whole response: what two calls of :meth:`send` do."""
 
 
-def client_of(scope: Any, receive: _Receive, send: _Send) -> Client:
-    """Return the client's side of a request that the application is called with (ASGI)."""
-    connection: Client | None = scope.get(CONNECTION)
-    if connection is not None and receive == connection.receive and send == connection.send:
-        return connection
-    return _Messages(None if connection is None else connection.announced, receive, send)
+def client_of(scope: Any, receive: _Receive, send: _Send, *, has_middleware: bool = False) -> Client:
+    """Return the client's side of a request that the application is called with (ASGI).
 
-
-def head_notes(scope: Any) -> dict[str, Any]:
-    """Return what was noted about a request's headers, to which the caller may add what it finds in them.
-
-    A producer sends the same head with each event. All requests of a connection that follow each other with
-    the same head have the same notes.
+    Args:
+        scope, receive, send: of the request.
+        has_middleware: whether a plugin's middleware is around the application. It must see all messages, and
+            it may have changed the head.
     """
-    headers, notes = scope.get(HEAD_NOTES, (None, {}))
-    # By identity: a plugin's middleware may give each request other headers, and then nothing is known.
-    return notes if headers is scope["headers"] else {}
+    client: Client | None = scope.get(REQUEST)
+    if client is None or has_middleware:
+        return _Messages(None if client is None else client.announced, receive, send)
+    return client
 
 
 class _Messages:
-    """Messages alone, of a plugin's middleware around the application, which must see all of them."""
+    """Messages alone."""
 
     def __init__(self, announced: int | None, receive: _Receive, send: _Send) -> None:
         self.announced = announced
+        self.notes: dict[str, Any] = {}
         self._receive = receive
         self._send = send
 

@@ -30,12 +30,12 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.api.server.client import CONNECTION, HEAD_NOTES
+from hookgw.api.server.client import REQUEST
 from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.api.server.errors import BUG, JSON, error_body
 from hookgw.api.server.request_head import CHUNKED, Head, Refused
 from hookgw.api.server.request_reader import RequestReader, State
-from hookgw.api.server.response_head import BODILESS, FIXED, response_head
+from hookgw.api.server.response_head import BODILESS, FIXED, FIXED_OVER_TLS, lines_of, response_head
 from hookgw.api.server.streams import ClientStream
 from hookgw.config.settings import ServerSettings
 
@@ -59,7 +59,6 @@ _LOOK_AGAIN = 0.05
 """Seconds until the next look at what the client has acknowledged, of which the system sends no notice."""
 _CONTINUE = b"HTTP/1.1 100 \r\n\r\n"
 _LAST_CHUNK = b"0\r\n\r\n"
-_NO_CLEAR_TEXT = b"strict-transport-security: max-age=31536000\r\n"
 _EVENTS = b"text/event-stream"
 _ASGI = {"spec_version": "2.1", "version": "3.0"}
 _LEFT = {"type": "http.disconnect"}
@@ -78,7 +77,7 @@ class Connection:
         self._stream = stream
         self._timeouts = timeouts
         self._reader = RequestReader(settings.max_header)
-        self._fixed = FIXED + _NO_CLEAR_TEXT if stream.scheme == "https" else FIXED
+        self._fixed = lines_of(FIXED_OVER_TLS if stream.scheme == "https" else FIXED)
         self._wait: Wait | None = None
         self._is_reading = False
         self._others = trio.lowlevel.ParkingLot()
@@ -88,6 +87,8 @@ class Connection:
         # Of the current request:
         self._head: Head
         self._scope: dict[str, Any] | None = None  # what all requests with its head share
+        self.notes: dict[str, Any] = {}
+        """See :class:`~hookgw.api.server.client.Client`."""
         self._has_all = False  # whether the application has all of the body
         self._must_continue = False
         # Of its response:
@@ -156,9 +157,9 @@ class Connection:
                 "query_string": head.query,
                 "http_version": head.version,
                 "headers": head.fields,
-                CONNECTION: self,
-                HEAD_NOTES: (head.fields, {}),
+                REQUEST: self,
             }
+            self.notes = {}
         self._has_all = self._is_started = self._is_finished = self._is_endless = False
         self._must_continue = head.awaits_continue
         self._closes = head.is_last

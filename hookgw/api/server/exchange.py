@@ -12,7 +12,7 @@ from typing import Any
 import trio
 
 from hookgw.api.server.body_memory import COPIES, SMALL, BodyMemory
-from hookgw.api.server.client import Client
+from hookgw.api.server.client import REQUEST, Client
 from hookgw.api.server.errors import JSON, response_to, shown_path
 from hookgw.api.server.response_head import BODILESS
 from hookgw.api.server.response_memory import SMALL as SMALL_RESPONSE
@@ -21,8 +21,8 @@ from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.models.units import Size
 
-EXCHANGE = "hookgw.exchange"
-"""The key in the request's scope for its :class:`RequestResponse`."""
+EXCHANGE = REQUEST
+"""The key in the request's scope for its :class:`RequestResponse`, once the application has it."""
 QUOTA_LEASE = "hookgw.quota_lease"
 """The key in the request's scope for its share of the instance's request quota."""
 
@@ -105,6 +105,8 @@ class RequestResponse:
         self._is_waiting = False
         self._is_counted = False
         self._is_exempt = False
+        self.notes = client.notes
+        """What was noted about the head; see :class:`~hookgw.api.server.client.Client`."""
         self.announced = client.announced
         """The announced bytes of the body; ``None`` for a chunked body."""
         self._has_body = self.announced != 0

@@ -17,11 +17,15 @@ from hookgw.api.server.errors import VERSION_HEADER
 
 BODILESS = frozenset({204, 304})
 """Statuses of responses that have no body, and no headers about one (RFC 9110, section 8.6)."""
-FIXED = b"%b: %b\r\nx-content-type-options: nosniff\r\n" % VERSION_HEADER
-"""Lines of every response."""
+FIXED = (VERSION_HEADER, (b"x-content-type-options", b"nosniff"))
+"""Headers of every response."""
+FIXED_OVER_TLS = (*FIXED, (b"strict-transport-security", b"max-age=31536000"))
+"""Headers of every response over TLS."""
 
 _FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]++: ?[\t -~\x80-\xff]*+\r\n)*+")
-_NO_STORE = b"cache-control: no-store\r\n"
+_OF_CONNECTION = (b"connection", b"transfer-encoding")
+_NO_STORE = (b"cache-control", b"no-store")
+_NO_STORE_LINE = b"%b: %b\r\n" % _NO_STORE
 
 
 class ResponseHead(NamedTuple):
@@ -62,12 +66,11 @@ def response_head(
             length = int(value)
         elif name == b"cache-control":
             is_stored = True
-        elif name in (b"connection", b"transfer-encoding"):
+        elif name in _OF_CONNECTION:
             continue
         lines.append(b"%b: %b\r\n" % (name, value))
     fields = b"".join(lines)
-    if not _FIELDS.fullmatch(fields) or fields.count(b"\n") != len(lines):
-        raise ValueError("A header of the response has bytes that it must not have.")
+    _check(fields, len(lines))
     is_chunked = length is None and is_http_1_1
     return ResponseHead(
         # The reason phrase is empty, which RFC 9112, section 4 allows.
@@ -76,7 +79,7 @@ def response_head(
             status,
             fields,
             fixed,
-            b"" if is_stored else _NO_STORE,
+            b"" if is_stored else _NO_STORE_LINE,
             b"transfer-encoding: chunked\r\n" if is_chunked else b"",
             b"connection: close\r\n" if closes else b"",
             _date(int(time.time())),
@@ -84,6 +87,34 @@ def response_head(
         length,
         is_chunked,
     )
+
+
+def response_fields(
+    headers: Iterable[tuple[bytes, bytes]], fixed: Iterable[tuple[bytes, bytes]]
+) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a response whose head another server writes.
+
+    Args:
+        headers, fixed: as of :func:`response_head`.
+
+    Raises:
+        ValueError: a name or a value has bytes that no header may have.
+    """
+    fields = [(name.lower(), value) for name, value in headers if name.lower() not in _OF_CONNECTION]
+    _check(lines_of(fields), len(fields))
+    if not any(name == _NO_STORE[0] for name, _ in fields):
+        fields.append(_NO_STORE)
+    return [*fields, *fixed]
+
+
+def lines_of(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return headers as lines of a head."""
+    return b"".join(b"%b: %b\r\n" % field for field in fields)
+
+
+def _check(lines: bytes, count: int) -> None:
+    if not _FIELDS.fullmatch(lines) or lines.count(b"\n") != count:
+        raise ValueError("A header of the response has bytes that it must not have.")
 
 
 @lru_cache(maxsize=1)  # formatting a time costs more than the rest of a head

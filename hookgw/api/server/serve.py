@@ -1,31 +1,19 @@
-"""The server: accepts connections and serves each on its own, so that no connection can end the process.
-
-hookgw does not use hypercorn's accept loop: there, one connection that raises (a byte after a WebSocket
-handshake, a burst of HTTP/2 resets) ends the whole server.
-"""
+"""The server: accepts connections and serves each on its own, so that no connection can end the process."""
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import structlog
 import trio
 
-# Undocumented, pinned in pyproject.toml: TCPServer calls the application through ASGIWrapper and reads the
-# state of the worker from WorkerContext; ASGIFramework is the type of an application.
-from hypercorn.app_wrappers import ASGIWrapper
-from hypercorn.config import Config
-from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ASGIFramework
-
 from hookgw.api.server.certificates import Certificates
 from hookgw.api.server.client_timeouts import ClientTimeouts
-from hookgw.api.server.connection import Connection
+from hookgw.api.server.connection import Address, Application, Connection
 from hookgw.api.server.connection_limits import ConnectionLimits
-from hookgw.api.server.hypercorn_adapter import ConnectionServer
 from hookgw.api.server.listeners import open_listeners, url_of
 from hookgw.api.server.streams import ClientStream, TlsStream
 from hookgw.config.settings import ServerSettings
@@ -35,7 +23,7 @@ logger = structlog.get_logger("hookgw.api")
 
 
 async def serve(
-    app: ASGIFramework,
+    app: Application,
     settings: ServerSettings,
     certificates: Certificates | None = None,
     watch: Callable[[Callable[[], tuple[int, int]]], None] = lambda _: None,
@@ -74,14 +62,10 @@ async def serve(
 class _Server:
     """The connections of one call of :func:`serve`."""
 
-    def __init__(
-        self, app: ASGIFramework, settings: ServerSettings, certificates: Certificates | None
-    ) -> None:
-        self._app = ASGIWrapper(app)
+    def __init__(self, app: Application, settings: ServerSettings, certificates: Certificates | None) -> None:
+        self._app = app
         self._settings = settings
         self._certificates = certificates
-        self._config = _hypercorn_config()
-        self._context = WorkerContext(None)
         self._timeouts = ClientTimeouts(settings)
         self._limits = ConnectionLimits(settings, self._timeouts)
         self._stopping = trio.Event()
@@ -101,13 +85,19 @@ class _Server:
                 logger.warning("connection failed", reason=str(failure), exc_info=cause)
 
     async def _serve(self, accepted: trio.SocketStream) -> None:
-        peer = _peer_of(accepted.socket)
+        client, server = _address(accepted.socket.getpeername()), _address(accepted.socket.getsockname())
         stream = self._stream(accepted)
         connection = Connection(stream, self._settings, self._timeouts)
         try:
             # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
+            peer = client[0] if client is not None else None
             if self._limits.admit(connection, peer) and await stream.handshake():
-                await ConnectionServer(self._app, self._config, self._context, stream, connection).run()
+                try:
+                    await connection.run(self._app, client, server)
+                finally:
+                    # If this task is cancelled, both end at once.
+                    await stream.send_eof()  # noqa: ASYNC102
+                    await stream.aclose()  # noqa: ASYNC102
         finally:
             connection.abort()
             self._limits.remove(connection)
@@ -150,20 +140,6 @@ class _Server:
         self._stopping.set()
 
 
-def _peer_of(sock: trio.socket.SocketType) -> str | None:
-    """Return the client's address; ``None`` on a Unix socket.
-
-    Raises:
-        OSError: the client has disconnected.
-    """
-    if sock.family == socket.AF_UNIX:
-        return None
-    peer: str = sock.getpeername()[0]
-    return peer
-
-
-def _hypercorn_config() -> Config:
-    config = Config()
-    config.accesslog = None
-    config.errorlog = logging.getLogger("hookgw.http")  # the default adds a handler and propagates too
-    return config
+def _address(name: Any) -> Address:
+    """Return the host and port of a socket's name; ``None`` of a Unix socket's."""
+    return (name[0], name[1]) if isinstance(name, tuple) else None

@@ -167,5 +167,6 @@ def _read(descriptor: int) -> tuple[str, str]:
 def _in_use(database: Path, by: str) -> StartError:
     return StartError(
         f"The data file {database} is in use by another hookgw, {by}.",
-        "Stop that process, or set storage.path to another file.",
+        "Only one process can use it. Stop the other one (give hypercorn one worker), or set storage.path to "
+        "another file.",
     )

@@ -18,8 +18,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw import __version__
 from hookgw.api.app import Application
 from hookgw.api.server import serve as serving
-from hookgw.api.server.connection import HALF_CLOSED
-from hookgw.api.server.hypercorn_adapter import ConnectionServer
+from hookgw.api.server.connection import HALF_CLOSED, Connection
 from hookgw.api.server.serve import serve
 from hookgw.config.settings import ServerSettings
 from hookgw.gateway.gateway import Gateway
@@ -31,11 +30,11 @@ from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, 
 async def test_an_exception_of_one_connection_is_logged(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(self: object) -> None:
+    async def fail(*args: object) -> None:
         raise RuntimeError("a bug of the server's")
 
     with structlog.testing.capture_logs() as logs, monkeypatch.context() as patched:
-        patched.setattr(ConnectionServer, "run", fail)
+        patched.setattr(Connection, "run", fail)
         async with await server.connect() as stream:
             with pytest.raises(AssertionError):
                 await read_answer(stream)
@@ -46,11 +45,11 @@ async def test_an_exception_of_one_connection_is_logged(
 async def test_a_client_that_disconnects_before_it_is_served(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(sock: object) -> str:
+    def gone(name: object) -> None:
         raise OSError(errno.ENOTCONN, "gone")
 
     with structlog.testing.capture_logs() as logs, monkeypatch.context() as patched:
-        patched.setattr(serving, "_peer_of", gone)
+        patched.setattr(serving, "_address", gone)
         async with await server.connect() as stream:
             assert await read_to_end(stream) == b""
     assert logs == []
