@@ -10,7 +10,7 @@ from typing import Any
 import trio
 import trustme
 
-from tests.isolation.attack import attack
+from tests.isolation.attack import FEW_DESCRIPTORS, attack
 from tests.isolation.target import (
     ADDRESSES,
     Behaviour,
@@ -56,7 +56,7 @@ async def trickle(target: Target, requests: Sequence[bytes]) -> None:
 @attack(
     "descriptors of one tenant",
     "16 receivers that hang, each with 64 attempts at a time, and 512 descriptors for all",
-    descriptors=512,
+    before=FEW_DESCRIPTORS,
 )
 async def one_tenant(target: Target) -> None:
     key = await target.tenant()
@@ -71,7 +71,7 @@ async def one_tenant(target: Target) -> None:
 @attack(
     "descriptors",
     "600 receivers of 38 tenants together, all hang, and 512 descriptors for all",
-    descriptors=512,
+    before=FEW_DESCRIPTORS,
 )
 async def descriptors(target: Target) -> None:
     requests = await many(target, hang, 600)
