@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import ssl
 from collections.abc import Sequence
 from itertools import cycle
@@ -9,6 +10,9 @@ from typing import Any
 
 import trio
 import trustme
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from tests.isolation.attack import FEW_DESCRIPTORS, attack
 from tests.isolation.target import (
@@ -144,3 +148,63 @@ async def certificates(target: Target) -> None:
     requests = await register_all(target, [url.replace("http:", "https:") for url in urls])
     await target.begin()
     await trickle(target, requests)
+
+
+async def exchange_keys(stream: trio.SocketStream, certificate: trustme.LeafCert, bits: int) -> None:
+    """Begin a handshake of TLS 1.2 (RFC 5246) with a key exchange of so many bits, which costs only the client.
+
+    No client checks that the number is a prime.
+    """
+
+    def vector(content: bytes, length: int = 2) -> bytes:
+        return len(content).to_bytes(length, "big") + content
+
+    def message(kind: int, content: bytes) -> bytes:
+        whole = bytes([kind]) + vector(content, 3)
+        parts = [whole[at : at + 2**14] for at in range(0, len(whole), 2**14)]
+        return b"".join(b"\x16\x03\x03" + vector(part) for part in parts)
+
+    hello = b""
+    while len(hello) < 43:
+        hello += await stream.receive_some(65_536)
+    random, modulus = (
+        secrets.token_bytes(32),
+        (secrets.randbits(bits) | 1 << (bits - 1) | 1).to_bytes(bits // 8, "big"),
+    )
+    parameters = vector(modulus) + vector(b"\x02") + vector(modulus[:-1])
+    key: Any = load_pem_private_key(certificate.private_key_pem.bytes(), None)
+    signature = key.sign(hello[11:43] + random + parameters, padding.PKCS1v15(), hashes.SHA256())
+    der = [ssl.PEM_cert_to_DER_cert(pem.bytes().decode()) for pem in certificate.cert_chain_pems]
+    # DHE-RSA-AES256-GCM-SHA384, without compression; clients want to hear that renegotiation is secure.
+    answer = message(2, b"\x03\x03" + random + b"\x00\x00\x9f\x00" + vector(b"\xff\x01\x00\x01\x00"))
+    answer += message(11, vector(b"".join(vector(one, 3) for one in der), 3))
+    answer += message(12, parameters + b"\x04\x01" + vector(signature)) + message(14, b"")
+    await stream.send_all(answer)
+    await stream.receive_some(65_536)
+
+
+@attack("key exchanges", "16 TLS receivers whose key exchange has numbers of 10,000 bits")
+async def key_exchanges(target: Target) -> None:
+    authority = trustme.CA(key_type=trustme.KeyType.RSA)
+    certificate = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.RSA)
+
+    async def serve(stream: trio.SocketStream) -> None:
+        try:
+            await exchange_keys(stream, certificate, 10_000)
+            target.counts["key exchanges"] += 1
+        except trio.BrokenResourceError:
+            target.counts["refused"] += 1
+        finally:
+            stream.socket.close()
+
+    key = await target.tenant()
+    tls = {"ca": authority.cert_pem.bytes().decode()}
+    for number in range(PER_TENANT):
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        assert isinstance(listener, trio.SocketListener)
+        target.nursery.start_soon(trio.serve_listeners, serve, [listener])
+        url = f"https://127.0.0.1:{listener.socket.getsockname()[1]}/"
+        await target.register(url, label=f"l{number}", tls=tls)
+    request = emit(event(), key)
+    await target.begin()
+    await target.flood(lambda: request, connections=1, pause=0.1)
