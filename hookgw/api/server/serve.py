@@ -106,7 +106,7 @@ class _Server:
         connection = Connection(stream, self._settings, self._timeouts)
         try:
             # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
-            if self._limits.admit(connection, peer) and await stream.handshake():
+            if self._limits.admit(connection, peer) and await stream.handshake(peer or ""):
                 await ConnectionServer(self._app, self._config, self._context, stream, connection).run()
         finally:
             connection.abort()
