@@ -124,7 +124,7 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     retention: Duration = Duration(3 * DAY)
     """How long finished deliveries are kept; 0 keeps none."""
     history_limit: Size = Size(2**30)
-    """Approximate disk space for finished deliveries; the oldest are deleted first."""
+    """Approximate disk space for finished deliveries; the instances with the most lose their oldest."""
     audit: Duration = Duration(90 * DAY)
     """How long the entries of the audit are kept; 0 keeps them for a minute."""
     backup_folder: str | None = None
@@ -175,7 +175,7 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     dedupe: Duration = Duration(8 * DAY)
     """How long an event with a known id is a duplicate, at least; 0: while the event itself is kept."""
     dedupe_limit: Size = Size(512 * 2**20)
-    """Approximate disk space for the ids of events that are kept no more; the oldest are forgotten first."""
+    """Approximate disk space for ids of events that are kept no more; who has most loses its oldest."""
 
 
 class MediaSettings(Section, frozen=True, kw_only=True):

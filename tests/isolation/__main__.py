@@ -10,13 +10,14 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.bench.parts import ROOT
 from tests.isolation.arena import run
 from tests.isolation.attacks import ATTACKS
-from tests.isolation.report import HEADER, row, shortcomings
+from tests.isolation.report import HEADER, UNMEASURED, Figures, row, shortcomings
 
 PAGE = ROOT / "docs" / "security.md"
 BEGIN = "<!-- the table of attacks begins -->\n"
@@ -34,34 +35,41 @@ def main() -> int:
     parser.add_argument(
         "--list", action="store_true", help="print the names of the attacks, and attack nothing"
     )
-    parser.add_argument("--write", action="store_true", help="put the table into docs/security.md")
+    parser.add_argument("--write", action="store_true", help="put these rows into docs/security.md")
     arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(f"{attack.name}: {attack.what}" for attack in ATTACKS.values()))
         return 0
-    rows, hurt = [], 0
+    rows: dict[str, str] = {}
+    hurt = 0
     print(HEADER, flush=True)
     for name in arguments.only or ATTACKS:
         figures = run(ATTACKS[name], seconds=arguments.seconds, full=arguments.full, steps=arguments.steps)
-        rows.append(row(name, ATTACKS[name].what, figures))
+        rows[name] = row(name, ATTACKS[name].what, figures)
         hurt += bool(shortcomings(figures))
-        print(rows[-1], flush=True)
+        print(rows[name], flush=True)
         used = f"the gateway used {figures.processor:.0%} of a processor"
         load = f"{used}, the machine's load is {os.getloadavg()[0]:.1f}"
         print(f"{name}: {load}; the attacker's counts: {dict(figures.counts)}", file=sys.stderr, flush=True)
         for step in figures.steps:
             print(f"  {step}", file=sys.stderr, flush=True)
     if arguments.write:
-        write(PAGE, [*HEADER.splitlines(), *rows])
+        write(PAGE, rows)
     print(f"{len(rows)} attacks, {hurt} of them hurt somebody else.", file=sys.stderr)
     return 1 if hurt else 0
 
 
-def write(page: Path, lines: list[str]) -> None:
-    """Put the table between its marks, with today's date."""
-    day = datetime.now(UTC).date().isoformat()
-    table = f"{BEGIN}Measured on {day}:\n\n" + "".join(f"{line}\n" for line in lines) + END
+def write(page: Path, rows: Mapping[str, str]) -> None:
+    """Put rows into the table between its marks, with today's date; other attacks keep their rows."""
     text = page.read_text(encoding="utf-8")
+    former = {line[2:].partition(" |")[0]: line for line in text.partition(BEGIN)[2].splitlines()}
+    unmeasured = Figures(failure=UNMEASURED)
+    lines = [
+        rows.get(name) or former.get(name) or row(name, attack.what, unmeasured)
+        for name, attack in ATTACKS.items()
+    ]
+    day = datetime.now(UTC).date().isoformat()
+    table = f"{BEGIN}Measured on {day}:\n\n" + "".join(f"{line}\n" for line in [HEADER, *lines]) + END
     page.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: table, text, flags=re.DOTALL), encoding="utf-8")
 
 

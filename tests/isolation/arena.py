@@ -25,11 +25,7 @@ PREPARATION = 120.0
 END = 45.0
 """Seconds after an attack within which attacker and victim must report."""
 
-# Both limits of the gateway's own process, because it raises the soft limit to the hard one.
-_LIMITED = """
-import resource, sys
-limit = int(sys.argv.pop(1))
-resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+_MAIN = """
 from hookgw.cli.group import main
 main(prog_name="hookgw")
 """
@@ -50,8 +46,8 @@ def run(attack: Attack, *, seconds: float, full: bool, steps: bool = False) -> F
             (folder / "plugins" / "hostile.py").write_text(attack.plugin, encoding="utf-8")
         config = write_config(folder, **attack.settings)
         command: list[str | Path] = ["-m", "hookgw"]
-        if attack.descriptors is not None:
-            command = ["-c", _LIMITED, str(attack.descriptors)]
+        if attack.before:
+            command = ["-c", attack.before + _MAIN]
         elif steps:
             command = ["-m", "tests.isolation.stepped"]
         environment = {"PYTHONPATH": str(ROOT)}
@@ -60,7 +56,9 @@ def run(attack: Attack, *, seconds: float, full: bool, steps: bool = False) -> F
             port = str(urlsplit(url).port)
             arguments = [str(Path(attacker.__file__)), port, KEY, attack.name, str(seconds), *["full"] * full]
             try:
-                with started([str(Path(victim.__file__)), port, KEY], cwd=ROOT, env=environment) as prey:
+                with started(
+                    [str(Path(victim.__file__)), port, KEY, attack.victim], cwd=ROOT, env=environment
+                ) as prey:
                     prey.line_with("ready")
                     with started(arguments, cwd=ROOT, env=environment) as hunter:
                         figures = _measure(gateway, prey, hunter, seconds)
@@ -71,7 +69,7 @@ def run(attack: Attack, *, seconds: float, full: bool, steps: bool = False) -> F
             if attack.blocks and not _reports_blocked_loop(url):
                 return Figures(failure="the blocked loop was not reported")
             longest: list[str] = []
-            if steps and attack.descriptors is None:
+            if steps and not attack.before:
                 gateway.stop()
                 longest = [line for line in gateway.rest() if line.startswith("step ")]
             return msgspec.structs.replace(figures, blocks=attack.blocks, steps=longest)

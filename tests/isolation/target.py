@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 import trio
@@ -21,6 +22,7 @@ ADDRESSES = [f"127.0.0.{number}" for number in range(2, 12)]
 NAME = "attacker"
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+_COOKIE = re.compile(rb"set-cookie: ([^;]+)", re.IGNORECASE)
 _OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
 Behaviour = Callable[[trio.abc.Stream], Awaitable[None]]
@@ -43,6 +45,7 @@ class Target:
 
     Attributes:
         counts: what the gateway answered, by what the attack calls it.
+        begun: set when the attack may begin.
         limit: the scope in which the attack runs; its deadline is set by :meth:`begin`.
     """
 
@@ -51,6 +54,7 @@ class Target:
     ) -> None:
         self._seconds = seconds
         self.limit = trio.CancelScope()
+        self.begun = trio.Event()
         self.port = port
         self.global_key = global_key
         self.full = full
@@ -59,11 +63,32 @@ class Target:
         self._admin = Connection(port, ADDRESSES[0])
         self._turn = trio.Lock()
 
+    def another(self) -> Target:
+        """Return the same target, for calls that must not wait for those of this one."""
+        return Target(self.port, self.global_key, self.nursery, seconds=self._seconds, full=self.full)
+
     async def begin(self) -> None:
         """Say that the preparation is complete, and wait until the attack may begin."""
         print("ready", flush=True)
         await trio.to_thread.run_sync(sys.stdin.readline)
         self.limit.deadline = trio.current_time() + self._seconds
+        self.begun.set()
+
+    async def log_in(self, key: str) -> str:
+        """Log in to the dashboard with a key; return the ``cookie`` header of the session."""
+        async with Connection(self.port, ADDRESSES[0]) as connection:
+            head, page = await connection.exchange_whole(render("GET", "/dashboard/login"))
+            visit = _COOKIE.findall(head)[0].decode()
+            token = re.findall(rb'name="form_token" value="([^"]+)"', page)[0].decode()
+            body = urlencode({"form_token": token, "key": key}).encode()
+            headers = {"content-type": "application/x-www-form-urlencoded", "cookie": visit}
+            head, page = await connection.exchange_whole(
+                render("POST", "/dashboard/login", body, headers=headers)
+            )
+            if not head.startswith(b"HTTP/1.1 303"):
+                raise Refused(f"the login: {head!r} {page[:300]!r}")
+            cookie: bytes = _COOKIE.findall(head)[0]
+            return cookie.decode()
 
     async def call(
         self, method: str, path: str, body: Any = None, *, key: str | None = None, right: tuple[int, ...] = ()
@@ -205,10 +230,10 @@ async def bomb(stream: trio.abc.Stream) -> None:
     await stream.send_all(head.encode() + _BOMB)
 
 
-def status(code: int, headers: Mapping[str, str] = {}) -> Behaviour:
+def status(code: int, headers: Mapping[str, str] = {}, body: bytes = b"") -> Behaviour:
     """Answer with that status."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    answer = f"HTTP/1.1 {code} X\r\ncontent-length: 0\r\n{lines}\r\n".encode()
+    answer = f"HTTP/1.1 {code} X\r\ncontent-length: {len(body)}\r\n{lines}\r\n".encode() + body
 
     async def answer_it(stream: trio.abc.Stream) -> None:
         await stream.send_all(answer)

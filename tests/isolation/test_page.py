@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.isolation.__main__ import BEGIN, END, PAGE, write
 from tests.isolation.attacks import ATTACKS
-from tests.isolation.report import HEADER
+from tests.isolation.report import HEADER, UNMEASURED
 
 TABLE = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
 
@@ -19,12 +19,16 @@ def test_the_page_has_every_attack_in_order() -> None:
     assert rows == [[f"| {name}", attack.what] for name, attack in ATTACKS.items()]
 
 
-def test_a_written_table_replaces_the_former_one(tmp_path: Path) -> None:
+def test_written_rows_replace_the_former_ones_of_their_attacks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}old\n{END}after\n", encoding="utf-8")
-    write(page, ["| a |"])
+    first, second, third, *_ = ATTACKS
+    former = f"| {first} | kept |\n| {second} | old |\n| of the past | gone |\n"
+    page.write_text(f"before\n{BEGIN}{former}{END}after\n", encoding="utf-8")
+    write(page, {second: f"| {second} | new |"})
     lines = page.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "before"
     assert lines[-1] == "after"
-    assert "| a |" in lines
-    assert "old" not in lines
+    assert f"| {first} | kept |" in lines
+    assert f"| {second} | new |" in lines
+    assert next(line for line in lines if line.startswith(f"| {third} |")).endswith(f"| {UNMEASURED} |")
+    assert not [line for line in lines if "old" in line or "gone" in line]

@@ -1,8 +1,10 @@
-"""The victim: a tenant that emits at a steady rate, with its receiver, in a process of its own.
+"""The victim: a tenant that works at a steady rate, with its receiver, in a process of its own.
 
-Latencies count from the moment at which an event was due, not from the moment at which it was sent: an event
-that waits because the one before it waits is late as well. Standard input has one word a line: the name of
-the phase that begins, and at last ``end``. Standard output has ``ready``, and at the end a :class:`Report`.
+What it does is one of :data:`WORK`: it emits events, sends messages through a homeserver, or registers names
+that nobody has looked up yet and emits an event for each. Latencies count from the moment at which the work
+was due, not from the moment at which it was begun: what waits because the work before it waits is late as
+well. Standard input has one word a line: the name of the phase that begins, and at last ``end``. Standard
+output has ``ready``, and at the end a :class:`Report`.
 """
 
 from __future__ import annotations
@@ -10,22 +12,30 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import trio
 
 from tests.bench.parts import DATA
 from tests.bench.results import percentile
+from tests.isolation.homeserver import ROOM, serve_homeserver
 from tests.isolation.wire import Closed, Connection, render
 
 ADDRESS = "127.0.0.1"
-EMITS_PER_SECOND = 25.0
+WORK = {"emits": 25.0, "sends": 10.0, "names": 5.0}
+"""How often a second the victim does what it does."""
+LABELS = 12
+"""How many registrations a victim with new names has at a time; an instance may have 16."""
+FAST_NAME = "v%d.fast.test"
+"""Names that are found at once, if the gateway runs with :data:`tests.isolation.attack.NAME_SERVER`."""
 PROBES_PER_SECOND = 10.0
 PATIENCE = 30.0
 """Seconds that a client waits for a response, and for its last deliveries at the end."""
 
 _OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+_MESSAGE = re.compile(rb"victim-[0-9]+")
 _ID = re.compile(rb"\r\nwebhook-id: ([^\r]+)\r\n")
 
 
@@ -62,9 +72,11 @@ class Report(msgspec.Struct):
 class Victim:
     """The state of the process."""
 
-    def __init__(self, port: int, key: str) -> None:
+    def __init__(self, port: int, key: str, work: str, receiver: int) -> None:
         self._port = port
-        self._key = key
+        self.key = key
+        self._receiver = receiver
+        self._work = {"emits": self.emit, "sends": self.send, "names": self.register}[work]
         self._idle: list[Connection] = []
         self.phase = ""
         self._due: dict[str, tuple[str, float]] = {}
@@ -86,21 +98,58 @@ class Victim:
                     if len(data) < size:
                         break
                     if found := _ID.search(data, 0, end):
-                        self._arrived.setdefault(found[1].decode(), trio.current_time())
+                        self._note_arrival(found[1].decode(), data[: data.find(b"\r\n")].decode())
                     data = data[size:]
                     await stream.send_all(_OK)
         except trio.BrokenResourceError:
             pass
+
+    def _note_arrival(self, event_id: str, request_line: str) -> None:
+        # An event for a new name has a copy for each of the older names.
+        place = request_line.split(" ")[1].strip("/")
+        if not place or place == str(int(event_id.removeprefix("victim-")) % LABELS):
+            self._arrived.setdefault(event_id, trio.current_time())
+
+    async def work(self, number: int, due: float) -> None:
+        """Do one piece of work."""
+        await self._work(number, due)
 
     async def emit(self, number: int, due: float) -> None:
         """Emit one event."""
         event_id = f"victim-{number}"
         body = b'{"event":"MESSAGES_UPSERT","id":"%b","data":%b}' % (event_id.encode(), DATA)
         self._due[event_id] = (self.phase, due)
-        request = render("POST", "/event/emit/victim", body, key=self._key)
+        request = render("POST", "/event/emit/victim", body, key=self.key)
         status = await self._exchange(request, 202, "emit", self._answered[self.phase], due)
         if status == 202:
             self._accepted.add(event_id)
+
+    async def send(self, number: int, due: float) -> None:
+        """Send one message."""
+        name = f"victim-{number}"
+        body = msgspec.json.encode({"number": ROOM, "text": f"{name}."})
+        self._due[name] = (self.phase, due)
+        request = render("POST", "/message/sendText/victim", body, key=self.key)
+        if await self._exchange(request, 201, "send", self._answered[self.phase], due) == 201:
+            self._accepted.add(name)
+
+    async def message(self, stream: trio.SocketStream, method: str, path: str, body: bytes) -> bool:
+        """Note a message that arrives at the homeserver, and leave the request to it."""
+        del stream, path
+        if method == "PUT" and (found := _MESSAGE.search(body)):
+            self._arrived.setdefault(found[0].decode(), trio.current_time())
+        return False
+
+    async def register(self, number: int, due: float) -> None:
+        """Register a name that nobody has looked up yet, and emit an event for it."""
+        place = number % LABELS
+        url = f"http://{FAST_NAME % number}:{self._receiver}/{place}"
+        request = render(
+            "POST", f"/webhook/set/victim/n{place}", msgspec.json.encode({"url": url}), key=self.key
+        )
+        # Its answer is not measured: hookgw waits some seconds for the name, to warn of refused addresses.
+        if await self._exchange(request, 201, "set", [], due) == 201:
+            await self.emit(number, due)
 
     async def probe(self, due: float) -> None:
         """Ask whether the process is alive."""
@@ -120,6 +169,15 @@ class Victim:
                 self._refused[f"{name}: {status}"] += 1
         took.append(trio.current_time() - due)
         return status
+
+    async def wait_open(self, call: Callable[[str, str], Awaitable[dict[str, object]]]) -> None:
+        """Wait until the instance is connected to its homeserver."""
+        with trio.fail_after(PATIENCE):
+            while True:
+                answer = await call("GET", "/instance/connectionState/victim")
+                if "open" in str(answer):
+                    return
+                await trio.sleep(0.05)
 
     async def wait_arrived(self) -> None:
         """Wait until all accepted events have arrived, or patience ends."""
@@ -147,47 +205,54 @@ class Victim:
         return Report(phases, dict(self._refused), lost)
 
 
-async def main(port: int, global_key: str) -> None:
+async def main(port: int, global_key: str, work: str) -> None:
     """Be the victim of the gateway at that port."""
     async with trio.open_nursery() as nursery, Connection(port, ADDRESS) as admin:
 
-        async def call(path: str, body: dict[str, object]) -> bytes:
-            status, answer = await admin.exchange(
-                render("POST", path, msgspec.json.encode(body), key=global_key)
-            )
-            assert status == 201, answer
-            return answer
+        async def call(method: str, path: str, body: object = None) -> dict[str, object]:
+            content = b"" if body is None else msgspec.json.encode(body)
+            status, answer = await admin.exchange(render(method, path, content, key=global_key))
+            assert status in (200, 201), answer
+            return msgspec.json.decode(answer, type=dict[str, object])
 
-        created = await call("/instance/create", {"instanceName": "victim"})
-        victim = Victim(port, msgspec.json.decode(created)["hash"])
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         assert isinstance(listener, trio.SocketListener)
+        receiver = listener.socket.getsockname()[1]
+        victim = Victim(port, f"key-of-the-victim-{receiver}", work, receiver)
         nursery.start_soon(trio.serve_listeners, victim.receive, [listener])
-        url = f"http://127.0.0.1:{listener.socket.getsockname()[1]}/"
-        await call("/webhook/set/victim", {"url": url})
-        await victim.emit(0, trio.current_time())
+        options: dict[str, object] = {"instanceName": "victim", "token": victim.key}
+        if work == "sends":
+            homeserver = await serve_homeserver(nursery, victim.message)
+            options |= {"integration": "matrix", "homeserver": homeserver, "access_token": "t"}
+        await call("POST", "/instance/create", options)
+        if work == "sends":
+            await call("GET", "/instance/connect/victim")
+            await victim.wait_open(call)
+        if work == "emits":
+            await call("POST", "/webhook/set/victim", {"url": f"http://127.0.0.1:{receiver}/"})
+        await victim.work(0, trio.current_time())
         await victim.wait_arrived()
         print("ready", flush=True)
         victim.phase = await next_line()
         ticking = trio.CancelScope()
         async with trio.open_nursery() as requests:
-            requests.start_soon(tick, ticking, requests, victim)
+            requests.start_soon(tick, ticking, requests, victim, WORK[work])
             requests.start_soon(follow, victim, ticking)
         await victim.wait_arrived()
         print(msgspec.json.encode(victim.report()).decode(), flush=True)
         nursery.cancel_scope.cancel()
 
 
-async def tick(ticking: trio.CancelScope, requests: trio.Nursery, victim: Victim) -> None:
-    """Start each request when it is due, however long the ones before it take."""
-    started, emitted, probed = trio.current_time(), 0, 0
+async def tick(ticking: trio.CancelScope, requests: trio.Nursery, victim: Victim, rate: float) -> None:
+    """Start each piece of work when it is due, however long the ones before it take."""
+    started, done, probed = trio.current_time(), 0, 0
     with ticking:
         while True:
             await trio.sleep(0.005)
             now = trio.current_time()
-            while (due := started + emitted / EMITS_PER_SECOND) <= now:
-                emitted += 1
-                requests.start_soon(victim.emit, emitted, due)
+            while (due := started + done / rate) <= now:
+                done += 1
+                requests.start_soon(victim.work, done, due)
             while (due := started + probed / PROBES_PER_SECOND) <= now:
                 probed += 1
                 requests.start_soon(victim.probe, due)
@@ -209,4 +274,4 @@ async def next_line() -> str:
 
 
 if __name__ == "__main__":
-    trio.run(main, int(sys.argv[1]), sys.argv[2])
+    trio.run(main, int(sys.argv[1]), sys.argv[2], sys.argv[3])

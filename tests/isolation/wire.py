@@ -65,7 +65,12 @@ class Connection:
             self._stream = None
 
     async def exchange(self, request: bytes) -> tuple[int, bytes]:
-        """Send a request and return status and body of the response.
+        """Send a request and return status and body of the response; see :meth:`exchange_whole`."""
+        head, body = await self.exchange_whole(request)
+        return int(head[9:12]), body
+
+    async def exchange_whole(self, request: bytes) -> tuple[bytes, bytes]:
+        """Send a request and return head and body of the response.
 
         A connection that the server closed while it was idle is replaced, as every client does.
 
@@ -81,7 +86,7 @@ class Connection:
                 raise
         return await self._exchange(request)
 
-    async def _exchange(self, request: bytes) -> tuple[int, bytes]:
+    async def _exchange(self, request: bytes) -> tuple[bytes, bytes]:
         data = b""
         try:
             if self._stream is None:
@@ -104,7 +109,7 @@ class Connection:
             raise
         if b"connection: close" in data[:end].lower():
             self.close()
-        return int(data[9:12]), data[end:]
+        return data[:end], data[end:]
 
     async def _more(self) -> bytes:
         assert self._stream is not None

@@ -91,7 +91,7 @@ class _Server:
         try:
             # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
             peer = client[0] if client is not None else None
-            if self._limits.admit(connection, peer) and await stream.handshake():
+            if self._limits.admit(connection, peer) and await stream.handshake(peer or ""):
                 try:
                     await connection.run(self._app, client, server)
                 finally:

@@ -13,6 +13,8 @@ from typing import Any
 
 import trio
 
+from hookgw.auth.client_address import rate_limit_key
+from hookgw.delivery.http.handshake import Handshake
 from hookgw.delivery.http.stream import unacknowledged
 
 _RECEIVED_AT_ONCE = 65_536
@@ -33,8 +35,8 @@ class ClientStream:
     def __init__(self, sock: socket.socket | trio.socket.SocketType) -> None:
         self.socket: Any = sock
 
-    async def handshake(self) -> bool:
-        """Prepare the stream, and return whether that succeeded."""
+    async def handshake(self, peer: str) -> bool:  # noqa: ARG002 -- the other kind needs it
+        """Prepare the stream for a client at an address, and return whether that succeeded."""
         return True
 
     async def receive(self) -> bytes:
@@ -129,14 +131,14 @@ class TlsStream(ClientStream):
 
     def __init__(self, stream: trio.SocketStream, context: ssl.SSLContext) -> None:
         super().__init__(stream.socket)
-        # https_compatible: most clients close without TLS's close notification.
-        self._secured = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
+        self._handshake = Handshake(stream, context, server_side=True)
+        self._secured = self._handshake.stream
         self._receiving = trio.CancelScope()
 
-    async def handshake(self) -> bool:
+    async def handshake(self, peer: str) -> bool:
         """Perform the TLS handshake; a client that fails it is told so by TLS alone."""
         try:
-            await self._secured.do_handshake()
+            await self._handshake.run(rate_limit_key(peer))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return False
         return True

@@ -18,6 +18,7 @@ from typing import Protocol
 import trio
 
 from hookgw.delivery.http.errors import TlsFailed
+from hookgw.delivery.http.handshake import Handshake
 from hookgw.models.target_url import Target
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 
@@ -252,7 +253,11 @@ class _PollableTcpStream(trio.abc.Stream):
 
 
 async def open_tls(
-    sock: socket.socket, context: ssl.SSLContext, target: Target, identity: TlsIdentity = NO_IDENTITY
+    sock: socket.socket,
+    context: ssl.SSLContext,
+    target: Target,
+    identity: TlsIdentity = NO_IDENTITY,
+    holder: str = "",
 ) -> TlsStream:
     """Do the TLS handshake on a connected socket.
 
@@ -261,20 +266,18 @@ async def open_tls(
         context: for the client side, with the certificates of the identity.
         target: names the host that the certificate must be valid for, unless the identity names another.
         identity: of the registration.
+        holder: the instance on whose behalf.
 
     Raises:
         TlsFailed: the message says what is wrong with the certificate or the handshake.
     """
-    stream = trio.SSLStream(
-        _PollableTcpStream(sock),
-        context,
-        server_hostname=identity.server_name or target.server_hostname,
-        https_compatible=True,  # HTTPS servers commonly close without close_notify
+    handshake = Handshake(
+        _PollableTcpStream(sock), context, server_hostname=identity.server_name or target.server_hostname
     )
     has_certificate = identity.client_certificate is not None
-    tls = TlsStream(stream, has_certificate=has_certificate)
+    tls = TlsStream(handshake.stream, has_certificate=has_certificate)
     try:
-        await stream.do_handshake()
+        await handshake.run(holder)
     except trio.BrokenResourceError as error:
         tls.close_nowait()
         cause = error.__cause__ or error

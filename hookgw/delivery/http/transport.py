@@ -305,5 +305,6 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self._phase = Phase.TLS
         limit = self._dialer.connect_timeout
         with trio.move_on_after(limit):
-            return await open_tls(sock, context, target, self.tls or NO_IDENTITY)
+            holder = getattr(self, "looks_up_for", "")
+            return await open_tls(sock, context, target, self.tls or NO_IDENTITY, holder)
         raise TimedOut(Phase.TLS, f"The TLS handshake with {target.place} took longer than {limit:g} s.")

@@ -8,11 +8,12 @@ more. The index ``remembered`` has these rows by age.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from psycopg import Connection
 
+from hookgw.store.holdings import Oldest
 from hookgw.store.persons import Person
 from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.transaction import Transaction
@@ -36,9 +37,19 @@ _KEEP_IDS = f"""UPDATE events SET data = '', sender = NULL, server_url = NULL, h
 _OLDEST = """SELECT seq, accepted_at, -heard FROM events
     WHERE heard < 0 AND accepted_at >= %s AND accepted_at < %s
     ORDER BY accepted_at, heard, seq LIMIT %s FOR UPDATE SKIP LOCKED"""
+# On a reading session, as in history.py. The size of an id is negative in its row.
+_OLDEST_OF = """SELECT accepted_at, seq, instance, -heard FROM events
+    WHERE heard < 0 AND (accepted_at, heard, seq) > (%s, %s, %s) AND instance = ANY(%s)
+    ORDER BY accepted_at, heard, seq LIMIT %s"""
+_FORGET_FOUND = "DELETE FROM events WHERE seq = ANY(%s) AND heard < 0"
+_BY_INSTANCE = "SELECT instance, -sum(heard)::bigint FROM events WHERE heard < 0 GROUP BY instance"
 _FORGET = "DELETE FROM events WHERE seq = ANY(%s)"
 _FORGET_WITH = "DELETE FROM events WHERE seq = ANY(%s) AND heard < 0 AND strpos(lower(id), %s) > 0"
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0)::bigint FROM events WHERE heard < 0"
+
+
+NO_ID = Oldest(at=-1, seq=-1, instance=0, size=0)
+"""Before every id, for :func:`oldest_ids`."""
 
 
 class Forgotten(NamedTuple):
@@ -77,6 +88,30 @@ def forget_ids(transaction: Transaction, before: float, after: int, limit: int) 
     transaction.connection.execute(_FORGET, ([seq for seq, _, _ in rows],))
     transaction.count_rows(len(rows))
     return Forgotten(sum(size for _, _, size in rows), rows[-1][1])
+
+
+def remembered_by_instance(connection: Connection) -> dict[int, int]:
+    """Return the bytes that ids without a history take, by the number of their instance."""
+    return dict(connection.execute(_BY_INSTANCE).fetchall())
+
+
+def oldest_ids(connection: Connection, holders: Sequence[int], after: Oldest, limit: int) -> list[Oldest]:
+    """Return the oldest ids of some instances.
+
+    Args:
+        connection: a reading one.
+        holders: the numbers of the instances.
+        after: the last one of the former step.
+        limit: at most so many.
+    """
+    given = (after.at, -after.size, after.seq, list(holders), limit)
+    return [Oldest(*row) for row in connection.execute(_OLDEST_OF, given)]
+
+
+def forget_found(transaction: Transaction, found: Sequence[Oldest]) -> None:
+    """Remove ids that :func:`oldest_ids` has found, as far as they are there."""
+    given = ([one.seq for one in found],)
+    transaction.count_rows(transaction.connection.execute(_FORGET_FOUND, given).rowcount)
 
 
 def forget_ids_with(connection: Connection, events: Collection[int], person: Person) -> None:

@@ -17,14 +17,25 @@ import msgspec
 import trio
 from psycopg import Connection
 
+from hookgw.fair.excess import Excess
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
+from hookgw.store.holdings import ROW_BYTES, HistoryExcess, Oldest, Part, random_sample
 from hookgw.store.postgresql.database import Reader, one_moment
-from hookgw.store.postgresql.event_ids import forget_ids, keep_ids, remembered_bytes
+from hookgw.store.postgresql.event_ids import (
+    NO_ID,
+    forget_found,
+    forget_ids,
+    keep_ids,
+    oldest_ids,
+    remembered_by_instance,
+    remembered_bytes,
+)
+from hookgw.store.postgresql.holders import count_held, find_oldest, remove_oldest
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.removal import Removed, remove
 from hookgw.store.postgresql.tally import newest, tally
@@ -86,9 +97,6 @@ _OLD = """SELECT seq, event, finished_at FROM deliveries
     ORDER BY finished_at, seq LIMIT %(limit)s FOR UPDATE SKIP LOCKED"""
 _OLD_UNHEARD = """SELECT seq FROM events
     WHERE heard = 0 AND accepted_at < %s ORDER BY accepted_at, seq LIMIT %s FOR UPDATE SKIP LOCKED"""
-# What finished deliveries take beside their attempts and bodies: their own row, that of their event, and the
-# entries of both in the indexes.
-ROW_BYTES = 600
 _FINISHED = """SELECT count(*), coalesce(sum(size), 0)::bigint, max(finished_at) FROM (
     SELECT finished_at, size FROM deliveries WHERE finished_at > %s ORDER BY finished_at LIMIT %s) part"""
 # Attempts and bodies have no index by which they could be summed. The newest ones tell what is usual.
@@ -184,20 +192,43 @@ class PostgresqlHistory:
             removed, last = removed + step.removed, step.last
             await trio.sleep(PRUNE_REST)
         await self._forget(ids_before)
-        remembered = await self._background.run(remembered_bytes)
-        if remembered > ids_limit:
-            await self._forget(now, at_least=remembered - ids_limit)
-        excess = await self._measure() - limit
-        last = 0
-        while excess > 0:
-            step = await self._commits.call(partial(_prune, before=now, after=last))
-            if not step.removed:
-                break  # the rest is pending, or another node removes it
-            removed, last = removed + step.removed, step.last
-            excess -= step.size
-            await trio.sleep(PRUNE_REST)
+        if await self._background.run(remembered_bytes) > ids_limit:
+            await self._forget_excess(ids_limit)
+        used = await self._measure()
+        if used > limit:
+            removed += await self._remove_excess(used - limit, limit / used, now)
         await self._commits.call(_forget_instances)
         return removed
+
+    async def _remove_excess(self, size: float, kept: float, now: float) -> int:
+        """Remove about so many bytes: the oldest deliveries of the instances that hold most."""
+        removed = 0
+        # Nobody loses anything with these: their ids are kept.
+        prune_unheard = partial(_prune_unheard, before=now)
+        while unheard := await self._commits.call(prune_unheard):
+            removed += unheard
+            await trio.sleep(PRUNE_REST)
+        excess = HistoryExcess(await self._held(), kept)
+        last = Oldest(-1, -1, 0, 0)
+        while size > 0 and excess.holders:
+            find = partial(find_oldest, holders=excess.holders, after=last, before=now, rows=PRUNE_STEP)
+            if not (found := await self._background.run(find)):
+                break  # the rest is pending, or another node removes it
+            count, freed = await self._commits.call(partial(remove_oldest, found=found, before=now))
+            excess.take(found)
+            removed, size, last = removed + count, size - freed, found[-1]
+            await trio.sleep(PRUNE_REST)
+        return removed
+
+    async def _held(self) -> list[Part]:
+        parts: list[Part] = []
+        sample, last = random_sample(), -1
+        while True:
+            given = {"sample": sample, "after": last, "rows": MEASURED_ROWS}
+            end, found = await self._background.run(partial(count_held, given=given))
+            if end is None:
+                return parts
+            parts, last = parts + found, end
 
     async def _measure(self) -> float:
         """Return about how many bytes the history takes; 0 if it was measured not long ago."""
@@ -214,15 +245,26 @@ class PostgresqlHistory:
         self._measure_at = now + (now - started) / MEASURED_PART
         return float(size + count * (ROW_BYTES + usual))
 
-    async def _forget(self, before: float, at_least: float = math.inf) -> None:
-        """Remove the oldest ids of before a time until so many bytes are free."""
-        freed, last = 0, 0
-        while freed < at_least:
+    async def _forget(self, before: float) -> None:
+        """Remove the ids of before a time."""
+        size, last = 1, 0
+        while size:
             forget = partial(forget_ids, before=before, after=last, limit=FORGET_STEP)
-            step = await self._commits.call(forget)
-            if not step.size:
+            size, last = await self._commits.call(forget)
+            await trio.sleep(PRUNE_REST)
+
+    async def _forget_excess(self, limit: int) -> None:
+        """Remove the oldest ids of the instances that hold most until all fit."""
+        excess = Excess(await self._background.run(remembered_by_instance), limit)
+        last = NO_ID
+        while excess.left:
+            find = partial(oldest_ids, holders=list(excess.left), after=last, limit=FORGET_STEP)
+            if not (found := await self._background.run(find)):
                 return
-            freed, last = freed + step.size, step.last
+            await self._commits.call(partial(forget_found, found=found))
+            for one in found:
+                excess.take(one.instance, one.size)
+            last = found[-1]
             await trio.sleep(PRUNE_REST)
 
 
@@ -407,6 +449,14 @@ def _prune(transaction: Transaction, before: float, after: int) -> _Pruned:
     transaction.count_rows(len(rows) + len(unheard))
     size = gone.size + ROW_BYTES * len(rows)
     return _Pruned(len(rows) + len(unheard), size, last)
+
+
+def _prune_unheard(transaction: Transaction, before: float) -> int:
+    rows = transaction.connection.execute(_OLD_UNHEARD, (micros(before), PRUNE_STEP)).fetchall()
+    if rows:
+        keep_ids(transaction.connection, [seq for (seq,) in rows])
+    transaction.count_rows(len(rows))
+    return len(rows)
 
 
 def _forget_instances(transaction: Transaction) -> None:

@@ -7,9 +7,14 @@ more. The index ``remembered`` has these rows by age.
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
+from collections.abc import Sequence
 
+import msgspec
+
+from hookgw.store.holdings import Oldest
 from hookgw.store.persons import Person
 from hookgw.store.records import micros
 from hookgw.store.sqlite.transaction import Transaction
@@ -36,11 +41,25 @@ _KEPT = f"""SELECT coalesce(-sum(heard), 0) FROM events
 _OLDEST = """SELECT json_group_array(seq), count(*), coalesce(-sum(heard), 0) FROM (
     SELECT seq, heard FROM events INDEXED BY remembered
     WHERE heard < 0 AND accepted_at < ? ORDER BY accepted_at, heard, seq LIMIT ?)"""
+# On a reading connection, as in history.py. The size of an id is negative in its row.
+_OLDEST_OF = """SELECT json_group_array(json_array(accepted_at, seq, instance, -heard)) FROM (
+    SELECT accepted_at, seq, instance, heard FROM events INDEXED BY remembered
+    WHERE heard < 0 AND (accepted_at, heard, seq) > (:at, :heard, :after)
+        AND instance IN (SELECT value FROM json_each(:holders))
+    ORDER BY accepted_at, heard, seq LIMIT :rows)"""
+_FORGET_FOUND = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?)) AND heard < 0"
+_BY_INSTANCE = """SELECT json_group_array(json_array(instance, size)) FROM (
+    SELECT instance, -sum(heard) AS size FROM events INDEXED BY remembered WHERE heard < 0
+    GROUP BY instance)"""
 _FORGET = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?))"
 _FORGET_WITH = f"""DELETE FROM events WHERE seq IN (SELECT value - {_BELOW} FROM json_each(:events))
     AND instr(lower(id), :text)"""  # noqa: S608
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0) FROM events INDEXED BY remembered WHERE heard < 0"
 _NEVER = 2**63 - 1
+NO_ID = Oldest(at=-1, seq=-_NEVER, instance=0, size=0)
+"""Before every id, for :func:`oldest_ids`."""
+_oldest_of = msgspec.json.Decoder(list[Oldest]).decode
+_sizes_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 def keep_ids(connection: sqlite3.Connection, events: str) -> int:
@@ -75,6 +94,34 @@ def forget_ids(transaction: Transaction, before: float, limit: int) -> int:
     transaction.connection.execute(_FORGET, (seqs,))
     transaction.count_rows(count)
     return int(size)
+
+
+def remembered_by_instance(connection: sqlite3.Connection) -> dict[int, int]:
+    """Return the bytes that ids without a history take, by the number of their instance."""
+    return dict(_sizes_of(connection.execute(_BY_INSTANCE).fetchone()[0]))
+
+
+def oldest_ids(
+    connection: sqlite3.Connection, holders: Sequence[int], after: Oldest, limit: int
+) -> list[Oldest]:
+    """Return the oldest ids of some instances.
+
+    Args:
+        connection: a reading one.
+        holders: the numbers of the instances.
+        after: the last one of the former step.
+        limit: at most so many.
+    """
+    given = {"at": after.at, "heard": -after.size, "after": after.seq, "rows": limit}
+    found = connection.execute(_OLDEST_OF, {**given, "holders": json.dumps(holders)}).fetchone()
+    return _oldest_of(found[0])
+
+
+def forget_found(transaction: Transaction, found: Sequence[Oldest]) -> int:
+    """Remove ids that :func:`oldest_ids` has found, as far as they are there; return their bytes."""
+    seqs = json.dumps([one.seq for one in found])
+    transaction.count_rows(transaction.connection.execute(_FORGET_FOUND, (seqs,)).rowcount)
+    return sum(one.size for one in found)
 
 
 def forget_ids_with(connection: sqlite3.Connection, events: str, person: Person) -> None:

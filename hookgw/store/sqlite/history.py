@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 import trio
 
+from hookgw.fair.excess import Excess
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
@@ -25,6 +26,7 @@ from hookgw.store.history_rows import (
     event_of_summary,
     summary_of,
 )
+from hookgw.store.holdings import HistoryExcess, Oldest, Part, random_sample
 from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.records import (
     DeliveryPage,
@@ -35,7 +37,16 @@ from hookgw.store.records import (
     micros,
 )
 from hookgw.store.sqlite.database import Reader
-from hookgw.store.sqlite.event_ids import forget_ids, keep_ids, remembered_bytes
+from hookgw.store.sqlite.event_ids import (
+    NO_ID,
+    forget_found,
+    forget_ids,
+    keep_ids,
+    oldest_ids,
+    remembered_by_instance,
+    remembered_bytes,
+)
+from hookgw.store.sqlite.holders import count_held, find_oldest, remove_oldest
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
 from hookgw.store.sqlite.settle import remove
@@ -106,6 +117,8 @@ _NEEDED = """SELECT
 PRUNE_STEP = 200
 PRUNE_BYTES = 2 * 2**20
 PRUNE_REST = 0.01
+# Deliveries that are counted at a time: others read in between.
+HELD_ROWS = 100_000
 # An id is one narrow row: so many take half the time of those deliveries.
 FORGET_STEP = 500
 
@@ -222,28 +235,69 @@ class SqliteHistory:
         await self._forget(ids_before)
         remembered = await self._background.run(remembered_bytes)
         if remembered > ids_limit:
-            remembered -= await self._forget(now, at_least=remembered - ids_limit)
-        limit += remembered
-        if await self._background.run(_used_bytes) <= limit:
-            return removed
+            remembered -= await self._forget_excess(ids_limit)
+        return removed + await self._remove_excess(limit, remembered, now)
+
+    async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:
+        """Remove the oldest deliveries of the instances that hold most until the history fits."""
+        removed, rest = 0, remembered
+        if (used := await self._background.run(_used_bytes)) <= limit + rest:
+            return 0
         # Once for each call, as it walks through the index of the outbox.
-        limit += await self._background.run(_needed_bytes)
-        while await self._background.run(_used_bytes) > limit:
-            step = await self._commits.call(partial(_prune, before=now))
-            if not step.removed:
-                break  # the rest is pending, or its pages are only partly free
-            removed += step.removed
-            limit += step.remembered
+        rest += await self._background.run(_needed_bytes)
+        # Nobody loses anything with these: their ids are kept.
+        prune_unheard = partial(_prune_unheard, before=now)
+        while used > limit + rest and (unheard := await self._commits.call(prune_unheard)):
+            removed, rest = removed + unheard.removed, rest + unheard.remembered
             await trio.sleep(PRUNE_REST)
+            used = await self._background.run(_used_bytes)
+        while used > limit + rest:
+            excess = HistoryExcess(await self._held(), limit / (used - rest))
+            last, found = Oldest(-1, -1, 0, 0), []
+            while used > limit + rest and excess.holders:
+                find = partial(find_oldest, holders=excess.holders, after=last, before=now)
+                find = partial(find, rows=PRUNE_STEP, size=PRUNE_BYTES)
+                if not (found := await self._background.run(find)):
+                    break
+                count, ids = await self._commits.call(partial(remove_oldest, found=found, before=now))
+                excess.take(found)
+                removed, rest, last = removed + count, rest + ids, found[-1]
+                await trio.sleep(PRUNE_REST)
+                used = await self._background.run(_used_bytes)
+            if not found:
+                break  # the rest is pending, or its pages are only partly free
         return removed
 
-    async def _forget(self, before: float, at_least: float = math.inf) -> int:
-        """Remove the oldest ids of before a time until so many bytes are free; return how many are."""
-        freed = 0
-        while freed < at_least and (
-            step := await self._commits.call(partial(forget_ids, before=before, limit=FORGET_STEP))
-        ):
-            freed += step
+    async def _held(self) -> list[Part]:
+        parts: list[Part] = []
+        sample, last = random_sample(), -1
+        while True:
+            given = {"sample": sample, "after": last, "rows": HELD_ROWS}
+            end, found = await self._background.run(partial(count_held, given=given))
+            if end is None:
+                return parts
+            parts, last = parts + found, end
+
+    async def _forget(self, before: float) -> None:
+        """Remove the ids of before a time."""
+        forget = partial(forget_ids, before=before, limit=FORGET_STEP)
+        freed = 1
+        while freed:
+            freed = await self._commits.call(forget)
+            await trio.sleep(PRUNE_REST)
+
+    async def _forget_excess(self, limit: int) -> int:
+        """Remove the oldest ids of the instances that hold most until all fit; return the bytes freed."""
+        excess = Excess(await self._background.run(remembered_by_instance), limit)
+        freed, last = 0, NO_ID
+        while excess.left:
+            find = partial(oldest_ids, holders=list(excess.left), after=last, limit=FORGET_STEP)
+            if not (found := await self._background.run(find)):
+                break
+            freed += await self._commits.call(partial(forget_found, found=found))
+            for one in found:
+                excess.take(one.instance, one.size)
+            last = found[-1]
             await trio.sleep(PRUNE_REST)
         return freed
 
@@ -401,6 +455,13 @@ def _prune(transaction: Transaction, before: float) -> _Pruned:
         remembered += keep_ids(transaction.connection, events)
     transaction.count_rows(count + unheard)
     return _Pruned(count + unheard, remembered)
+
+
+def _prune_unheard(transaction: Transaction, before: float) -> _Pruned | None:
+    given = {"end": micros(before), "rows": PRUNE_STEP}
+    events, count = transaction.connection.execute(_OLD_UNHEARD, given).fetchone()
+    transaction.count_rows(count)
+    return _Pruned(count, keep_ids(transaction.connection, events)) if count else None
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:

@@ -92,6 +92,13 @@ async def accepts(contexts: ClientContexts, server: Server, tls: TlsIdentity | N
             return False
 
 
+@pytest.mark.parametrize("tls", [NO_IDENTITY, TlsIdentity(ca=pem_of(AUTHORITY))])
+async def test_no_context_lets_the_server_choose_the_size_of_the_key_exchange(tls: TlsIdentity) -> None:
+    names = {cipher["name"] for cipher in (await ClientContexts().get(tls)).get_ciphers()}
+    assert {"TLS_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"} <= names
+    assert not [name for name in names if name.startswith("DHE-")]
+
+
 async def test_an_authority_without_identifiers_is_trusted_on_every_python() -> None:
     authority = BareAuthority()
     context = server_context(*authority.issue("receiver.example"))

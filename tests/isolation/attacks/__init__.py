@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from tests.isolation.attack import ATTACKS as DECLARED
-from tests.isolation.attacks import connections, outbox, plugins, processor, reads, receivers, values, work
+from tests.isolation.attacks import (
+    answers,
+    connections,
+    networks,
+    outbox,
+    plugins,
+    processor,
+    reads,
+    receivers,
+    values,
+    work,
+)
 
-_MODULES = (processor, values, outbox, receivers, reads, work, connections, plugins)
+_MODULES = (
+    *(processor, values, outbox, receivers, reads, answers),
+    *(work, connections, networks, plugins),
+)
 
 ATTACKS = {
     name: attack

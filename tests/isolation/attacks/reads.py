@@ -7,14 +7,14 @@ from itertools import cycle
 import trio
 
 from tests.isolation.attack import attack
-from tests.isolation.target import NAME, Target, batch, emit, event, ok
+from tests.isolation.target import NAME, Behaviour, Target, batch, emit, event, ok
 from tests.isolation.wire import Connection, render
 
 
-async def with_history(target: Target, events: int) -> str:
-    """Make a tenant with that many finished deliveries; return the key."""
+async def with_history(target: Target, events: int, behaviour: Behaviour = ok) -> str:
+    """Make a tenant with that many finished deliveries to such a receiver; return the key."""
     key = await target.tenant()
-    await target.register(await target.receiver(ok), ordering="none", concurrency=16)
+    await target.register(await target.receiver(behaviour), ordering="none", concurrency=16)
     request = emit(batch([event()] * 1000), key)
     async with Connection(target.port, "127.0.0.2") as connection:
         for _ in range(events // 1000):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import ssl
 from collections.abc import Sequence
-from itertools import cycle
+from itertools import count, cycle
 from typing import Any
 
 import trio
 import trustme
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from tests.isolation.attack import attack
+from tests.isolation.attack import FEW_DESCRIPTORS, attack
 from tests.isolation.target import (
     ADDRESSES,
     Behaviour,
@@ -56,7 +61,7 @@ async def trickle(target: Target, requests: Sequence[bytes]) -> None:
 @attack(
     "descriptors of one tenant",
     "16 receivers that hang, each with 64 attempts at a time, and 512 descriptors for all",
-    descriptors=512,
+    before=FEW_DESCRIPTORS,
 )
 async def one_tenant(target: Target) -> None:
     key = await target.tenant()
@@ -71,7 +76,7 @@ async def one_tenant(target: Target) -> None:
 @attack(
     "descriptors",
     "600 receivers of 38 tenants together, all hang, and 512 descriptors for all",
-    descriptors=512,
+    before=FEW_DESCRIPTORS,
 )
 async def descriptors(target: Target) -> None:
     requests = await many(target, hang, 600)
@@ -144,3 +149,82 @@ async def certificates(target: Target) -> None:
     requests = await register_all(target, [url.replace("http:", "https:") for url in urls])
     await target.begin()
     await trickle(target, requests)
+
+
+def vector(content: bytes, length: int = 2) -> bytes:
+    """Return bytes with their length before them, as TLS has it."""
+    return len(content).to_bytes(length, "big") + content
+
+
+def handshake_message(kind: int, content: bytes) -> bytes:
+    """Return the records of a message of a handshake."""
+    whole = bytes([kind]) + vector(content, 3)
+    parts = [whole[at : at + 2**14] for at in range(0, len(whole), 2**14)]
+    return b"".join(b"\x16\x03\x03" + vector(part) for part in parts)
+
+
+def own_numbers(hello: bytes, certificate: trustme.LeafCert, bits: int) -> bytes:
+    """Return the answer to a ClientHello with a key exchange of TLS 1.2 of so many bits.
+
+    No client checks that the number is a prime.
+    """
+    random, modulus = (
+        secrets.token_bytes(32),
+        (secrets.randbits(bits) | 1 << (bits - 1) | 1).to_bytes(bits // 8, "big"),
+    )
+    parameters = vector(modulus) + vector(b"\x02") + vector(modulus[:-1])
+    key: Any = load_pem_private_key(certificate.private_key_pem.bytes(), None)
+    signature = key.sign(hello[11:43] + random + parameters, padding.PKCS1v15(), hashes.SHA256())
+    der = [ssl.PEM_cert_to_DER_cert(pem.bytes().decode()) for pem in certificate.cert_chain_pems]
+    # DHE-RSA-AES256-GCM-SHA384, without compression; clients want to hear that renegotiation is secure.
+    answer = handshake_message(
+        2, b"\x03\x03" + random + b"\x00\x00\x9f\x00" + vector(b"\xff\x01\x00\x01\x00")
+    )
+    answer += handshake_message(11, vector(b"".join(vector(one, 3) for one in der), 3))
+    return (
+        answer
+        + handshake_message(12, parameters + b"\x04\x01" + vector(signature))
+        + handshake_message(14, b"")
+    )
+
+
+def another_group(hello: bytes) -> bytes:
+    """Return the answer to a ClientHello that asks for one with the group ffdhe8192 (RFC 8446, 4.1.4)."""
+    random = hashlib.sha256(b"HelloRetryRequest").digest()
+    session = hello[43 : 44 + hello[43]]
+    extensions = b"\x00\x2b\x00\x02\x03\x04" + b"\x00\x33\x00\x02\x01\x04"
+    return handshake_message(2, b"\x03\x03" + random + session + b"\x13\x02\x00" + vector(extensions))
+
+
+@attack(
+    "key exchanges",
+    "16 TLS receivers whose key exchange has numbers of 10,000 bits (TLS 1.2), or 8,192 (TLS 1.3)",
+)
+async def key_exchanges(target: Target) -> None:
+    authority = trustme.CA(key_type=trustme.KeyType.RSA)
+    certificate = authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.RSA)
+
+    numbers = count()
+
+    async def serve(stream: trio.SocketStream) -> None:
+        try:
+            hello = await stream.receive_some(65_536)
+            answer = another_group(hello) if next(numbers) % 2 else own_numbers(hello, certificate, 10_000)
+            await stream.send_all(answer)
+            target.counts[f"answered by {len(await stream.receive_some(65_536))} bytes"] += 1
+        except (trio.BrokenResourceError, IndexError):
+            target.counts["refused"] += 1
+        finally:
+            stream.socket.close()
+
+    key = await target.tenant()
+    tls = {"ca": authority.cert_pem.bytes().decode()}
+    for number in range(PER_TENANT):
+        [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        assert isinstance(listener, trio.SocketListener)
+        target.nursery.start_soon(trio.serve_listeners, serve, [listener])
+        url = f"https://127.0.0.1:{listener.socket.getsockname()[1]}/"
+        await target.register(url, label=f"l{number}", tls=tls, ordering="none", concurrency=16)
+    request = emit(batch([event()] * 4), key)
+    await target.begin()
+    await target.flood(lambda: request, connections=1, pause=0.1)

@@ -92,6 +92,21 @@ async def test_ids_over_their_size_lose_their_oldest(engine: Engine, store: Stor
     assert 20 < kept < 90, "5,000 bytes hold some of a hundred ids"
 
 
+async def test_ids_over_their_size_go_from_those_that_hold_most(engine: Engine, store: Store) -> None:
+    engine.set_step(5)
+    few, many = [f"f{number:03}" for number in range(10)], [f"e{number:03}" for number in range(100)]
+    await finish(store, *few, instance="cafe")
+    await finish(store, *many[:50])
+    await finish(store, *many[50:])
+    await prune(store)
+    await store.enforce_retention(before=LATE, limit=KEEP, ids_before=0, ids_limit=5_000)
+    assert await store.append(to(*few, instance="cafe")) == [False] * 10
+    fresh = await store.append(to(*many))
+    kept = fresh.count(False)
+    assert fresh == [True] * (100 - kept) + [False] * kept
+    assert 10 < kept < 90
+
+
 async def test_generated_ids_are_not_kept(store: Store) -> None:
     generated = new_event_id(1.0)
     given = ["msg_1", generated[:-1], generated + "0", generated.upper(), generated[:-1] + "-"]

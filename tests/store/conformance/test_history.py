@@ -304,6 +304,35 @@ async def test_a_history_over_its_size_loses_its_oldest(engine: Engine, store: S
     assert await store.enforce_retention(before=AT, limit=10**6) == 0
 
 
+async def test_a_history_over_its_size_takes_from_those_that_hold_most(engine: Engine, store: Store) -> None:
+    """The oldest deliveries, and the dead letters among them, are of an instance that holds little."""
+    engine.set_step(20)
+    text = '"' + "x" * 5_000 + '"'
+    few, many = [f"f{number}" for number in range(30)], [f"e{number}" for number in range(400)]
+    await finish(store, *few, instance="cafe", registration="reg_2", data=text)
+    await finish(store, *many[:200], data=text)
+    await finish(store, *many[200:], data=text)
+    assert await store.enforce_retention(before=AT, limit=10**6) > 200
+    assert await listed(store, instance="cafe", limit=100) == few[::-1]
+    left = await listed(store, limit=100)
+    assert left == many[::-1][: len(left)]
+    assert len(left) > 30
+    assert await store.enforce_retention(before=AT, limit=10**6) == 0
+
+
+async def test_the_answers_of_receivers_count_for_the_size(engine: Engine, store: Store) -> None:
+    """Small events whose receivers answer much take more than larger ones."""
+    engine.set_step(20)
+    await finish(store, *(f"f{number}" for number in range(100)), instance="cafe", data='"' + "x" * 500 + '"')
+    await store.append(to(*(f"e{number}" for number in range(200))))
+    for seq in await seqs_of(store):
+        made = attempt(answer="y" * 4_000)
+        store.settle_nowait(Settlement(seq=seq, state=DeliveryState.DELIVERED, at=AT, attempt=made))
+    await store.flush()
+    assert await store.enforce_retention(before=AT, limit=500_000) > 50
+    assert len(await listed(store, instance="cafe", limit=100)) == 100
+
+
 async def test_the_audit_is_no_history(store: Store) -> None:
     await finish(store, "e1")
     actor = Actor(kind=ActorKind.HOOKGW)

@@ -14,7 +14,8 @@ from hookgw.models.deliveries import DeliveryState
 from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Ordering
 from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery
-from hookgw.store.sqlite import audit, dead_letters, event_ids, history, name_pruning, outbox
+from hookgw.store.holdings import Oldest
+from hookgw.store.sqlite import audit, dead_letters, event_ids, history, holders, name_pruning, outbox
 from hookgw.store.sqlite.cancel import cancel, find_pending
 from hookgw.store.sqlite.erase import erase, find_concerned
 from hookgw.store.sqlite.name_ids import NameIds
@@ -84,6 +85,12 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
     "prune": lambda c: (settle(c, NameIds(c), [delivered(1)]), history._prune(transaction(c), AT + 1)),
+    "oldest of some instances": lambda c: holders.find_oldest(
+        c, [1, 2], Oldest(9, 9, 0, 0), AT, rows=9, size=9
+    ),
+    "remove the oldest": lambda c: holders.remove_oldest(transaction(c), [Oldest(9, 1, 1, 0)], AT),
+    "oldest ids of some instances": lambda c: event_ids.oldest_ids(c, [1, 2], Oldest(9, 9, 0, 9), 9),
+    "forget found ids": lambda c: event_ids.forget_found(transaction(c), [Oldest(9, 1, 1, 9)]),
     "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 9),
     "bytes of ids": event_ids.remembered_bytes,
     "names of attempts": lambda c: name_pruning._walk_attempts(c, (1, 1)),

@@ -1,0 +1,50 @@
+"""What must go when holders together have too much: of those that have most, until all fit.
+
+There is a level so that everything fits if nobody has more than the level. Holders below it lose nothing,
+however much the others have; those above it lose what exceeds it. (This is max-min fairness; Bertsekas and
+Gallager, Data Networks, section 6.5.2.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+H = TypeVar("H", bound=Hashable)
+
+
+class Excess(Generic[H]):
+    """The excess of each holder, while it is taken away.
+
+    Args:
+        held: how much each holder has.
+        total: how much all may have together.
+
+    Attributes:
+        left: of each holder that has too much still, how much.
+    """
+
+    def __init__(self, held: Mapping[H, float], total: float) -> None:
+        self.left: dict[H, float] = {}
+        level = _level(sorted(held.values()), total)
+        for holder, amount in held.items():
+            if amount > level:
+                self.left[holder] = amount - level
+
+    def take(self, holder: H, amount: float) -> None:
+        """Note that a holder has lost some; no effect if it had no excess left."""
+        if holder in self.left:
+            self.left[holder] -= amount
+            if self.left[holder] <= 0:
+                del self.left[holder]
+
+
+def _level(amounts: list[float], total: float) -> float:
+    """Return the level for amounts in ascending order; infinite if they fit."""
+    for place, amount in enumerate(amounts):
+        # If this one and all above it had the same, that would be the level.
+        level = total / (len(amounts) - place)
+        if amount > level:
+            return level
+        total -= amount
+    return float("inf")
