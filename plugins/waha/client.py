@@ -13,7 +13,7 @@ import msgspec
 
 from hookgw import NetworkRefused, decode_json
 
-from .events import mapping, text
+from .fields import mapping, text
 
 REQUEST_TIMEOUT = 25.0
 """Seconds for a request, except for files."""

@@ -15,7 +15,9 @@ from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, 
 
 from . import webhook
 from .client import FILE_TIMEOUT, Client, Refused, Unreachable, names_in
-from .events import Account, mapping, path_of, reference_of, text
+from .content import path_of, reference_of
+from .events import Account
+from .fields import mapping, text
 from .ids import chat_id_of, is_group, is_typed_brazilian_number, jid_of, parse_message_id
 from .options import Options
 

@@ -44,7 +44,9 @@ from hookgw import (
 from . import outgoing
 from .client import FILE_TIMEOUT, Refused, chunks_of
 from .connection import Connection, State, now
-from .events import file_of, mapping, parts_of_link, path_of, text, translate
+from .content import file_of, parts_of_link, path_of
+from .events import translate
+from .fields import mapping, text
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
 from .options import LINK_PREVIEWS, OPTIONS_SCHEMA, Options, check_public_url, read_options, schema_with
 
@@ -154,7 +156,7 @@ class Waha:
             with trio.move_on_after(FILE_TIME):
                 await connection.fetching.acquire()
                 is_next = True
-            if is_next and (reference := file_of(event.data, payload)):
+            if is_next and (reference := file_of(payload)):
                 file = None
                 with trio.move_on_after(FILE_TIME):
                     file = await self._small_file(connection, reference)

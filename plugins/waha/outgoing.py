@@ -17,7 +17,7 @@ from hookgw import (
     TextMessage,
 )
 
-from .events import mapping, text
+from .fields import mapping, text
 from .ids import chat_id_of, jid_of, parse_message_id
 
 Sendable = TextMessage | MediaMessage | LocationMessage | ContactMessage
