@@ -373,7 +373,7 @@ class Connection:
             NetworkRefused: nobody on WhatsApp has this number.
         """
         chat = chat_id_of(number)
-        if not is_typed_brazilian_number(number):
+        if not is_typed_brazilian_number(number, chat):
             return chat
         known = self._numbers.get(chat)
         if known is None:
