@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from hookgw.models.recent import Recent
     from hookgw.models.registrations import Registration
     from hookgw.parsing.network_json import NetworkEvents, decode_json
+    from hookgw.parsing.whatsapp_numbers import whatsapp_chat_of, whatsapp_number_of
     from hookgw.plugins.gateway_protocol import PluginGateway
     from hookgw.plugins.hookspecs import hookimpl
 
@@ -108,6 +109,7 @@ _HOMES = {
     "hookgw.models.recent": ("Recent",),
     "hookgw.models.registrations": ("Registration",),
     "hookgw.parsing.network_json": ("NetworkEvents", "decode_json"),
+    "hookgw.parsing.whatsapp_numbers": ("whatsapp_chat_of", "whatsapp_number_of"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -162,6 +164,8 @@ __all__ = [
     "describes",
     "event_id_of",
     "hookimpl",
+    "whatsapp_chat_of",
+    "whatsapp_number_of",
 ]
 
 

@@ -97,6 +97,18 @@ class _Key(msgspec.Struct, rename="camel"):
     id: str = ""
     from_me: bool = False
     participant: str | None = None
+    remote_jid_alt: Any = None
+
+    @property
+    def member(self) -> str | None:
+        """Return who of a group wrote the message; ``None`` in a chat with a person.
+
+        Some networks name that person as the participant, too, perhaps with a device or in another spelling.
+        """
+        if not self.participant:
+            return None
+        chat = {_person(jid) for jid in (self.remote_jid, self.remote_jid_alt) if isinstance(jid, str)}
+        return None if _person(self.participant) in chat else self.participant
 
 
 # Fields that no list needs are not checked: events may hold anything.
@@ -152,7 +164,7 @@ class ChatSearch:
                     updated_at=event.time,
                     last_message=_last_message(message),
                 )
-            if key.participant:
+            if key.member:
                 chat.is_group, chat.name = True, None
             elif chat.name is None and not key.from_me and not chat.is_group:
                 chat.name = _text(message.push_name)
@@ -209,6 +221,7 @@ def _last_message(message: _Message) -> LastMessage:
     content = message.message
     is_shown = len(bytes(content)) <= MOST_MESSAGE
     key = msgspec.to_builtins(message.key)
+    del key["remoteJidAlt"]
     if key["participant"] is None:
         del key["participant"]
     stamp = message.message_timestamp
@@ -254,7 +267,7 @@ def _contacts_in(event: Event) -> Iterator[Contact | None]:
         return
     key = message.key
     name = None if key.from_me else _text(message.push_name)
-    is_group = bool(key.participant) or key.remote_jid.endswith(_GROUP)
+    is_group = bool(key.member) or key.remote_jid.endswith(_GROUP)
     yield Contact(
         jid=key.remote_jid,
         name=None if is_group else name,
@@ -262,8 +275,14 @@ def _contacts_in(event: Event) -> Iterator[Contact | None]:
         is_group=is_group,
         updated_at=event.time,
     )
-    if key.participant and not key.from_me:
-        yield Contact(jid=key.participant, name=name, picture_url=None, is_group=False, updated_at=event.time)
+    if key.member and not key.from_me:
+        yield Contact(jid=key.member, name=name, picture_url=None, is_group=False, updated_at=event.time)
+
+
+def _person(jid: str) -> tuple[str, str]:
+    """Return a person's id without the device, however the network spells it: ``5511…:3@c.us``."""
+    user, _, server = jid.partition("@")
+    return user.partition(":")[0], "s.whatsapp.net" if server == "c.us" else server
 
 
 def _field(item: Any, *names: str) -> str | None:

@@ -6,6 +6,7 @@ import hmac
 import mimetypes
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -40,7 +41,7 @@ from .client import REQUEST_TIMEOUT, Client, Refused
 from .connection import Connection
 from .media import send_file
 from .options import OPTIONS_SCHEMA, Defaults, read_options
-from .outgoing import key_of, request_of
+from .outgoing import key_of, recipient_of, request_of
 from .receiving import Receiver
 from .state import read_state
 from .webhook import PROOF
@@ -162,7 +163,7 @@ class Evolution:
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         """Replace the text of a message of the account."""
         client = self._connected(session)
-        body = {"number": key.remote_jid or number, "key": key_of(key), "text": text}
+        body = {"number": recipient_of(key.remote_jid or number), "key": key_of(key), "text": text}
         await client.call("POST", "chat/updateMessage", body)
         return {
             "key": key_of(key),
@@ -190,14 +191,21 @@ class Evolution:
         if number is None:
             await client.call("POST", "instance/setPresence", {"presence": presence})
             return
-        body = {"number": number, "presence": presence, "delay": int(delay * 1000)}
+        body = {"number": recipient_of(number), "presence": presence, "delay": int(delay * 1000)}
         # It answers when the presence has ended.
         await client.call("POST", "chat/sendPresence", body, seconds=REQUEST_TIMEOUT + delay)
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return which numbers are on WhatsApp."""
-        asked = {"numbers": list(dict.fromkeys(numbers))}
-        answer = await self._connected(session).call("POST", "chat/whatsappNumbers", asked)
+        client = self._connected(session)
+        known: dict[str, str] = {}
+        for number in numbers:
+            with suppress(Invalid):
+                known[number] = recipient_of(number)
+        if not known:
+            return [{"number": number, "exists": False, "jid": number} for number in numbers]
+        asked = {"numbers": list(dict.fromkeys(known.values()))}
+        answer = await client.call("POST", "chat/whatsappNumbers", asked)
         # It sorts groups before people.
         found = {
             one["number"]: one
@@ -206,7 +214,7 @@ class Evolution:
         }
         result = []
         for number in numbers:
-            one = found.get(number, {})
+            one = found.get(known.get(number, ""), {})
             jid = one.get("jid")
             exists = one.get("exists") is True
             result.append(

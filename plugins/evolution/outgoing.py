@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
 from typing import Any
 
 from hookgw import (
@@ -20,6 +21,8 @@ from hookgw import (
     ReactionMessage,
     TemplateMessage,
     TextMessage,
+    whatsapp_chat_of,
+    whatsapp_number_of,
 )
 
 _LEAST_NUMBER = 10
@@ -33,7 +36,7 @@ def request_of(message: Message) -> tuple[str, dict[str, Any]]:
     """
     if isinstance(message, ReactionMessage):
         return "message/sendReaction", {"key": key_of(message.key), "reaction": message.reaction}
-    body: dict[str, Any] = {"number": message.number}
+    body: dict[str, Any] = {"number": recipient_of(message.number)}
     if message.reply_to is not None:
         body["quoted"] = {"key": key_of(message.reply_to)}
     match message:
@@ -43,7 +46,9 @@ def request_of(message: Message) -> tuple[str, dict[str, Any]]:
                 body["linkPreview"] = False
             if message.mentions:
                 # Each must begin with a digit, and may come once.
-                body["mentioned"] = list(dict.fromkeys(one.lstrip("+@") for one in message.mentions))
+                body["mentioned"] = list(
+                    dict.fromkeys(recipient_of(one.lstrip("@")) for one in message.mentions)
+                )
             return "message/sendText", body
         case LocationMessage():
             place = {"latitude": message.latitude, "longitude": message.longitude}
@@ -55,6 +60,17 @@ def request_of(message: Message) -> tuple[str, dict[str, Any]]:
             return "message/sendTemplate", body | template | {"components": list(message.components)}
         case MediaMessage():
             return _media(message, body)
+
+
+def recipient_of(number: str) -> str:
+    """Return a chat as Evolution API takes it. It would itself leave out whatever is no digit.
+
+    Raises:
+        Invalid: it is none.
+    """
+    chat = whatsapp_chat_of(number)
+    # Of a number, Evolution API asks WhatsApp for the chat, which may have another one (in Brazil).
+    return chat if "@" in number else chat.removesuffix("@s.whatsapp.net")
 
 
 def key_of(key: MessageKey) -> dict[str, Any]:
@@ -85,11 +101,13 @@ def _media(message: MediaMessage, body: dict[str, Any]) -> tuple[str, dict[str, 
 
 
 def _card(contact: Contact) -> dict[str, Any]:
-    digits = "".join(character for character in contact.phone_number if character.isdecimal())
+    digits = ""
+    with suppress(Invalid):
+        digits = whatsapp_number_of(contact.phone_number)
     if len(digits) < _LEAST_NUMBER:
         raise Invalid(
-            f"contact: Evolution API needs the phone number of {contact.full_name!r} with at least "
-            f"{_LEAST_NUMBER} digits."
+            f"contact: Evolution API needs the phone number of {contact.full_name!r} with its "
+            f"country code, and {_LEAST_NUMBER} to 15 digits."
         )
     more = {"organization": contact.organization, "email": contact.email, "url": contact.url}
     return {

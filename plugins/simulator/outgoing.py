@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Any
 
 from hookgw import (
@@ -17,25 +16,23 @@ from hookgw import (
     ReactionMessage,
     TemplateMessage,
     TextMessage,
+    whatsapp_chat_of,
 )
-
-_JID = re.compile(r"[0-9-]{5,40}@(s\.whatsapp\.net|g\.us)")
-# An international number has at most 15 digits (ITU-T E.164).
-_NUMBER = re.compile(r"[0-9]{7,15}")
 
 
 def chat_of(number: str) -> str:
-    """Return the JID of a number, or of a JID.
+    """Return the JID of a person or a group.
 
     Raises:
         Invalid: it is neither.
     """
-    if _JID.fullmatch(number):
-        return number
-    digits = re.sub(r"[+ ().-]", "", number)
-    if not _NUMBER.fullmatch(digits):
-        raise Invalid(f"number: {number!r} is not a phone number; use 7 to 15 digits with the country code.")
-    return f"{digits}@s.whatsapp.net"
+    chat = whatsapp_chat_of(number)
+    if not chat.endswith(("@s.whatsapp.net", "@g.us")):
+        raise Invalid(
+            f"number: {number!r} is not a phone number; use 7 to 15 digits with the country code, or the id"
+            " of a person or a group."
+        )
+    return chat
 
 
 def message_id_of(instance: str, key: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 from hookgw import NetworkRefused
 
-from .events import mapping, text
+from .fields import mapping, text
 
 REQUEST_TIMEOUT = 25.0
 """Seconds for a request, except for files."""
@@ -29,20 +29,27 @@ DecodeJson = Callable[..., Awaitable[Any]]
 class Refused(NetworkRefused):
     """The server refused a request.
 
+    Args:
+        http_status: see below.
+        words: see below.
+        retry_after: seconds to wait before a retry, if the server said so.
+        server: what of the server the refusal depends on; empty for nothing.
+
     Attributes:
         http_status: the server's own status.
         words: the server's own words, at full length; empty for none.
         is_unauthorized: whether it does not accept the API key.
     """
 
-    def __init__(self, http_status: int, words: str, retry_after: float | None) -> None:
+    def __init__(self, http_status: int, words: str, retry_after: float | None, server: str = "") -> None:
         shown = http_status
         if http_status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             # The callers of hookgw would take these for a wrong key of their own.
             shown = HTTPStatus.CONFLICT
-        elif not 400 <= http_status < 500:
+        elif not 400 <= http_status < 500 and http_status != HTTPStatus.NOT_IMPLEMENTED:
             shown = HTTPStatus.BAD_GATEWAY
-        super().__init__(_reason(http_status, words), status=shown, retry_after=retry_after)
+        reason = _reason(http_status, words) + (f" ({server})" if server else "")
+        super().__init__(reason, status=shown, retry_after=retry_after)
         self.http_status = http_status
         self.words = words
         self.is_unauthorized = http_status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
@@ -63,6 +70,7 @@ class Client:
 
     Attributes:
         secrets: texts that are masked in the server's words.
+        engine, edition: of the server; empty while they are not known.
     """
 
     def __init__(self, http: httpx.AsyncClient, decode_json: DecodeJson, base_url: str, api_key: str) -> None:
@@ -72,6 +80,7 @@ class Client:
         self._headers = {"x-api-key": api_key} if api_key else {}
         # hookgw masks those of the instance's options; these may be of the configuration, or made up.
         self.secrets = {api_key} if api_key else set()
+        self.engine = self.edition = ""
 
     async def call(
         self,
@@ -154,7 +163,14 @@ class Client:
         words = _words(answer)
         for secret in self.secrets:
             words = words.replace(secret, "********")
-        return Refused(response.status_code, words, _retry_after(response))
+        server = []
+        if response.status_code in (HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_IMPLEMENTED):
+            # Each engine and each edition has other calls. WAHA's words do not always say which one this is.
+            if "engine" in words.lower() and self.engine and self.engine not in words:
+                server.append(f"engine {self.engine}")
+            if "plus" in words.lower() and self.edition:
+                server.append(f"edition {self.edition}")
+        return Refused(response.status_code, words, _retry_after(response), ", ".join(server))
 
     def _url(self, path: tuple[str, ...]) -> str:
         return self._root + "/".join(quote(part, safe="") for part in path)

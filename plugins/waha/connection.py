@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 import structlog
 import trio
 
 from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Recent, Session
 
-from . import webhook
-from .client import FILE_TIMEOUT, Client, Refused, Unreachable, names_in
-from .events import Account, mapping, path_of, reference_of, text
+from .client import FILE_TIMEOUT, Client, Refused
+from .content import path_of, reference_of
+from .events import Account
+from .fields import mapping, text
 from .ids import chat_id_of, is_group, is_typed_brazilian_number, jid_of, parse_message_id
 from .options import Options
+from .remote_session import RemoteSession, State
 
 logger = structlog.get_logger("hookgw.waha")
 
@@ -29,33 +31,15 @@ _WAITS = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 _TOLERATED = 2
 """Looks that may fail in a row before an open connection counts as closed."""
 _KNOWN_MESSAGES, _KNOWN_NUMBERS = 10_000, 10_000
-_UNSEEN = "unseen"
-"""In the place of a fingerprint: the server does not show the webhook that was set."""
+# Which goes on with a login that WhatsApp has ended, restart after restart. Other engines show a code.
+_STUBBORN_ENGINE = "NOWEB"
+_OLDEST_SIGNING = (2024, 11, 5)
+"""The version since which WAHA Core, too, signs its requests."""
 # Whose calls take an id for the message, by which WhatsApp recognises a repetition.
 _CHOOSING_ENGINES = frozenset({"NOWEB", "GOWS"})
 # Reasons of CONNECTION_UPDATE, in the numbers that receivers know from Baileys.
 _LOGGED_OUT, _FORBIDDEN, _TIMED_OUT, _CONNECTION_CLOSED, _BAD_SESSION = 401, 403, 408, 428, 500
-
-
-class State(msgspec.Struct, kw_only=True):
-    """What survives a restart.
-
-    Attributes:
-        hmac_key: proves the server's requests; made up if the options have none.
-        urls: where hookgw's webhook leads, or led, in the session's configuration.
-        events: what the server knows of the wanted events; empty for all.
-        wanted, shown: fingerprints of the webhook that was set last, and of how the server showed it.
-    """
-
-    hmac_key: str = ""
-    urls: list[str] = []
-    events: list[str] = []
-    wanted: str = ""
-    shown: str = ""
-
-    # A repr reaches tracebacks.
-    def __repr__(self) -> str:
-        return f"State(wanted={self.wanted!r})"
+_UNSIGNED = 501
 
 
 class Connection:
@@ -69,6 +53,7 @@ class Connection:
 
     Attributes:
         client: makes the requests.
+        remote: the session on the server.
         engine: the session's engine; empty while it is not known.
         me: WAHA's id of the account; empty while it is not known.
         settings: how the account should behave.
@@ -81,6 +66,7 @@ class Connection:
         self.state = state
         self.nursery = nursery
         self.client = Client(session.http, session.decode_json, options.base_url, options.api_key)
+        self.remote = RemoteSession(self.client, session, options, state)
         self.settings = session.settings
         self.engine = ""
         self.me = ""
@@ -91,17 +77,18 @@ class Connection:
         self._wake = trio.Event()
         self._changing = trio.Lock()
         self._is_ending = False
-        self._has_asked = False
         self._status = ""
         self._is_open = False
+        self._is_linked = False
+        # As an earlier run has left it: a run does not log out an account that fails while it looks.
+        self._may_log_out = state.unlinked
+        # By its version, and by its requests; None while it is not known.
+        self._can_sign: bool | None = None
+        self._signs: bool | None = None
+        self._has_asked_version = False
         self._code = ""
-        self._starts = 0
+        self._starts = self._failed_restarts = 0
         self._stopped_at: float | None = None
-
-    @property
-    def hmac_key(self) -> bytes:
-        """Proves the server's requests."""
-        return (self.options.hmac_key or self.state.hmac_key).encode()
 
     def account(self, report: str) -> Account:
         """Return what the translation of a report has to know."""
@@ -117,12 +104,19 @@ class Connection:
         """Look at the session now: the server has said that its status changed."""
         self._wake.set()
 
+    def note_request(self, *, is_signed: bool) -> None:
+        """Note a request that has a right proof, or none at all: older versions of WAHA Core send none."""
+        # Once requests were signed, one without a proof is somebody else's.
+        if self._signs is not True and self._signs is not is_signed:
+            self._signs = is_signed
+            self.wake()
+
     async def run(self) -> None:
         """Keep the session running and its webhook set, until cancelled."""
         if not self.options.hmac_key and not self.state.hmac_key:
             self.state.hmac_key = secrets.token_urlsafe(32)
-            await self._save()
-        self.client.secrets.add(self.hmac_key.decode())
+            await self.remote.save()
+        self.client.secrets.add(self.remote.hmac_key.decode())
         failures = 0
         while True:
             self._wake = trio.Event()
@@ -152,13 +146,20 @@ class Connection:
 
     async def _look(self) -> float:
         """Compare the session with what it should be, and change it; return the seconds to the next look."""
+        if not await self._check_version():
+            return CHECK_EVERY
         async with self._changing:
             if self._is_ending:
                 return CHECK_EVERY
-            info = await self._set_webhook(await self._find_session())
+            info = await self.remote.find()
+            if info is None:
+                if self._is_linked:
+                    await self._lose("was deleted on the WAHA server. hookgw makes it again: scan the code.")
+                info = await self.remote.create()
+            info = await self.remote.set_webhook(info)
         former, status = self._status, text(info["status"])
         self._status = status
-        self.engine = text(mapping(info.get("engine")).get("engine")) or self.engine
+        self.engine = self.client.engine = text(mapping(info.get("engine")).get("engine")) or self.engine
         if status != "STOPPED":
             self._stopped_at = None
         elif self._stopped_at is None:
@@ -168,10 +169,18 @@ class Connection:
             return CHECK_EVERY
         if status in ("STOPPED", "FAILED"):
             return await self._ended(status)
+        return await self._connecting(status, former)
+
+    async def _connecting(self, status: str, former: str) -> float:
+        if status == "SCAN_QR_CODE" and self._is_linked:
+            await self._lose(
+                "is no longer logged in: the account was unlinked on the phone, or the session was deleted"
+                " and made again. Scan the QR code."
+            )
         self._is_open = False
         await self.session.set_state(ConnectionState.CONNECTING)
         if status == "SCAN_QR_CODE":
-            self._starts = 0
+            await self._recovered()
             await self._show_code()
             return _QR_CODE_EVERY
         if status.startswith("PASSKEY") and not former.startswith("PASSKEY"):
@@ -179,16 +188,58 @@ class Connection:
             logger.warning(words, instance=self.session.instance)
         return _CONNECTING_EVERY
 
+    async def _check_version(self) -> bool:
+        """Return whether the server signs its requests, as far as that is known; report one that does not."""
+        is_refused = self._can_sign is False or (self._can_sign is None and self._signs is False)
+        if self._has_asked_version and not is_refused:
+            return True
+        self._has_asked_version = True
+        try:
+            said = mapping(await self.client.call("GET", "server", "version"))
+        except Refused:
+            said = {}  # a key of the session may not ask for it
+        self.client.edition = text(said.get("tier"))
+        self.engine = self.client.engine = self.engine or text(said.get("engine"))
+        version = text(said.get("version"))
+        numbers = tuple(map(int, re.findall("[0-9]{1,6}", version)[:3]))
+        is_known = len(numbers) == len(_OLDEST_SIGNING) and self.client.edition in ("CORE", "PLUS")
+        self._can_sign = None
+        if is_known:
+            self._can_sign = self.client.edition == "PLUS" or numbers >= _OLDEST_SIGNING
+        if self._can_sign or (self._can_sign is None and self._signs is not False):
+            return True
+        oldest = ".".join(map(str, _OLDEST_SIGNING))
+        words = (
+            f"WAHA does not sign its requests, so hookgw takes none of them. WAHA Core signs since {oldest}"
+        )
+        await self._close(_UNSIGNED, f"{words}; this is {version or 'another version'}. Update it.")
+        return False
+
+    async def _lose(self, how: str) -> None:
+        """Report that the session has lost its account: it needs a code, and perhaps hookgw's webhook."""
+        self._is_linked = False
+        self.state.wanted = ""  # a server that shows no webhooks may have lost it, too
+        await self._close(_LOGGED_OUT, f"The session {self.options.session} {how}")
+
+    async def _recovered(self) -> None:
+        self._starts = self._failed_restarts = 0
+        if self.state.unlinked:
+            self.state.unlinked = False
+            await self.remote.save()
+
     async def _opened(self, me: dict[str, Any]) -> None:
-        self._starts, self._code = 0, ""
+        await self._recovered()
+        self._code, former = "", self.me
         self.me = text(me.get("id")) or self.me
+        if self._is_open and former and jid_of(former) != jid_of(self.me):
+            await self._lose("was logged in with another account on the WAHA server.")
         more: dict[str, Any] = {"wuid": jid_of(self.me)} if self.me else {}
         if name := text(me.get("pushName")):
             more["profileName"] = name
         await self.session.set_state(ConnectionState.OPEN, **more)
         if not self._is_open and self.settings.always_online:
             self.in_background(self.set_presence, "online")
-        self._is_open = True
+        self._is_open = self._is_linked = True
 
     async def _ended(self, status: str) -> float:
         name = f"The session {self.options.session}"
@@ -206,10 +257,14 @@ class Connection:
             and trio.current_time() < self._stopped_at + _WAITS[0]
         ):
             return _WAITS[0]  # for a restart, a session is stopped for a moment
-        if self._is_open and status == "STOPPED":
+        restarts = 1 if self._may_log_out else len(_WAITS)
+        if status == "FAILED" and self.engine == _STUBBORN_ENGINE and self._failed_restarts >= restarts:
+            return await self._end_login()
+        # In its first look, a run only starts the session: the caller of "connect" waits for a code.
+        if (self._is_open or self._starts) and status == "STOPPED":
             words = f"{name} was stopped on the WAHA server. hookgw starts it again."
             await self._close(_CONNECTION_CLOSED, words)
-        elif self._is_open:
+        elif self._is_open or self._starts:
             await self._close(_BAD_SESSION, f"{name} failed on the WAHA server. hookgw restarts it.")
         self._starts += 1
         if self._starts > 1:
@@ -217,121 +272,53 @@ class Connection:
                 await self._wake.wait()
                 return 0.0  # something has changed meanwhile
         try:
-            how = "start" if status == "STOPPED" else "restart"
-            await self.client.call("POST", "sessions", self.options.session, how, body={})
+            await self.remote.call("start" if status == "STOPPED" else "restart")
         except Refused as error:
             if error.http_status != 422:
                 raise
             # In older versions: it runs already.
+        self._failed_restarts += status == "FAILED"
         return _CONNECTING_EVERY
 
-    async def _find_session(self) -> dict[str, Any]:
-        """Return the session, which is created if there is none."""
-        try:
-            return await self._get_session()
-        except Refused as error:
-            if error.http_status != 404:
-                raise
-        await self.client.call(
-            "POST", "sessions", body={"name": self.options.session, "start": False, "config": {}}
-        )
-        return await self._get_session()
+    async def _end_login(self) -> float:
+        """Log out a session that no restart helps; in the run that finds it out, only say so.
 
-    async def _get_session(self) -> dict[str, Any]:
-        info = await self.client.call("GET", "sessions", self.options.session)
-        config = info.get("config") if isinstance(info, dict) else None
-        webhooks = config.get("webhooks") if isinstance(config, dict) else None
-        # The configuration is sent back with one webhook more: a misunderstanding must not lose the others.
-        if (
-            not isinstance(info, dict)
-            or not text(info.get("status"))
-            or not isinstance(config, dict | None)
-            or not isinstance(webhooks, list | None)
-        ):
-            raise Unreachable("The WAHA server's answer does not describe a session. Is base_url right?")
-        return info
-
-    async def _set_webhook(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Set hookgw's webhook, unless it is there. Return the session.
-
-        WAHA restarts a session for a change of its configuration, so this must be rare.
+        A logout cannot be undone. So it waits until somebody connects the instance again, and one more
+        restart has failed.
         """
-        url = self.session.ingest_url or ""
-        config = mapping(info.get("config"))
-        ours, others = webhook.split(config, {url, *self.state.urls})
-        key = self.hmac_key.decode()
-
-        def is_set(wanted: dict[str, Any]) -> bool:
-            # A server may show a webhook otherwise than it was set, such as without the key, or not at all.
-            seen = webhook.fingerprint(ours[0]) if ours else _UNSEEN
-            is_as_set = (self.state.wanted, self.state.shown) == (webhook.fingerprint(wanted), seen)
-            return len(ours) <= 1 and (is_as_set or (bool(ours) and webhook.is_as_wanted(ours[0], wanted)))
-
-        # A server that knew fewer events is asked again by each run: it may have been updated. A refusal
-        # restarts nothing.
-        asks_again = bool(self.state.events) and not self._has_asked
-        if is_set(webhook.webhook_of(url, key, self.state.events or webhook.EVENTS)) and not asks_again:
-            return info
-        self._has_asked = True
-        if url not in self.state.urls:
-            # Before the webhook exists: whenever the process is killed, it is known as hookgw's.
-            self.state.urls.append(url)
-            await self._save()
-        path = ("sessions", self.options.session)
-        candidates = [list(webhook.EVENTS)]
-        for events in candidates:  # the list grows meanwhile
-            wanted = webhook.webhook_of(url, key, events)
-            if len(candidates) > 1 and is_set(wanted):
-                return info
-            logger.info("setting the webhook of the WAHA session", instance=self.session.instance)
-            try:
-                await self.client.call(
-                    "PUT", *path, body={"config": {**config, "webhooks": [*others, wanted]}}
-                )
-            except Refused as error:
-                if error.http_status not in (400, 422) or events == list(webhook.OLD_EVENTS):
-                    raise
-                # The server knows fewer events. Its refusal mostly lists those that it knows.
-                known = names_in(error.words, tuple(events))
-                candidates.append(known if 0 < len(known) < len(events) else list(webhook.OLD_EVENTS))
-            else:
-                self.state.events = events if len(candidates) > 1 else []
-                break
-        info = await self._get_session()
-        shown, _ = webhook.split(mapping(info.get("config")), {url})
-        self.state.urls = [url]
-        self.state.wanted = webhook.fingerprint(wanted)
-        self.state.shown = webhook.fingerprint(shown[0]) if shown else _UNSEEN
-        await self._save()
-        return info
+        if self._may_log_out:
+            self._may_log_out = False
+            logger.info("logging out a WAHA session that fails", instance=self.session.instance)
+            await self.remote.call("logout")
+            await self._recovered()
+            return _CONNECTING_EVERY
+        if not self.state.unlinked:
+            self.state.unlinked = True
+            await self.remote.save()
+        words = (
+            f"The session {self.options.session} fails after each restart: the account was probably unlinked"
+            " on the phone. Connect the instance again: hookgw then logs the session out on the WAHA server,"
+            " which shows a QR code."
+        )
+        await self._close(_LOGGED_OUT, words)
+        return CHECK_EVERY
 
     async def remove_webhook(self) -> None:
         """Take hookgw's webhook out of the session's configuration."""
         self._is_ending = True  # or the next look would set it again
         async with self._changing:
-            try:
-                info = await self._get_session()
-            except Refused as error:
-                if error.http_status == 404:
-                    return
-                raise
-            config = mapping(info.get("config"))
-            ours, others = webhook.split(config, {self.session.ingest_url or "", *self.state.urls})
-            if ours:
-                body = {"config": {**config, "webhooks": others}}
-                await self.client.call("PUT", "sessions", self.options.session, body=body)
+            await self.remote.remove_webhook()
 
     async def log_out(self) -> None:
         """Log the account out of WhatsApp, and leave the session stopped and without a webhook."""
         self._is_ending = True
-        path = ("sessions", self.options.session)
-        await self.client.call("POST", *path, "logout", body={})
-        await self.client.call("POST", *path, "stop", body={})
+        await self.remote.call("logout")
+        await self.remote.call("stop")
         await self.remove_webhook()  # a stopped session is not started for this
 
     async def restart(self) -> None:
         """Restart the session."""
-        await self.client.call("POST", "sessions", self.options.session, "restart", body={})
+        await self.remote.call("restart")
 
     async def _show_code(self) -> None:
         path = (self.options.session, "auth", "qr")
@@ -371,7 +358,7 @@ class Connection:
             NetworkRefused: nobody on WhatsApp has this number.
         """
         chat = chat_id_of(number)
-        if not is_typed_brazilian_number(number):
+        if not is_typed_brazilian_number(number, chat):
             return chat
         known = self._numbers.get(chat)
         if known is None:
@@ -453,9 +440,6 @@ class Connection:
                 logger.warning("WAHA refused", instance=self.session.instance, reason=str(error))
 
         self.nursery.start_soon(run)
-
-    async def _save(self) -> None:
-        await self.session.save_state(msgspec.to_builtins(self.state))
 
 
 def chat_id_or_empty(jid: str) -> str:

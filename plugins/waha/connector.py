@@ -42,10 +42,13 @@ from hookgw import (
 
 from . import outgoing
 from .client import FILE_TIMEOUT, Refused, chunks_of
-from .connection import Connection, State, now
-from .events import file_of, mapping, parts_of_link, path_of, text, translate
+from .connection import Connection, now
+from .content import file_of, parts_of_link, path_of
+from .events import translate
+from .fields import mapping, text
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
 from .options import LINK_PREVIEWS, OPTIONS_SCHEMA, Options, check_public_url, read_options, schema_with
+from .remote_session import State
 
 logger = structlog.get_logger("hookgw.waha")
 
@@ -117,9 +120,15 @@ class Waha:
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Raise the event that the server reports."""
         connection = self._connections.get(session.instance)
-        if connection is None or not connection.hmac_key:
+        if connection is None or not connection.remote.hmac_key:
             raise Unavailable("The instance is not connected to its WAHA server.")
-        check_proof(request, connection.hmac_key)
+        try:
+            check_proof(request, connection.remote.hmac_key)
+        except ProofRefused:
+            if "x-webhook-hmac" not in request.headers:
+                connection.note_request(is_signed=False)
+            raise
+        connection.note_request(is_signed=True)
         envelope = await read_envelope(session, request.body)
         if text(envelope.get("session")) != connection.options.session:
             # A global webhook of the server (WHATSAPP_HOOK_URL) has the events of all sessions.
@@ -153,7 +162,7 @@ class Waha:
             with trio.move_on_after(FILE_TIME):
                 await connection.fetching.acquire()
                 is_next = True
-            if is_next and (reference := file_of(event.data, payload)):
+            if is_next and (reference := file_of(payload)):
                 file = None
                 with trio.move_on_after(FILE_TIME):
                     file = await self._small_file(connection, reference)
@@ -410,9 +419,11 @@ def check_proof(request: IngestRequest, key: bytes) -> None:
     algorithm = request.headers.get("x-webhook-hmac-algorithm", "sha512")
     if algorithm.lower() != "sha512":
         raise ProofRefused("X-Webhook-Hmac-Algorithm must be sha512.")
+    given = request.headers.get("x-webhook-hmac")
+    if given is None:
+        raise ProofRefused("X-Webhook-Hmac is missing: WAHA does not sign its requests.")
     # On the bytes as they came, and before they are parsed.
     proof = hmac.new(key, request.body, hashlib.sha512).hexdigest()
-    given = request.headers.get("x-webhook-hmac", "")
     if not hmac.compare_digest(proof.encode(), given.lower().encode("utf-8", "replace")):
         raise ProofRefused("X-Webhook-Hmac is not the HMAC-SHA512 of the body with the webhook's key.")
 

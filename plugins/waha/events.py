@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
 import msgspec
 
 from hookgw import NewEvent, Recent, event_id_of
 
+from .content import MediaUrl, content_of
+from .fields import found_at, id_text, items, mapping, number, seconds, text
 from .ids import is_group, jid_of, parse_message_id
 
-_FILES = "/api/files/"
-_NO_MESSAGE = "-"
-_LARGEST_TIME = 253_402_300_799  # the last second of the year 9999
-_LONGEST_REFERENCE = 1024
-_STATUSES = {-1: "ERROR", 0: "PENDING", 1: "SERVER_ACK", 2: "DELIVERY_ACK", 3: "READ", 4: "PLAYED"}
+_STATUSES: dict[float, str] = {
+    -1: "ERROR",
+    0: "PENDING",
+    1: "SERVER_ACK",
+    2: "DELIVERY_ACK",
+    3: "READ",
+    4: "PLAYED",
+}
 _STATUS_NAMES = {
     "ERROR": "ERROR",
     "PENDING": "PENDING",
@@ -40,25 +44,8 @@ _PRESENCES = {
 }
 _ACTIONS = {"join": "add", "leave": "remove", "promote": "promote", "demote": "demote"}
 _CALLS = {"call.received": "offer", "call.accepted": "accept", "call.rejected": "reject"}
-# Of WEBJS and WPP, which name the type of a message, for files that WAHA did not download.
-_TYPES = {
-    "image": "imageMessage",
-    "video": "videoMessage",
-    "audio": "audioMessage",
-    "ptt": "audioMessage",
-    "document": "documentMessage",
-    "sticker": "stickerMessage",
-}
-_FILE_MESSAGES = frozenset(_TYPES.values())
 WAITING = "WhatsApp has not sent the key of this message yet: it may arrive later."
 """What the event of a message that cannot be read yet says."""
-
-
-class MediaUrl(Protocol):
-    """Makes a link to a file; see ``Session.media_url``."""
-
-    def __call__(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
-        """Return the link."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,28 +107,22 @@ Translated = tuple[str, Any, tuple[str, ...] | None]
 
 
 def _message(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
-    key = _key(payload)
-    if key is None:
+    del name
+    key, engine = _key(payload, account), mapping(payload.get("_data"))
+    content = content_of(payload, engine, account.media_url)
+    if key is None or content is None:
         return None
-    engine = mapping(payload.get("_data"))
     data: dict[str, Any] = {"key": key}
     if push_name := _push_name(engine):
         data["pushName"] = push_name
-    if name == "message.waiting":
-        # As in payloads of other gateways, where a message that cannot be decrypted is such a stub.
-        data["message"], data["messageType"] = {}, "encryptedMessage"
-        data["messageStubType"], data["messageStubParameters"] = "CIPHERTEXT", [WAITING]
-    else:
-        data["messageType"], data["message"] = _content(payload, engine, account.media_url)
-    if (context := _context(payload)) is not None:
-        data["contextInfo"] = context
-    data["messageTimestamp"] = _seconds(payload.get("timestamp"))
+    data["messageType"], data["message"] = content.type, content.message
+    if content.context:
+        data["contextInfo"] = content.context
+    data["messageTimestamp"] = _time_of(payload)
     status = _status(payload)
     if key["fromMe"] and status is not None:
         data["status"] = status
     data["source"] = _device_of(key["id"])
-    if name == "message.waiting":
-        return "MESSAGES_UPSERT", data, ("waiting", key["remoteJid"], key["id"])  # the message itself follows
     chat = account.sent.get(key["id"])
     if key["fromMe"] and (chat is not None or payload.get("source") == "api"):
         # The gateway raises this event for its own sends: the same id makes it one event. Others were sent
@@ -150,14 +131,36 @@ def _message(name: str, payload: dict[str, Any], account: Account) -> Translated
         if chat is None:
             account.sent.put(key["id"], key["remoteJid"])
         data["key"] = {**key, "remoteJid": chat or key["remoteJid"]}
+        if data["key"]["remoteJid"] == key.get("remoteJidAlt"):
+            del data["key"]["remoteJidAlt"]
         data.setdefault("status", "PENDING")
         return "SEND_MESSAGE", data, ("SEND_MESSAGE", data["key"]["remoteJid"], key["id"])
     return "MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"])
 
 
+def _waiting(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
+    del name
+    key = _key(payload, account)
+    if key is None:
+        return None
+    # As in payloads of other gateways, where a message that cannot be decrypted is such a stub.
+    data: dict[str, Any] = {
+        "key": key,
+        "message": {},
+        "messageType": "encryptedMessage",
+        "messageStubType": "CIPHERTEXT",
+        "messageStubParameters": [WAITING],
+        "messageTimestamp": _time_of(payload),
+        "source": _device_of(key["id"]),
+    }
+    if push_name := _push_name(mapping(payload.get("_data"))):
+        data["pushName"] = push_name
+    return "MESSAGES_UPSERT", data, ("waiting", key["remoteJid"], key["id"])  # the message itself follows
+
+
 def _reaction(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
     del name
-    key, reaction = _key(payload), mapping(payload.get("reaction"))
+    key, reaction = _key(payload, account), mapping(payload.get("reaction"))
     target = parse_message_id(reaction.get("messageId"))
     if key is None or target is None:
         return None
@@ -171,7 +174,7 @@ def _reaction(name: str, payload: dict[str, Any], account: Account) -> Translate
         "key": key,
         "message": {"reactionMessage": {"key": reacted, "text": emoji}},
         "messageType": "reactionMessage",
-        "messageTimestamp": _seconds(payload.get("timestamp")),
+        "messageTimestamp": _time_of(payload),
         "source": _device_of(key["id"]),
     }
     if push_name := _push_name(mapping(payload.get("_data"))):
@@ -180,14 +183,20 @@ def _reaction(name: str, payload: dict[str, Any], account: Account) -> Translate
 
 
 def _ack(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
-    del name, account
-    key, status = _key(payload), _status(payload)
+    del name
+    key, status = _key(payload, account), _status(payload)
     if key is None or status is None:
         return None
     data = {"keyId": key["id"], "remoteJid": key["remoteJid"], "fromMe": key["fromMe"], "status": status}
-    participant = text(payload.get("participant"))
-    if participant:
-        data["participant"] = jid_of(participant)
+    # Who has it, which is not who wrote it: what the engine says of the sender is about this person.
+    reader, engine = jid_of(text(payload.get("participant"))), mapping(payload.get("_data"))
+    said = _number_behind(reader or key["remoteJid"], engine, _RECEIPTS, account.jid)
+    if reader and reader != key["remoteJid"]:
+        data["participant"] = reader
+        if said:
+            data["participantAlt"] = said
+    elif number_ := key.get("remoteJidAlt") or said:
+        data["remoteJidAlt"] = number_
     ids = ("MESSAGES_UPDATE", key["remoteJid"], key["id"], data.get("participant", ""), status)
     # message.ack and message.ack.group may both report the same.
     return "MESSAGES_UPDATE", data, ids
@@ -195,7 +204,7 @@ def _ack(name: str, payload: dict[str, Any], account: Account) -> Translated | N
 
 def _edited(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
     del name
-    key = _key(payload)
+    key = _key(payload, account)
     if key is None:
         return None
     edited = text(payload.get("editedMessageId"))
@@ -210,21 +219,21 @@ def _edited(name: str, payload: dict[str, Any], account: Account) -> Translated 
     if push_name := _push_name(engine):
         data["pushName"] = push_name
     data["message"], data["messageType"] = {"conversation": body}, "conversation"
-    data["messageTimestamp"] = _seconds(payload.get("timestamp"))
+    data["messageTimestamp"] = _time_of(payload)
     return "MESSAGES_EDITED", data, None
 
 
 def _revoked(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
-    del name, account
+    del name
     after, before = mapping(payload.get("after")), mapping(payload.get("before"))
-    key = _key(after) or _key(before)
+    key = _key({"_data": payload.get("_data"), **after}, account) or _key(before, account)
     if key is None:
         return None
     # Without revokedMessageId (older versions), "before" is the message that was deleted, if WAHA knows it.
     revoked = text(payload.get("revokedMessageId")) or text(before.get("id"))
     parsed = parse_message_id(revoked)
     key["id"] = parsed.id if parsed is not None else revoked or key["id"]
-    data = {**key, "status": "DELETED", "messageTimestamp": _seconds(after.get("timestamp"))}
+    data = {**key, "status": "DELETED", "messageTimestamp": _time_of(after)}
     # The gateway's event for a deletion of its own has the same id.
     return "MESSAGES_DELETE", data, ("MESSAGES_DELETE", key["remoteJid"], key["id"])
 
@@ -238,18 +247,26 @@ def _group(name: str, payload: dict[str, Any], account: Account) -> Translated |
         return "GROUPS_UPSERT", [_group_info(group)], None
     if name == "group.v2.update":
         return "GROUPS_UPDATE", [_group_info(group)], None
+    members: list[dict[str, Any]] = []
     if name == "group.v2.leave":
         action, people = "remove", [account.jid] if account.jid else []
     else:
         action = _ACTIONS.get(text(payload.get("type")), "")
-        people = [jid_of(text(person.get("id"))) for person in items(payload.get("participants"))]
-        people = [person for person in people if person]
+        members = [_participant(person) for person in items(payload.get("participants"))]
+        people = [member["id"] for member in members if member["id"]]
         if not action or not people:
             return None
-    seconds = _seconds(payload.get("timestamp"))
-    data = {"id": id_, "participants": people, "action": action}
+    moment = seconds(payload.get("timestamp"))
+    data: dict[str, Any] = {"id": id_, "participants": people, "action": action}
+    if numbered := [member for member in members if "phoneNumber" in member]:
+        # As Evolution API has them, beside the ids.
+        data["participantsData"] = [
+            {"jid": member["id"], "phoneNumber": member["phoneNumber"]} for member in numbered
+        ]
+        if len(people) == 1:
+            data["participantAlt"] = numbered[0]["phoneNumber"]
     # That the account itself left comes twice: as group.v2.leave and as group.v2.participants.
-    ids = ("GROUP_PARTICIPANTS_UPDATE", id_, action, str(seconds), *sorted(people)) if seconds else None
+    ids = ("GROUP_PARTICIPANTS_UPDATE", id_, action, str(moment), *sorted(people)) if moment else None
     return "GROUP_PARTICIPANTS_UPDATE", data, ids
 
 
@@ -273,8 +290,8 @@ def _group_info(group: Mapping[str, Any]) -> dict[str, Any]:
 def _participant(person: Mapping[str, Any]) -> dict[str, Any]:
     role = text(person.get("role"))
     shown = {"id": jid_of(text(person.get("id"))), "admin": role if role.endswith("admin") else None}
-    if number := text(person.get("pn")):
-        shown["phoneNumber"] = jid_of(number)
+    if known := text(person.get("pn")):
+        shown["phoneNumber"] = jid_of(known)
     return shown
 
 
@@ -287,7 +304,7 @@ def _presence(name: str, payload: dict[str, Any], account: Account) -> Translate
         known = _PRESENCES.get(text(shown.get("lastKnownPresence")))
         if person and known is not None:
             presences[jid_of(person)] = {"lastKnownPresence": known}
-            if last_seen := _seconds(shown.get("lastSeen")):
+            if last_seen := seconds(shown.get("lastSeen")):
                 presences[jid_of(person)]["lastSeen"] = last_seen
     if not chat or not presences:
         return None
@@ -295,9 +312,9 @@ def _presence(name: str, payload: dict[str, Any], account: Account) -> Translate
 
 
 def _vote(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
-    del name, account
+    del name
     vote, poll = mapping(payload.get("vote")), mapping(payload.get("poll"))
-    key, poll_key = _key(vote), _key(poll)
+    key, poll_key = _key({"_data": payload.get("_data"), **vote}, account), _key(poll, account)
     if key is None or poll_key is None:
         return None
     options = vote.get("selectedOptions")
@@ -307,7 +324,7 @@ def _vote(name: str, payload: dict[str, Any], account: Account) -> Translated | 
         "key": key,
         "message": {"pollUpdateMessage": content},
         "messageType": "pollUpdateMessage",
-        "messageTimestamp": _seconds(vote.get("timestamp")),
+        "messageTimestamp": seconds(vote.get("timestamp")),
     }
     return "MESSAGES_UPSERT", data, None
 
@@ -321,19 +338,20 @@ def _archived(name: str, payload: dict[str, Any], account: Account) -> Translate
 
 
 def _call(name: str, payload: dict[str, Any], account: Account) -> Translated | None:
-    del account
     id_, caller = text(payload.get("id")), text(payload.get("from"))
     if not id_:
         return None
-    call = {
+    call: dict[str, Any] = {
         "id": id_,
         "chatId": jid_of(caller),
         "from": jid_of(caller),
         "status": _CALLS[name],
         "isVideo": payload.get("isVideo") is True,
         "isGroup": payload.get("isGroup") is True,
-        "date": _seconds(payload.get("timestamp")),
+        "date": seconds(payload.get("timestamp")),
     }
+    if known := _number_behind(call["from"], mapping(payload.get("_data")), _CALLERS, account.jid):
+        call["callerPn"] = known
     return "CALL", [call], None
 
 
@@ -357,7 +375,7 @@ def _labelled(name: str, payload: dict[str, Any], account: Account) -> Translate
 _TRANSLATORS: dict[str, Callable[[str, dict[str, Any], Account], Translated | None]] = {
     "message": _message,
     "message.any": _message,
-    "message.waiting": _message,
+    "message.waiting": _waiting,
     "message.reaction": _reaction,
     "message.ack": _ack,
     "message.ack.group": _ack,
@@ -378,11 +396,35 @@ _TRANSLATORS: dict[str, Callable[[str, dict[str, Any], Account], Translated | No
 }
 
 
-def _key(payload: Mapping[str, Any]) -> dict[str, Any] | None:
+# Where engines have the phone number of somebody whom WhatsApp shows under a hidden id: NOWEB with the names
+# of Baileys 7 and of Baileys 6, then GOWS. What is about the sender of a message is about the chat only if
+# the other side wrote it.
+_AUTHORS = (("key", "participantAlt"), ("key", "participantPn"), ("key", "senderPn"), ("Info", "SenderAlt"))
+_RECEIPTS = (("SenderAlt",), ("RecipientAlt",))
+_SENDERS = (("key", "remoteJidAlt"), ("key", "senderPn"), ("senderPn",), ("Info", "SenderAlt"))
+_RECIPIENTS = (
+    *(("key", "remoteJidAlt"), ("key", "recipientPn"), ("key", "peerRecipientPn"), ("recipientPn",)),
+    *(("peerRecipientPn",), ("Info", "RecipientAlt")),
+)
+_CALLERS = (("callerPn",), ("CallCreatorAlt",))
+
+
+def _number_behind(
+    hidden: str, engine: Mapping[str, Any], paths: tuple[tuple[str, ...], ...], account: str
+) -> str:
+    """Return the phone number behind a hidden id; empty if it is none, or the engine does not say the number.
+
+    ``account`` is left out: engines give the account's own number for the sender of what it sent itself.
+    """
+    if not hidden.endswith("@lid"):
+        return ""
+    said = (jid_of(id_text(found_at(engine, *path))) for path in paths)
+    return next((one for one in said if one.endswith("@s.whatsapp.net") and one != account), "")
+
+
+def _key(payload: Mapping[str, Any], account: Account) -> dict[str, Any] | None:
     """Return the key of a message; ``None`` if it cannot be told."""
-    id_ = payload.get("id")
-    # Some versions of WEBJS pass its own object on.
-    id_ = text(mapping(id_).get("_serialized")) or text(id_)
+    id_ = id_text(payload.get("id"))  # some versions of WEBJS pass its own object on
     parsed = parse_message_id(id_)
     from_me = payload.get("fromMe")
     if not isinstance(from_me, bool):
@@ -398,18 +440,22 @@ def _key(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     key: dict[str, Any] = {"remoteJid": jid_of(chat), "fromMe": from_me, "id": message}
     engine = mapping(payload.get("_data"))
     if is_group(chat) or chat.endswith("@broadcast"):
-        author = text(payload.get("participant")) or text(payload.get("author"))
-        author = author or (parsed.participant if parsed is not None else "")
-        if author:
-            key["participant"] = jid_of(author)
-    elif chat.endswith("@lid"):
-        # The phone number behind a hidden id, where the engine says it.
-        other = text(mapping(engine.get("key")).get("remoteJidAlt"))
-        if not other and not from_me:
-            other = text(mapping(engine.get("Info")).get("SenderAlt"))
-        if other:
-            key["remoteJidAlt"] = jid_of(other)
+        author = id_text(payload.get("participant")) or id_text(payload.get("author"))
+        author = jid_of(author or (parsed.participant if parsed is not None else ""))
+        if author and author != key["remoteJid"]:
+            key["participant"] = author
+            if known := _number_behind(author, engine, _AUTHORS, "" if from_me else account.jid):
+                key["participantAlt"] = known
+    elif known := _number_behind(key["remoteJid"], engine, _RECIPIENTS if from_me else _SENDERS, account.jid):
+        key["remoteJidAlt"] = known
     return key
+
+
+def _time_of(payload: Mapping[str, Any]) -> int:
+    """Return when a message was sent; 0 if neither WAHA nor the engine says it."""
+    engine = payload.get("_data")
+    said = (found_at(engine, *path) for path in (("messageTimestamp",), ("t",), ("Info", "Timestamp")))
+    return seconds(payload.get("timestamp")) or next(filter(None, map(seconds, said)), 0)
 
 
 def _push_name(engine: Mapping[str, Any]) -> str:
@@ -421,153 +467,11 @@ def _push_name(engine: Mapping[str, Any]) -> str:
     )
 
 
-def _content(
-    payload: Mapping[str, Any], engine: Mapping[str, Any], media_url: MediaUrl
-) -> tuple[str, dict[str, Any]]:
-    """Return the type and the body of a message, in the words of the payloads."""
-    body, media = text(payload.get("body")), mapping(payload.get("media"))
-    if payload.get("hasMedia") is True or text(media.get("url")):
-        name = _file_type(media, engine)
-        return name, {name: _file(name, body, media, payload, media_url)}
-    location = mapping(payload.get("location"))
-    latitude, longitude = _degrees(location.get("latitude"), 90), _degrees(location.get("longitude"), 180)
-    if latitude is not None and longitude is not None:
-        place: dict[str, Any] = {"degreesLatitude": latitude, "degreesLongitude": longitude}
-        for field, source in (("name", "name"), ("address", "address"), ("url", "url")):
-            if found := text(location.get(source)):
-                place[field] = found
-        if "name" not in place and (described := text(location.get("description"))):
-            place["name"] = described
-        return "locationMessage", {"locationMessage": place}
-    cards = payload.get("vCards")
-    cards = [card for card in cards if isinstance(card, str)] if isinstance(cards, list) else []
-    if cards:
-        contacts = [{"displayName": _name_on(card), "vcard": card} for card in cards]
-        if len(contacts) == 1:
-            return "contactMessage", {"contactMessage": contacts[0]}
-        return "contactsArrayMessage", {"contactsArrayMessage": {"contacts": contacts}}
-    raw = mapping(engine.get("message"))
-    kinds = [name for name in raw if name.endswith("Message") and isinstance(raw[name], dict)]
-    if not body and kinds:
-        # Polls and the like, of which WAHA says nothing itself: as the engine (NOWEB) has them.
-        return kinds[0], {kinds[0]: raw[kinds[0]]}
-    return "conversation", {"conversation": body}
-
-
-def _file_type(media: Mapping[str, Any], engine: Mapping[str, Any]) -> str:
-    for raw in (mapping(engine.get("message")), mapping(engine.get("Message"))):
-        for name in raw:
-            if name in _FILE_MESSAGES:
-                return name
-    if (named := _TYPES.get(text(engine.get("type")))) is not None:
-        return named
-    mimetype, _, detail = text(media.get("mimetype")).partition("/")
-    if text(media.get("filename")):
-        return "documentMessage"  # WAHA names only files that were sent as such
-    if mimetype == "image":
-        return "stickerMessage" if detail.startswith("webp") else "imageMessage"
-    return {"video": "videoMessage", "audio": "audioMessage"}.get(mimetype, "documentMessage")
-
-
-def _file(
-    name: str, caption: str, media: Mapping[str, Any], payload: Mapping[str, Any], media_url: MediaUrl
-) -> dict[str, Any]:
-    mimetype = text(media.get("mimetype")) or "application/octet-stream"
-    file_name = text(media.get("filename"))
-    file: dict[str, Any] = {"mimetype": mimetype}
-    url = text(media.get("url")) or text(payload.get("mediaUrl"))
-    reference = reference_of(url)
-    if reference:
-        id_ = text(payload.get("id"))
-        # With the message: WAHA deletes files after some minutes, and can fetch them again for a message.
-        link = f"{id_ if _is_message_id(id_) else _NO_MESSAGE}/{reference}"
-        file["url"] = media_url(link, mimetype=mimetype, file_name=file_name)
-    elif url.startswith(("https://", "http://")):
-        file["url"] = url  # in a store of the operator's, such as S3: WAHA signed this link itself
-    if file_name:
-        file["fileName"] = file_name
-        if name == "documentMessage":
-            file["title"] = file_name
-    if caption:
-        file["caption"] = caption
-    if name == "audioMessage":
-        file["ptt"] = "opus" in mimetype or "ogg" in mimetype
-    return file
-
-
-def parts_of_link(link: str) -> tuple[str, list[str]] | None:
-    """Return WAHA's id of a message, or an empty text, and its file's path, of what is in a link to a file.
-
-    Returns:
-        ``None`` if this would lead elsewhere.
-    """
-    message, _, reference = link.partition("/")
-    path = path_of(reference)
-    if path is None or not (message == _NO_MESSAGE or _is_message_id(message)):
-        return None
-    return "" if message == _NO_MESSAGE else message, path
-
-
-def _is_message_id(text: str) -> bool:
-    return (
-        parse_message_id(text) is not None
-        and len(text) <= 512
-        and text.isprintable()
-        and not {*"/\\%"} & {*text}
-    )
-
-
-def reference_of(url: str) -> str:
-    """Return what identifies a file on the server, in the URL that WAHA gives for it; empty for none.
-
-    Only the path counts: WAHA often names a host that it cannot be reached by, such as ``localhost``.
-    """
-    try:
-        path = urlsplit(url).path
-    except ValueError:
-        return ""
-    _, found, name = path.partition(_FILES)
-    reference = unquote(name)
-    return reference if found and path_of(reference) is not None else ""
-
-
-def path_of(reference: str) -> list[str] | None:
-    """Return the parts of a file's path below ``/api/files/``; ``None`` if it would lead elsewhere."""
-    parts = reference.split("/")
-    if not reference or len(reference) > _LONGEST_REFERENCE or not reference.isprintable():
-        return None
-    if any(part in ("", ".", "..") or "\\" in part or "%" in part for part in parts):
-        return None
-    return parts
-
-
-def file_of(data: Mapping[str, Any], payload: Mapping[str, Any]) -> str:
-    """Return the reference of the file in a message; empty for none."""
-    if data.get("messageType") not in _FILE_MESSAGES:
-        return ""
-    return reference_of(text(mapping(payload.get("media")).get("url")) or text(payload.get("mediaUrl")))
-
-
-def _context(payload: Mapping[str, Any]) -> dict[str, Any] | None:
-    answered = mapping(payload.get("replyTo"))
-    id_ = text(answered.get("id"))
-    parsed = parse_message_id(id_)
-    id_ = parsed.id if parsed is not None else id_
-    if not id_:
-        return None
-    context: dict[str, Any] = {"stanzaId": id_}
-    if author := text(answered.get("participant")):
-        context["participant"] = jid_of(author)
-    if body := text(answered.get("body")):
-        context["quotedMessage"] = {"conversation": body}
-    return context
-
-
 def _status(payload: Mapping[str, Any]) -> str | None:
     if (named := _STATUS_NAMES.get(text(payload.get("ackName")))) is not None:
         return named
-    ack = payload.get("ack")
-    return _STATUSES.get(ack) if isinstance(ack, int) and not isinstance(ack, bool) else None
+    ack = number(payload.get("ack"))
+    return None if ack is None else _STATUSES.get(ack)
 
 
 def _device_of(id_: str) -> str:
@@ -579,46 +483,3 @@ def _device_of(id_: str) -> str:
     if re.fullmatch(r".{21}|.{32}", id_):
         return "android"
     return "desktop" if re.fullmatch(r"3F.*|.{18}", id_) else "unknown"
-
-
-def _name_on(card: str) -> str:
-    found = re.search(r"^FN[^:\r\n]*:(.*)$", card, re.MULTILINE | re.IGNORECASE)
-    return found[1].strip() if found else ""
-
-
-def _degrees(value: Any, most: int) -> float | None:
-    if isinstance(value, str) and len(value) <= 32:
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    degrees = _number(value)
-    return degrees if degrees is not None and abs(degrees) <= most else None
-
-
-def _seconds(value: Any) -> int:
-    seconds = _number(value) or 0
-    if seconds > 100_000_000_000:  # milliseconds
-        seconds /= 1000
-    return int(min(max(seconds, 0), _LARGEST_TIME))
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -(2**63) < value < 2**63:
-        return None
-    return float(value)
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """Return a JSON object, or an empty one for any other value."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a JSON array; none for any other value."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def text(value: Any) -> str:
-    """Return a text, or an empty one for any other value."""
-    return value if isinstance(value, str) else ""

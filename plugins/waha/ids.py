@@ -11,16 +11,14 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from hookgw import Invalid, MessageKey
+from hookgw import Invalid, MessageKey, whatsapp_chat_of
 
 _PERSON, _WAHA_PERSON = "s.whatsapp.net", "c.us"
 _SERVERS = frozenset((_PERSON, _WAHA_PERSON, "g.us", "lid", "newsletter", "broadcast"))
 _USER = re.compile(r"[0-9A-Za-z.:-]{1,64}", re.ASCII)
 _DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
-# An international number has at most 15 digits (ITU-T E.164).
-_NUMBER = re.compile(r"[0-9]{7,15}", re.ASCII)
 _MESSAGE = re.compile(r"[0-9A-Za-z.=-]{1,128}", re.ASCII)
-_BRAZILIAN = re.compile(r"55[0-9]{10,11}", re.ASCII)
+_BRAZILIAN = re.compile(r"55[0-9]{10,11}@c\.us", re.ASCII)
 
 
 class MessageId(NamedTuple):
@@ -49,24 +47,19 @@ def chat_id_of(number: str) -> str:
     Raises:
         Invalid: it is none of these.
     """
-    user, at, server = number.strip().partition("@")
-    if at:
-        if server not in _SERVERS or not _USER.fullmatch(user):
-            raise Invalid(f"number: {number!r} is not a chat of WhatsApp.")
-        return f"{user.partition(':')[0]}@{_WAHA_PERSON}" if server == _PERSON else f"{user}@{server}"
-    digits = re.sub(r"[+ ().-]", "", user)
-    if not _NUMBER.fullmatch(digits):
-        raise Invalid(f"number: {number!r} is not a phone number; use 7 to 15 digits with the country code.")
-    return f"{digits}@{_WAHA_PERSON}"
+    user, _, server = whatsapp_chat_of(number).partition("@")
+    if server not in _SERVERS or not _USER.fullmatch(user):
+        raise Invalid(f"number: {number!r} is not a chat of WhatsApp.")
+    return f"{user}@{_WAHA_PERSON if server == _PERSON else server}"
 
 
-def is_typed_brazilian_number(number: str) -> bool:
-    """Return whether a number is a phone number of Brazil, and not a chat.
+def is_typed_brazilian_number(number: str, chat: str) -> bool:
+    """Return whether a chat was named by a phone number of Brazil.
 
     Numbers from before 2012 are known to WhatsApp without the 9 that they have today, so the chat of such a
     number must be asked for.
     """
-    return "@" not in number and bool(_BRAZILIAN.fullmatch(re.sub(r"[+ ().-]", "", number)))
+    return "@" not in number and bool(_BRAZILIAN.fullmatch(chat))
 
 
 def is_group(jid: str) -> bool:

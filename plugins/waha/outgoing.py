@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from contextlib import suppress
 from typing import Any
 
 from hookgw import (
@@ -15,9 +16,10 @@ from hookgw import (
     MediaMessage,
     ReactionMessage,
     TextMessage,
+    whatsapp_number_of,
 )
 
-from .events import mapping, text
+from .fields import mapping, text
 from .ids import chat_id_of, jid_of, parse_message_id
 
 Sendable = TextMessage | MediaMessage | LocationMessage | ContactMessage
@@ -159,11 +161,13 @@ def payload_of(
 def _card_of(contact: Contact) -> str:
     if not contact.full_name.strip():
         raise Invalid("contact: fullName must not be empty.")
-    digits = "".join(filter(str.isdigit, contact.phone_number))
+    telephone = "TEL;type=CELL;type=VOICE"
+    with suppress(Invalid):  # else it is a number that only a person understands, without a chat
+        telephone += f";waid={whatsapp_number_of(contact.phone_number)}"
     lines = {
         "FN": contact.full_name,
         "ORG": contact.organization,
-        f"TEL;type=CELL;type=VOICE;waid={digits}": contact.phone_number,
+        telephone: contact.phone_number,
         "EMAIL": contact.email,
         "URL": contact.url,
     }

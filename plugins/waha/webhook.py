@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from .events import items, mapping, text
+from .fields import items, mapping, text
 
 OLD_EVENTS = (
     "session.status",

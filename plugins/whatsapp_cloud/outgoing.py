@@ -5,6 +5,7 @@ from __future__ import annotations
 import mimetypes
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from hookgw import (
@@ -18,6 +19,8 @@ from hookgw import (
     ReactionMessage,
     TemplateMessage,
     TextMessage,
+    whatsapp_chat_of,
+    whatsapp_number_of,
 )
 
 from .events import BSUID, SOURCE, MediaUrl
@@ -26,7 +29,6 @@ from .fields import items, text
 LONGEST_KEY = 512
 """Characters of a key that Meta reports with the statuses of a message."""
 
-_PERSON = re.compile(r"([0-9]{5,20})(?::[0-9]+)?@(?:s\.whatsapp\.net|c\.us)")
 _GROUP = re.compile(r"([A-Za-z0-9+/=_.:-]{1,256})@g\.us")
 # An international number has at most 15 digits (ITU-T E.164).
 _NUMBER = re.compile(r"[0-9]{7,15}")
@@ -66,14 +68,13 @@ def recipient_of(number: str) -> tuple[str, dict[str, str]]:
     user = number.removesuffix("@lid")
     if BSUID.fullmatch(user):
         return f"{user}@lid", {"recipient_type": "individual", "recipient": user}
-    person = _PERSON.fullmatch(number)
-    digits = person[1] if person else re.sub(r"[+ ().-]", "", number)
-    if not _NUMBER.fullmatch(digits):
-        raise Invalid(
-            f"number: {number!r} is not a phone number; use 7 to 15 digits with the country code, or the"
-            " remoteJid of an event."
-        )
-    return f"{digits}@s.whatsapp.net", {"recipient_type": "individual", "to": digits}
+    jid = whatsapp_chat_of(number)
+    user, _, server = jid.partition("@")
+    if server == "g.us":
+        return jid, {"recipient_type": "group", "to": user}
+    if server != "s.whatsapp.net":
+        raise Invalid(f"number: {number!r} is neither a phone number nor the remoteJid of an event.")
+    return jid, {"recipient_type": "individual", "to": user}
 
 
 def request_of(message: Message, *, media_id: str = "", key: str = "") -> dict[str, Any]:
@@ -209,7 +210,9 @@ def _card(contact: Contact) -> dict[str, Any]:
         "name": {"formatted_name": contact.full_name, "first_name": contact.full_name},
     }
     if contact.phone_number:
-        digits = re.sub("[^0-9]", "", contact.phone_number)
+        digits = ""
+        with suppress(Invalid):  # a card may have a number that only a person understands
+            digits = whatsapp_number_of(contact.phone_number)
         # With wa_id, the card has a button to write to this person.
         card["phones"] = [{"phone": contact.phone_number, "type": "CELL", **_filled(wa_id=digits)}]
     if contact.organization:

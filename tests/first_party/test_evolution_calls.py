@@ -66,7 +66,7 @@ async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator
             TextMessage(
                 number="1@g.us",
                 text="hi",
-                mentions=("+55", "@55", "66"),
+                mentions=("+55 11 98888-7777", "@5511988887777", "5511977776666"),
                 link_preview=False,
                 reply_to=MESSAGE,
             ),
@@ -74,14 +74,14 @@ async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator
             {
                 "number": "1@g.us",
                 "text": "hi",
-                "mentioned": ["55", "66"],
+                "mentioned": ["5511988887777", "5511977776666"],
                 "linkPreview": False,
                 "quoted": {"key": {"remoteJid": CHAT, "fromMe": True, "id": "3EB0A"}},
             },
         ),
         (
             MediaMessage(
-                number="55",
+                number="5511988887777",
                 kind=MediaKind.IMAGE,
                 url="https://a.example/b.png",
                 mimetype="image/png",
@@ -90,7 +90,7 @@ async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator
             ),
             "sendMedia",
             {
-                "number": "55",
+                "number": "5511988887777",
                 "mediatype": "image",
                 "media": "https://a.example/b.png",
                 "mimetype": "image/png",
@@ -99,38 +99,38 @@ async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator
             },
         ),
         (
-            MediaMessage(number="55", kind=MediaKind.DOCUMENT, content=b"menu"),
+            MediaMessage(number="5511988887777", kind=MediaKind.DOCUMENT, content=b"menu"),
             "sendMedia",
-            {"number": "55", "mediatype": "document", "media": "bWVudQ==", "fileName": "file"},
+            {"number": "5511988887777", "mediatype": "document", "media": "bWVudQ==", "fileName": "file"},
         ),
         (
-            MediaMessage(number="55", kind=MediaKind.AUDIO, content=b"song"),
+            MediaMessage(number="5511988887777", kind=MediaKind.AUDIO, content=b"song"),
             "sendMedia",
-            {"number": "55", "mediatype": "audio", "media": "c29uZw=="},
+            {"number": "5511988887777", "mediatype": "audio", "media": "c29uZw=="},
         ),
         (
-            MediaMessage(number="55", kind=MediaKind.AUDIO, content=b"word", is_voice=True),
+            MediaMessage(number="5511988887777", kind=MediaKind.AUDIO, content=b"word", is_voice=True),
             "sendWhatsAppAudio",
-            {"number": "55", "audio": "d29yZA=="},
+            {"number": "5511988887777", "audio": "d29yZA=="},
         ),
         (
-            MediaMessage(number="55", kind=MediaKind.STICKER, url="https://a.example/s.webp"),
+            MediaMessage(number="5511988887777", kind=MediaKind.STICKER, url="https://a.example/s.webp"),
             "sendSticker",
-            {"number": "55", "sticker": "https://a.example/s.webp"},
+            {"number": "5511988887777", "sticker": "https://a.example/s.webp"},
         ),
         (
-            LocationMessage(number="55", latitude=-23.5, longitude=-46.6),
+            LocationMessage(number="5511988887777", latitude=-23.5, longitude=-46.6),
             "sendLocation",
-            {"number": "55", "latitude": -23.5, "longitude": -46.6, "name": "", "address": ""},
+            {"number": "5511988887777", "latitude": -23.5, "longitude": -46.6, "name": "", "address": ""},
         ),
         (
             ContactMessage(
-                number="55",
+                number="5511988887777",
                 contacts=(Contact(full_name="Ana", phone_number="+55 11 98888-7777", email="a@b"),),
             ),
             "sendContact",
             {
-                "number": "55",
+                "number": "5511988887777",
                 "contact": [
                     {
                         "fullName": "Ana",
@@ -171,19 +171,19 @@ async def test_every_message(
 async def test_the_operator_can_keep_evolution_api_from_fetching_pages(
     connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
-    text = TextMessage(number="55", text="http://10.0.0.5:3000/")
+    text = TextMessage(number="5511988887777", text="http://10.0.0.5:3000/")
     await connector.send(session, text, key="k")
     connector.set_defaults(Defaults(link_previews=False))
     await connector.send(session, text, key="l")
-    plain = {"number": "55", "text": text.text}
+    plain = {"number": "5511988887777", "text": text.text}
     assert evolution.calls_of("POST message/") == [plain, {**plain, "linkPreview": False}]
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        ContactMessage(number="55", contacts=(Contact(full_name="Ana", phone_number="123"),)),
-        MediaMessage(number="55", kind=MediaKind.IMAGE, content=b""),
+        ContactMessage(number="5511988887777", contacts=(Contact(full_name="Ana", phone_number="123"),)),
+        MediaMessage(number="5511988887777", kind=MediaKind.IMAGE, content=b""),
     ],
 )
 async def test_what_cannot_be_sent(
@@ -220,10 +220,12 @@ async def test_hookgw_itself_fetches_urls(
     transport_of(session).others = httpx.MockTransport(answer)
 
     async def send(url: str) -> Any:
-        await connector.send(session, MediaMessage(number="55", kind=MediaKind.DOCUMENT, url=url), key="k")
+        await connector.send(
+            session, MediaMessage(number="5511988887777", kind=MediaKind.DOCUMENT, url=url), key="k"
+        )
         return evolution.calls_of("POST message/sendMedia")[-1]
 
-    document = {"number": "55", "mediatype": "document", "media": "bWVudQ=="}
+    document = {"number": "5511988887777", "mediatype": "document", "media": "bWVudQ=="}
     found = await send("https://files.example/menu.pdf?a=b")
     assert found == {**document, "mimetype": "application/pdf", "fileName": "menu.pdf"}
     assert await send("https://files.example/old") == {**document, "mimetype": "text/x", "fileName": "old"}
@@ -249,7 +251,7 @@ async def test_a_url_that_takes_too_long(
             raise AssertionError(request)
 
     transport_of(session).others = Slow()
-    message = MediaMessage(number="55", kind=MediaKind.IMAGE, url="https://files.example/a.png")
+    message = MediaMessage(number="5511988887777", kind=MediaKind.IMAGE, url="https://files.example/a.png")
     with pytest.raises(Invalid, match="not read within 20 s"):
         await connector.send(session, message, key="k")
 
@@ -311,7 +313,7 @@ async def test_a_number_that_is_not_on_whatsapp(
     with pytest.raises(NetworkRefused, match=r"^5511988887777 is not on WhatsApp\.$") as caught:
         await connector.send(session, HI, key="k")
     assert caught.value.status == 400
-    template = TemplateMessage(number="55", name="n", language="pt_BR")
+    template = TemplateMessage(number="5511988887777", name="n", language="pt_BR")
     with pytest.raises(NetworkRefused, match="not available"):
         await connector.send(session, template, key="k")
 
@@ -339,7 +341,7 @@ async def test_other_calls(
     connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
     key = {"remoteJid": CHAT, "fromMe": True, "id": "3EB0A"}
-    edited = await connector.edit(session, MESSAGE, "new", number="55")
+    edited = await connector.edit(session, MESSAGE, "new", number="5511988887777")
     assert evolution.calls_of("POST chat/updateMessage/shop") == [{"number": CHAT, "key": key, "text": "new"}]
     assert (edited["key"], edited["message"]) == (key, {"conversation": "new"})
     deleted = await connector.delete(session, MESSAGE)
@@ -350,10 +352,10 @@ async def test_other_calls(
     [body] = evolution.calls_of("POST chat/markMessageAsRead/shop")
     assert body == {"readMessages": [key, {"remoteJid": "1@g.us", "fromMe": False, "id": "B"}]}
     before = trio.current_time()
-    await connector.set_presence(session, "composing", number="55", delay=40)
+    await connector.set_presence(session, "composing", number="5511988887777", delay=40)
     assert trio.current_time() - before == 40
     [body] = evolution.calls_of("POST chat/sendPresence/shop")
-    assert body == {"number": "55", "presence": "composing", "delay": 40_000}
+    assert body == {"number": "5511988887777", "presence": "composing", "delay": 40_000}
     await connector.set_presence(session, "available", number=None, delay=0)
     assert evolution.calls_of("POST instance/setPresence/shop") == [{"presence": "available"}]
 
@@ -361,19 +363,25 @@ async def test_other_calls(
 async def test_numbers_come_in_the_order_of_the_question(
     connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
-    evolution.accounts["shop"].numbers = {"55", "1@g.us"}
-    found = await connector.find_numbers(session, ["55", "66", "1@g.us", "55"])
+    evolution.accounts["shop"].numbers = {"5511988887777", "1@g.us"}
+    found = await connector.find_numbers(
+        session, ["+55 11 98888-7777", "5511977776666", "1@g.us", "5511988887777", "5511988887777.0"]
+    )
     assert [(one["number"], one["exists"]) for one in found] == [
-        ("55", True),
-        ("66", False),
+        ("+55 11 98888-7777", True),
+        ("5511977776666", False),
         ("1@g.us", True),
-        ("55", True),
+        ("5511988887777", True),
+        ("5511988887777.0", False),  # without its dot, which Evolution API leaves out, it is somebody else's
     ]
-    assert evolution.calls_of("POST chat/whatsappNumbers/shop") == [{"numbers": ["55", "66", "1@g.us"]}]
+    assert evolution.calls_of("POST chat/whatsappNumbers/shop") == [
+        {"numbers": ["5511988887777", "5511977776666", "1@g.us"]}
+    ]
+    assert [one["exists"] for one in await connector.find_numbers(session, ["011988887777"])] == [False]
     evolution.faults["POST chat/whatsappNumbers"] = [(200, '{"a": 1}'), (200, "[[], {}, null]")]
     for _ in range(2):
-        [one] = await connector.find_numbers(session, ["55"])
-        assert one == {"number": "55", "exists": False, "jid": "55"}
+        [one] = await connector.find_numbers(session, ["5511988887777"])
+        assert one == {"number": "5511988887777", "exists": False, "jid": "5511988887777"}
 
 
 async def test_restart(

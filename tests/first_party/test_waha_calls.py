@@ -166,7 +166,7 @@ async def test_places_and_cards(it: Setup) -> None:
         assert body["title"] == "Office, Main St 1"
         assert payload["message"]["locationMessage"]["degreesLatitude"] == 38.9
         jane = Contact(
-            full_name="Jane; Doe\nX", phone_number="+91 11", email="j@example.org", organization="A,B"
+            full_name="Jane; Doe\nX", phone_number="+91 11 2345", email="j@example.org", organization="A,B"
         )
         call, body, payload = await sent(it, ContactMessage(number=ANA, contacts=(jane,)))
         assert call == "POST /api/sendContactVcard"
@@ -176,11 +176,15 @@ async def test_places_and_cards(it: Setup) -> None:
             "VERSION:3.0",
             r"FN:Jane\; Doe\nX",
             r"ORG:A\,B",
-            "TEL;type=CELL;type=VOICE;waid=9111:+91 11",
+            "TEL;type=CELL;type=VOICE;waid=91112345:+91 11 2345",
             "EMAIL:j@example.org",
             "END:VCARD",
         ]
         assert payload["message"]["contactMessage"]["vcard"] == card["vcard"]
+        # A number that leads to somebody else is no link to a chat.
+        spoilt = Contact(full_name="Jane", phone_number="5511988887777.0")
+        [card] = (await sent(it, ContactMessage(number=ANA, contacts=(spoilt,))))[1]["contacts"]
+        assert "TEL;type=CELL;type=VOICE:5511988887777.0" in card["vcard"]
         two = await sent(it, ContactMessage(number=ANA, contacts=(jane, jane)))
         assert len(two[2]["message"]["contactsArrayMessage"]["contacts"]) == 2
         with pytest.raises(Invalid, match="fullName"):

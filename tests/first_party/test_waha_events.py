@@ -8,52 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookgw import Invalid, MessageKey, NewEvent, Recent, event_id_of
+from hookgw import Invalid, MessageKey, Recent, event_id_of
 from hookgw.testing import FakeSession
 from plugins.waha.connector import read_envelope
-from plugins.waha.events import (
-    _TRANSLATORS,
-    Account,
-    file_of,
-    parts_of_link,
-    path_of,
-    reference_of,
-    translate,
-)
+from plugins.waha.events import _TRANSLATORS
 from plugins.waha.ids import chat_id_of, jid_of, message_id_of, parse_message_id
 from plugins.waha.webhook import EVENTS
-from tests.first_party.waha import ANA, ANA_JID, GROUP, ME_JID, assert_valid
-
-BOB, BOB_JID = "5511977776666@c.us", "5511977776666@s.whatsapp.net"
-ID = f"false_{ANA}_3EB0C0BD05DCA97A7C09CB"
-
-
-def account(**more: Any) -> Account:
-    fields: dict[str, Any] = {"jid": ME_JID, "media_url": link, "report": "evt_1"}
-    return Account(**{**fields, "sent": Recent(10), "done": Recent(10), **more})
-
-
-def link(reference: str, *, mimetype: str = "", file_name: str = "") -> str:
-    return f"https://hookgw.example/{reference}?{mimetype}&{file_name}"
-
-
-def event_of(event: str, payload: Any, who: Account | None = None, **more: Any) -> NewEvent | None:
-    """Translate an event, and check that the result is valid."""
-    envelope = {"event": event, "payload": payload, "id": "evt_1", "session": "default", **more}
-    found = translate(envelope, who or account())
-    if found is not None:
-        assert_valid(found.kind, found.data)
-    return found
-
-
-def data_of(event: str, payload: Any, who: Account | None = None) -> Any:
-    found = event_of(event, payload, who)
-    assert found is not None
-    return found.data
-
-
-def message(**more: Any) -> dict[str, Any]:
-    return {"id": ID, "timestamp": 1773027345, "from": ANA, "fromMe": False, "body": "hi", **more}
+from tests.first_party.waha import (
+    ANA,
+    ANA_JID,
+    BOB,
+    BOB_JID,
+    GROUP,
+    ID,
+    ME_JID,
+    account,
+    data_of,
+    event_of,
+    message,
+)
 
 
 def test_a_message_is_one_event_whoever_reports_it() -> None:
@@ -114,127 +87,151 @@ def test_a_message_from_the_phone_and_one_through_the_api() -> None:
     assert (echo.kind, echo.event_id) == ("SEND_MESSAGE", api.event_id)
 
 
-@pytest.mark.parametrize(
-    ("media", "engine", "name", "url"),
-    [
-        (
-            {"url": "http://localhost:3000/api/files/a/b.jpg", "mimetype": "image/jpeg"},
-            {},
-            "imageMessage",
-            "a/b.jpg",
-        ),
-        ({"url": "/api/files/b.webp", "mimetype": "image/webp"}, {}, "stickerMessage", "b.webp"),
-        ({"url": "https://x/p/api/files/b.mp4", "mimetype": "video/mp4"}, {}, "videoMessage", "b.mp4"),
-        ({"url": "/api/files/b.oga", "mimetype": "audio/ogg; codecs=opus"}, {}, "audioMessage", "b.oga"),
-        (
-            {"url": "/api/files/b%20c.jpg", "mimetype": "image/jpeg", "filename": "b.jpg"},
-            {},
-            "documentMessage",
-            "b c.jpg",
-        ),
-        ({"url": "/api/files/b.bin"}, {}, "documentMessage", "b.bin"),
-        ({"mimetype": "image/jpeg"}, {"type": "ptt"}, "audioMessage", None),
-        (None, {"message": {"videoMessage": {}}}, "videoMessage", None),
-        (None, {"Message": {"imageMessage": {}}}, "imageMessage", None),
-        ({"url": "/api/files/../secret"}, {}, "documentMessage", None),
-        ({"url": "http://[/api/files/x"}, {}, "documentMessage", "http://[/api/files/x"),
-    ],
-)
-def test_files(media: Any, engine: Any, name: str, url: str | None) -> None:
-    payload = message(hasMedia=True, media=media, _data=engine)
-    data = data_of("message", payload)
-    assert data["messageType"] == name
-    file = data["message"][name]
-    assert file["caption"] == "hi"
-    shown = file.get("url", "").removeprefix(f"https://hookgw.example/{ID}/").partition("?")[0]
-    assert (shown or None) == url
-    if url is not None and "[" not in url:
-        assert file_of(data, payload) == url
-    assert file.get("ptt", name == "audioMessage" and media["mimetype"] == "image/jpeg") in (True, False)
-
-
-def test_a_file_in_the_operators_own_store_keeps_its_link() -> None:
-    payload = message(
-        hasMedia=True, media={"url": "https://s3.example/bucket/x?signature=1", "filename": "x.pdf"}
-    )
-    file = data_of("message", payload)["message"]["documentMessage"]
-    assert file["url"] == "https://s3.example/bucket/x?signature=1"
-    assert (file["fileName"], file["title"]) == ("x.pdf", "x.pdf")
-    assert file_of(data_of("message", payload), payload) == ""
+LID, BOBS_LID = "123@lid", "456@lid"
 
 
 @pytest.mark.parametrize(
-    "url",
+    "engine",
     [
-        "",
-        "/api/files/",
-        "/api/files/..",
-        "/api/files/a/../b",
-        "/api/files/%2e%2e/sessions",
-        "/api/files/%252e%252e/sessions",
-        "/api/files/a//b",
-        "/api/files/a\\b",
-        "/api/files/a%0ab",
-        "/api/sessions/default",
-        "/api/files/" + "a" * 2000,
+        {"key": {"remoteJidAlt": ANA_JID}},  # NOWEB with Baileys 7
+        {"key": {"senderPn": ANA_JID}},  # and with Baileys 6
+        {"senderPn": ANA},
+        {"Info": {"SenderAlt": "5511988887777:12@s.whatsapp.net", "RecipientAlt": ME_JID}},  # GOWS
+        {"key": {"remoteJidAlt": ME_JID, "senderPn": ANA_JID}},
     ],
 )
-def test_a_reference_cannot_lead_elsewhere(url: str) -> None:
-    assert reference_of(url) == ""
-
-
-@pytest.mark.parametrize(
-    "link",
-    [
-        *("", "a.jpg", "-/", "-/../x", f"{ID}/..", "x/a.jpg", "../a.jpg", "false_../x@c.us_A/a.jpg"),
-        *("true_%2e@c.us_A/a.jpg", "true_1@c.us_A\\n/a.jpg", f"true_1@c.us_{'A' * 600}/a.jpg"),
-    ],
-)
-def test_a_link_cannot_lead_elsewhere(link: str) -> None:
-    assert parts_of_link(link) is None
-
-
-def test_links() -> None:
-    assert parts_of_link(f"{ID}/default/a.jpg") == (ID, ["default", "a.jpg"])
-    assert parts_of_link("-/a.jpg") == ("", ["a.jpg"])
-    file = data_of("message", {**message(hasMedia=True, media={"url": "/api/files/a"}), "id": "ABC"})
-    assert file["message"]["documentMessage"]["url"].startswith("https://hookgw.example/-/a?")
-
-
-def test_references_of_names_with_special_characters() -> None:
-    assert reference_of("http://x/api/files/default/false_1%40c.us_A.jpg") == "default/false_1@c.us_A.jpg"
-    assert reference_of("http://x/api/files/false_1@c.us_A.jpg?x-api-key=secret") == "false_1@c.us_A.jpg"
-    assert path_of("default/a?b#c") == ["default", "a?b#c"]  # quoted where it is used
-
-
-def test_places_and_cards() -> None:
-    place = {"latitude": "38.89", "longitude": -77, "description": "Office", "live": False}
-    data = data_of("message", message(body="", location=place))
-    expected = {"degreesLatitude": 38.89, "degreesLongitude": -77.0, "name": "Office"}
-    assert data["message"] == {"locationMessage": expected}
-    card = "BEGIN:VCARD\r\nFN;CHARSET=UTF-8:Jane Doe\r\nEND:VCARD"
-    one = data_of("message", message(body=None, vCards=[card]))
-    assert one["message"]["contactMessage"] == {"displayName": "Jane Doe", "vcard": card}
-    two = data_of("message", message(body=None, vCards=[card, "x"]))
-    assert [c["displayName"] for c in two["message"]["contactsArrayMessage"]["contacts"]] == ["Jane Doe", ""]
-    for wrong in ({"latitude": "x", "longitude": 1}, {"latitude": 91, "longitude": 1}, {"latitude": True}):
-        assert data_of("message", message(location=wrong))["messageType"] == "conversation"
-
-
-def test_what_only_the_engine_describes() -> None:
-    poll = {"name": "Tea?", "options": [{"optionName": "yes"}]}
-    data = data_of("message", message(body=None, _data={"message": {"pollCreationMessage": poll}}))
-    assert (data["messageType"], data["message"]) == ("pollCreationMessage", {"pollCreationMessage": poll})
-
-
-def test_hidden_ids() -> None:
-    engine = {"key": {"remoteJidAlt": "5511988887777@s.whatsapp.net"}}
+def test_the_number_behind_a_chat(engine: dict[str, Any]) -> None:
     data = data_of("message", message(id="false_123:4@lid_A", _data=engine))
-    assert data["key"] == {"remoteJid": "123@lid", "fromMe": False, "id": "A", "remoteJidAlt": ANA_JID}
-    gows = data_of(
-        "message", message(id="false_123@lid_A", _data={"Info": {"SenderAlt": ANA, "PushName": "A"}})
-    )
-    assert (gows["key"]["remoteJidAlt"], gows["pushName"]) == (ANA_JID, "A")
+    assert data["key"] == {"remoteJid": LID, "fromMe": False, "id": "A", "remoteJidAlt": ANA_JID}
+    for name in ("message.waiting", "message.edited"):
+        assert data_of(name, message(id="false_123@lid_A", _data=engine))["key"]["remoteJidAlt"] == ANA_JID
+    reaction = message(id="false_123@lid_A", reaction={"messageId": "true_123@lid_B"}, _data=engine)
+    assert data_of("message.reaction", reaction)["key"]["remoteJidAlt"] == ANA_JID
+    after = {"id": "false_123@lid_B", "fromMe": False, "_data": engine}
+    assert data_of("message.revoked", {"after": after, "revokedMessageId": "A"})["remoteJidAlt"] == ANA_JID
+    vote = {"vote": {"id": "false_123@lid_V"}, "poll": {"id": "true_123@lid_P"}, "_data": engine}
+    assert data_of("poll.vote", vote)["key"]["remoteJidAlt"] == ANA_JID
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {"key": {"remoteJidAlt": ANA_JID}},
+        {"key": {"recipientPn": ANA_JID, "senderPn": ME_JID}},
+        {"key": {"peerRecipientPn": ANA_JID}},
+        {"Info": {"SenderAlt": ME_JID, "RecipientAlt": ANA_JID}},
+        {"key": {"remoteJidAlt": ME_JID}, "recipientPn": ANA_JID},
+    ],
+)
+def test_the_number_behind_a_chat_that_the_account_wrote_to(engine: dict[str, Any]) -> None:
+    data = data_of("message.any", message(id="true_123@lid_A", fromMe=True, source="app", _data=engine))
+    assert data["key"] == {"remoteJid": LID, "fromMe": True, "id": "A", "remoteJidAlt": ANA_JID}
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {"key": {"participantAlt": BOB_JID}},
+        {"key": {"participantPn": BOB_JID}},
+        {"key": {"senderPn": BOB_JID}},
+        {"Info": {"SenderAlt": BOB_JID, "RecipientAlt": ANA_JID}},
+    ],
+)
+@pytest.mark.parametrize("from_me", [False, True])
+def test_the_number_behind_an_author(engine: dict[str, Any], from_me: bool) -> None:
+    id_ = f"{str(from_me).lower()}_{GROUP}_A_{BOBS_LID}"
+    payload = message(id=id_, participant=BOBS_LID, fromMe=from_me, source="app", _data=engine)
+    assert data_of("message.any", payload)["key"] == {
+        "remoteJid": GROUP,
+        "fromMe": from_me,
+        "id": "A",
+        "participant": BOBS_LID,
+        "participantAlt": BOB_JID,
+    }
+
+
+def test_no_number_is_guessed() -> None:
+    engine = {"Info": {"SenderAlt": ME_JID}, "key": {"remoteJidAlt": "7@lid", "participantAlt": BOB_JID}}
+    assert "remoteJidAlt" not in data_of("message", message(id="false_123@lid_A", _data=engine))["key"]
+    # A chat that is shown under its number has no other, and a group has no number.
+    named = {"key": {"remoteJidAlt": LID, "senderPn": BOB_JID}}
+    assert "remoteJidAlt" not in data_of("message", message(_data=named))["key"]
+    key = data_of("message", message(id=f"false_{GROUP}_A_{BOB}", _data=named))["key"]
+    assert key == {"remoteJid": GROUP, "fromMe": False, "id": "A", "participant": BOB_JID}
+    # What the sender of a message is called is nothing about the chat that it was sent to.
+    own = message(id="true_123@lid_A", fromMe=True, source="app", _data={"key": {"senderPn": BOB_JID}})
+    assert "remoteJidAlt" not in data_of("message.any", own)["key"]
+
+
+def test_an_author_is_not_the_chat_itself() -> None:
+    key = data_of("message", message(id=f"false_{GROUP}_A", participant=GROUP))["key"]
+    assert key == {"remoteJid": GROUP, "fromMe": False, "id": "A"}
+    ack = {"id": f"true_{ANA}_A", "participant": ANA, "fromMe": True, "ackName": "READ"}
+    assert "participant" not in data_of("message.ack", ack)
+
+
+def test_the_number_behind_who_has_a_message() -> None:
+    ack = {"id": "true_123@lid_A", "from": LID, "fromMe": True, "ackName": "READ"}
+    for engine in ({"SenderAlt": ANA_JID}, {"key": {"remoteJidAlt": ANA_JID}}):
+        found = data_of("message.ack", {**ack, "_data": engine})
+        assert (found["remoteJid"], found["remoteJidAlt"]) == (LID, ANA_JID)
+    group = {"id": f"true_{GROUP}_A_9@lid", "participant": BOBS_LID, "fromMe": True, "ackName": "READ"}
+    # The key is that of the message, whose author is the account.
+    said = {"SenderAlt": BOB_JID, "key": {"participantAlt": ME_JID}}
+    found = data_of("message.ack.group", {**group, "_data": said})
+    assert (found["participant"], found["participantAlt"]) == (BOBS_LID, BOB_JID)
+
+
+def test_the_numbers_behind_members_and_callers() -> None:
+    one = {"id": BOBS_LID, "pn": BOB, "role": "participant"}
+    change = {"type": "join", "group": {"id": GROUP}, "timestamp": 7, "participants": [one]}
+    assert data_of("group.v2.participants", change) == {
+        "id": GROUP,
+        "participants": [BOBS_LID],
+        "action": "add",
+        "participantsData": [{"jid": BOBS_LID, "phoneNumber": BOB_JID}],
+        "participantAlt": BOB_JID,
+    }
+    two = data_of("group.v2.participants", {**change, "participants": [one, {"id": LID, "pn": None}]})
+    assert two["participants"] == [BOBS_LID, LID]
+    assert two["participantsData"] == [{"jid": BOBS_LID, "phoneNumber": BOB_JID}]
+    assert "participantAlt" not in two
+    call = {"id": "C", "from": LID}
+    for engine in ({"callerPn": ANA_JID}, {"CallCreatorAlt": ANA_JID}):
+        [found] = data_of("call.received", {**call, "_data": engine})
+        assert (found["from"], found["callerPn"]) == (LID, ANA_JID)
+
+
+def test_a_send_that_is_reported_under_the_hidden_id_has_one_number() -> None:
+    sent: Recent[str, str] = Recent(10)
+    sent.put("A", ANA_JID)
+    engine = {"Info": {"RecipientAlt": ANA_JID}}
+    payload = message(id="true_123@lid_A", fromMe=True, source="api", _data=engine)
+    assert data_of("message.any", payload, account(sent=sent))["key"] == {
+        "remoteJid": ANA_JID,
+        "fromMe": True,
+        "id": "A",
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "engine"),
+    [
+        ("1773027345", {}),
+        ({"low": 1773027345, "high": 0, "unsigned": True}, {}),
+        (1773027345000, {}),
+        (None, {"messageTimestamp": {"low": 1773027345, "high": 0, "unsigned": True}}),
+        (None, {"t": 1773027345}),
+        ("?", {"Info": {"Timestamp": "2026-03-09T00:35:45-03:00"}}),
+    ],
+)
+def test_a_time_in_any_form_is_a_time(said: Any, engine: dict[str, Any]) -> None:
+    expected = 1773027345
+    payload = message(timestamp=said, _data=engine)
+    for name in ("message", "message.waiting", "message.edited"):
+        assert data_of(name, payload)["messageTimestamp"] == expected
+    deleted = data_of("message.revoked", {"after": payload, "revokedMessageId": "A"})
+    assert deleted["messageTimestamp"] == expected
 
 
 def test_engines_that_name_no_chat_in_the_id() -> None:

@@ -13,9 +13,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw import ConnectionState, IngestRequest, Invalid, NetworkRefused, ProofRefused, Unavailable
 from hookgw.models.instances import InstanceSettings
 from hookgw.testing import FakeSession
-from plugins.waha.connection import State
 from plugins.waha.connector import Waha, check_proof
 from plugins.waha.options import Options, check_defaults, read_options
+from plugins.waha.remote_session import State
 from plugins.waha.webhook import EVENTS, OLD_EVENTS, RETRIES
 from tests.first_party.waha import ANA, BASE_URL, ME_JID, OPTIONS, Setup, setup
 from tests.networks.waha.server import Fault, Session

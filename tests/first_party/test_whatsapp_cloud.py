@@ -448,13 +448,17 @@ async def test_other_messages(
 
 async def test_contacts(autojump_clock: MockClock, graph: Graph, session: FakeSession) -> None:
     ana = Contact(
-        full_name="Ana", phone_number="+55 11", organization="X", email="a@x.example", url="https://x.example"
+        full_name="Ana",
+        phone_number="+55 11 2345",
+        organization="X",
+        email="a@x.example",
+        url="https://x.example",
     )
     data = await sent(session, ContactMessage(number=CUSTOMER, contacts=(ana,)))
     assert graph.sent[0]["contacts"] == [
         {
             "name": {"formatted_name": "Ana", "first_name": "Ana"},
-            "phones": [{"phone": "+55 11", "type": "CELL", "wa_id": "5511"}],
+            "phones": [{"phone": "+55 11 2345", "type": "CELL", "wa_id": "55112345"}],
             "org": {"company": "X"},
             "emails": [{"email": "a@x.example", "type": "WORK"}],
             "urls": [{"url": "https://x.example", "type": "WORK"}],

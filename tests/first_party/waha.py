@@ -11,19 +11,22 @@ import httpx
 import msgspec
 import trio
 
-from hookgw import ConnectionState, IngestRequest, Invalid, ProofRefused, Unavailable
+from hookgw import ConnectionState, IngestRequest, Invalid, NewEvent, ProofRefused, Recent, Unavailable
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, Event
 from hookgw.models.payload_schemas import SchemaBook
 from hookgw.testing import FakeSession
 from plugins.gateway_kinds import KINDS
 from plugins.waha.connector import Waha
+from plugins.waha.events import Account, translate
 from tests.networks.waha.server import FakeWaha
 
 BASE_URL = "https://waha.example"
 OPTIONS = {"base_url": BASE_URL, "api_key": "waha-key", "session": "default"}
 ANA, GROUP = "5511988887777@c.us", "120363040000000000@g.us"
 ANA_JID, ME_JID = "5511988887777@s.whatsapp.net", "5511999999999@s.whatsapp.net"
+BOB, BOB_JID = "5511977776666@c.us", "5511977776666@s.whatsapp.net"
+ID = f"false_{ANA}_3EB0C0BD05DCA97A7C09CB"
 CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
 _SCHEMAS = SchemaBook(CATALOG)
 
@@ -124,3 +127,31 @@ async def setup(*, engine: str = "NOWEB", **more: Any) -> AsyncIterator[Setup]:
             made = Setup(connector, session, waha)
             yield made
             nursery.cancel_scope.cancel()
+
+
+def account(**more: Any) -> Account:
+    fields: dict[str, Any] = {"jid": ME_JID, "media_url": link, "report": "evt_1"}
+    return Account(**{**fields, "sent": Recent(10), "done": Recent(10), **more})
+
+
+def link(reference: str, *, mimetype: str = "", file_name: str = "") -> str:
+    return f"https://hookgw.example/{reference}?{mimetype}&{file_name}"
+
+
+def event_of(event: str, payload: Any, who: Account | None = None, **more: Any) -> NewEvent | None:
+    """Translate an event, and check that the result is valid."""
+    envelope = {"event": event, "payload": payload, "id": "evt_1", "session": "default", **more}
+    found = translate(envelope, who or account())
+    if found is not None:
+        assert_valid(found.kind, found.data)
+    return found
+
+
+def data_of(event: str, payload: Any, who: Account | None = None) -> Any:
+    found = event_of(event, payload, who)
+    assert found is not None
+    return found.data
+
+
+def message(**more: Any) -> dict[str, Any]:
+    return {"id": ID, "timestamp": 1773027345, "from": ANA, "fromMe": False, "body": "hi", **more}

@@ -18,8 +18,10 @@ from plugins.evolution.webhook import PROOF
 from plugins.gateway_kinds import KINDS
 from plugins.telegram import events as telegram_events
 from plugins.telegram.fields import mapping as telegram_mapping
+from plugins.waha import content as waha_content
 from plugins.waha import events as waha_events
 from plugins.waha.connector import read_envelope
+from plugins.waha.fields import mapping
 from plugins.webhook.body import event_of
 from plugins.webhook.options import read_options
 from plugins.whatsapp_cloud.events import Knowledge, translate
@@ -104,8 +106,8 @@ def waha(data: bytes) -> None:
     stored = Event(id="e", kind=event.kind, instance="a", data_json=Event.encode(event.data), time=0.0)
     assert SCHEMAS.problem(stored) is None
     if isinstance(event.data, dict):
-        reference = waha_events.file_of(event.data, waha_events.mapping(envelope.get("payload")))
-        assert not reference or ".." not in (waha_events.path_of(reference) or [".."])
+        reference = waha_content.file_of(mapping(envelope.get("payload")))
+        assert not reference or ".." not in (waha_content.path_of(reference) or [".."])
 
 
 def _link(reference: str, *, mimetype: str = "", file_name: str = "") -> str:

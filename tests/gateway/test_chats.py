@@ -87,6 +87,25 @@ async def test_a_group_has_no_persons_name(group: dict[str, str]) -> None:
     assert (chat.is_group, chat.name) == (True, None)
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"participant": "55@s.whatsapp.net"},
+        {"participant": "55:12@s.whatsapp.net"},
+        {"participant": "55@c.us"},
+        {"participant": "7@lid", "remoteJidAlt": "7@lid"},
+        {"participant": "", "remoteJidAlt": 5},
+    ],
+)
+async def test_a_person_who_is_named_twice_is_no_group(key: dict[str, Any]) -> None:
+    written = message("55@s.whatsapp.net", "Ana", **key)
+    (chat,) = await chats(written)
+    assert (chat.is_group, chat.name) == (False, "Ana")
+    assert "remoteJidAlt" not in chat.last_message.key
+    (contact,) = await contacts(written)
+    assert (contact.jid, contact.name, contact.is_group) == ("55@s.whatsapp.net", "Ana", False)
+
+
 async def test_a_large_message_is_left_out_of_the_list() -> None:
     (chat,) = await chats(message("55@c", text="x" * MOST_MESSAGE))
     assert bytes(chat.last_message.message) == b"{}"

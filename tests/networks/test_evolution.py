@@ -65,7 +65,7 @@ async def test_nothing_is_lost_or_doubled_through_kills(tmp_path: Path) -> None:
                     assert shop.webhook is not None
                     shop.webhook["webhookBase64"] = True  # somebody changes it
                 await gateway.start()
-        body = {"number": "55", "text": "bye"}
+        body = {"number": "5511988887777", "text": "bye"}
         sent = await gateway.call("POST", "message/sendText/shop", body, status=201)
         await gateway.wait_for_event("SEND_MESSAGE", "shop", key=sent["key"])
         await evolution.settled()

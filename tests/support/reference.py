@@ -80,6 +80,7 @@ PAGES = {
             "Messages": [
                 *("Message", "TextMessage", "MediaMessage", "MediaKind", "LocationMessage", "ContactMessage"),
                 *("Contact", "ReactionMessage", "TemplateMessage", "MessageKey"),
+                *("whatsapp_chat_of", "whatsapp_number_of"),
             ],
             "Errors": [
                 *("HookgwError", "Invalid", "NotFound", "Conflict", "TooLarge", "Unavailable"),

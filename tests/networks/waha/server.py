@@ -67,6 +67,7 @@ class Session:
     status: str = "STOPPED"
     config: dict[str, Any] = field(default_factory=dict)
     is_paired: bool = False
+    was_unpaired: bool = False
     code: str = ""
 
 
@@ -96,6 +97,9 @@ class FakeWaha:
         hidden_webhooks: whether webhooks are not shown at all.
         pace: by which the waits between attempts are multiplied.
         undelivered: how many webhooks are on their way.
+        version: of the server. Older ones than 2024.11.5 sign and repeat nothing (docs/overview/changelog).
+        shows_version: whether a caller may ask for it.
+        keeps_login: whether a session of an unlinked account fails until it is logged out, as on NOWEB.
     """
 
     me = "5511999999999@c.us"
@@ -120,6 +124,9 @@ class FakeWaha:
         self.hidden_webhooks = False
         self.pace = 1.0
         self.undelivered = 0
+        self.version = "2026.7.1"
+        self.shows_version = True
+        self.keeps_login = False
         self.changed = trio.Event()
         self._post = post
         self._nursery = nursery
@@ -138,7 +145,7 @@ class FakeWaha:
     def unpair(self, name: str) -> None:
         """Remove the device on the phone: "device has been disconnected from that account" (events)."""
         session = self.sessions[name]
-        session.is_paired = False
+        session.is_paired, session.was_unpaired = False, True
         self._set_status(session, "FAILED")
 
     def new_code(self, name: str) -> None:
@@ -221,7 +228,7 @@ class FakeWaha:
             "me": {"id": self.me, "pushName": "Shop"} if session.status == "WORKING" else None,
             "payload": payload,
             "engine": self._engine,
-            "environment": {"version": "2026.7.1", "engine": self._engine, "tier": "CORE"},
+            "environment": self._environment(),
             **more,
         }
 
@@ -238,13 +245,13 @@ class FakeWaha:
             "X-Webhook-Timestamp": str(int(time.time() * 1000)),
         }
         headers |= {header["name"]: header["value"] for header in webhook.get("customHeaders") or []}
-        if (webhook.get("hmac") or {}).get("key"):  # events#hmac-authentication
+        signs = tuple(map(int, self.version.split("."))) >= (2024, 11, 5)
+        if signs and (webhook.get("hmac") or {}).get("key"):  # events#hmac-authentication
             key = webhook["hmac"]["key"] + ("?" if self.sign_wrongly else "")
             headers["X-Webhook-Hmac"] = hmac.new(key.encode(), body, hashlib.sha512).hexdigest()
             headers["X-Webhook-Hmac-Algorithm"] = "sha512"
-        retries = (
-            webhook.get("retries") or {}
-        )  # events#retries; without them, one more attempt is made up here
+        # events#retries; without them, one more attempt is made up here. What signs nothing makes none.
+        retries: dict[str, Any] = (webhook.get("retries") or {}) if signs else {"attempts": 0}
         seconds, attempts = retries.get("delaySeconds", 2), retries.get("attempts", 1)
         await trio.sleep(self.delay())
         repeats = self.repeat
@@ -295,7 +302,11 @@ class FakeWaha:
 
     def _start(self, session: Session) -> None:
         self._set_status(session, "STARTING")
-        self._set_status(session, "WORKING" if session.is_paired else "SCAN_QR_CODE")
+        unpaired = "FAILED" if session.was_unpaired and self.keeps_login else "SCAN_QR_CODE"
+        self._set_status(session, "WORKING" if session.is_paired else unpaired)
+
+    def _environment(self) -> dict[str, Any]:
+        return {"version": self.version, "engine": self._engine, "tier": "CORE"}
 
     # The API
 
@@ -353,6 +364,12 @@ class FakeWaha:
                     return {"message": [message], "error": "Bad Request", "statusCode": 400}, 400
             return None
 
+        @app.get("/api/server/version")
+        async def version() -> Any:  # observability#get-server-version
+            if not self.shows_version:
+                return {"message": "Forbidden resource", "error": "Forbidden", "statusCode": 403}, 403
+            return self._environment()
+
         @app.get("/api/sessions/<name>")
         async def get_session(name: str) -> Any:
             session = found(name)
@@ -406,7 +423,7 @@ class FakeWaha:
             elif call == "logout":
                 # "If the session is running, it'll be logged out and started from scratch", "keeps the
                 # session's configuration" (sessions#logout-session)
-                session.is_paired = False
+                session.is_paired = session.was_unpaired = False
                 if session.status != "STOPPED":
                     self._set_status(session, "STOPPED")
                     self._start(session)
