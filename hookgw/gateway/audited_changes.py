@@ -145,15 +145,15 @@ def _differences(old: Any, new: Any, ignored: Collection[str], prefix: str = "")
         if field in ignored or before == after:
             continue
         name = prefix + _NAMES.get(field, _camel(field))
-        if isinstance(after, dict):
+        if field in _SHOWN:
+            yield FieldChange(name, _text(field, before), _text(field, after))
+        elif isinstance(after, dict):
             # The names of headers and options, and none of their values.
             for key in sorted(before.keys() | after.keys()):
                 if key not in before or key not in after or before[key] != after[key]:
                     yield FieldChange(f"{name}.{key}"[:LONGEST])
         elif isinstance(after, msgspec.Struct) and isinstance(before, msgspec.Struct):
             yield from _differences(before, after, (), f"{name}.")
-        elif field in _SHOWN:
-            yield FieldChange(name, _text(field, before), _text(field, after))
         else:
             yield FieldChange(name)
 

@@ -58,6 +58,7 @@ READ_ONLY = (
     "state",
     "stateReason",
     "warnings",
+    "job",
 )
 """Fields that ``find`` and ``list`` return beside those of ``set``. Clients may send them back; they change
 nothing.

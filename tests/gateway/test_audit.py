@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock
@@ -16,6 +17,7 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.models.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
 from hookgw.models.clock import virtual_clock
 from hookgw.models.instances import Instance, InstanceSettings
+from hookgw.models.rates import Rate
 from hookgw.models.registrations import (
     Ordering,
     Registration,
@@ -95,6 +97,15 @@ async def test_fields_have_their_names_in_the_interface_and_values_only_if_none_
         FieldChange("tls.clientKey"),
         FieldChange("tls.serverName"),
     ]
+
+
+async def test_a_changed_rate_is_shown_as_clients_write_it(audit: Audit) -> None:
+    slow, fast = Rate(20, "s"), Rate(30, "s")
+    assert changed(audit, rate=fast) == [FieldChange("rate", None, "30/s")]
+    (entry,) = registration_changed(
+        audit, msgspec.structs.replace(HOOK, rate=slow), msgspec.structs.replace(HOOK, rate=fast), SHOP
+    )
+    assert entry.changes == (FieldChange("rate", "20/s", "30/s"),)
 
 
 async def test_what_no_client_changed_is_no_change(audit: Audit) -> None:
