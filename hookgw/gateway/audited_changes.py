@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from enum import Enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,44 +16,47 @@ from hookgw.models.instances import Instance
 from hookgw.models.masking import without_user
 from hookgw.models.registrations import Registration
 
-# Fields whose names in the HTTP API are others than those of the record.
-_NAMES = {
-    "by_events": "webhookByEvents",
-    "base64": "webhookBase64",
-    "secrets": "secret",
-    "ingest_token": "ingestUrl",
-    "paused_at": "paused",
-}
-# Fields whose values are kept in the audit: none can be a secret.
-_SHOWN = {
-    "url",
-    "events",
-    "enabled",
-    "paused_at",
-    "ordering",
-    "concurrency",
-    "timeout",
-    "rate",
-    "integration",
-}
-# What follows from other fields, or says how it went.
-_OF_REGISTRATION = {
-    "id",
-    "instance",
-    "label",
-    "generation",
-    "disabled_reason",
-    "failing_since",
-    "fresh_since",
-    "resumed_at",
-    "created_at",
-    "updated_at",
-}
-_OF_INSTANCE = {"name", "id", "keys", "connected", "disconnection", "created_at", "updated_at"}
+Audited = Mapping[str, tuple[str, Callable[[Any], str] | None]]
+"""The fields of a record that are a client's: the name in the HTTP API, and what makes a text of the value;
+``None`` where the audit shows no value, as with all that can hold a secret."""
+
 MOST_FIELDS = 50
 """The most fields that an entry names."""
 LONGEST = 512
 """Characters of a value, or of a field's name. Tenants choose both."""
+
+
+def text_of(value: Any) -> str:
+    """Return a value as text; empty for nothing."""
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# The other fields follow from these, or say how it went.
+OF_REGISTRATION: Audited = {
+    "url": ("url", without_user),
+    "events": ("events", lambda kinds: ", ".join(kinds) or "all"),
+    "enabled": ("enabled", text_of),
+    "by_events": ("webhookByEvents", None),
+    "base64": ("webhookBase64", None),
+    "headers": ("headers", None),
+    "secrets": ("secret", None),
+    "ordering": ("ordering", text_of),
+    "concurrency": ("concurrency", text_of),
+    "rate": ("rate", text_of),
+    "timeout": ("timeout", text_of),
+    "retry": ("retry", None),
+    "filter": ("filter", None),
+    "plugins": ("plugins", None),
+    "tls": ("tls", None),
+    "paused_at": ("paused", lambda at: text_of(at is not None)),
+}
+OF_INSTANCE: Audited = {
+    "integration": ("integration", text_of),
+    "requested_integration": ("requestedIntegration", None),
+    "options": ("options", None),
+    "settings": ("settings", None),
+    "ingest_token": ("ingestUrl", None),
+}
 
 
 def registration_changed(
@@ -69,14 +72,14 @@ def registration_changed(
     present = new or old
     assert present is not None  # noqa: S101 -- the caller's promise
     if new is None:
-        changes = [FieldChange("url", before=_text("url", present.url))]
+        changes = [FieldChange("url", before=without_user(present.url)[:LONGEST] or None)]
         return [audit.entry(AuditAction.REGISTRATION_DELETE, instance, present.label, changes=changes)]
     if old is None:
         # The secret is always there, and new.
         blank = Registration(id="", instance="", url="", secrets=new.secrets)
-        changes = _changes(blank, new, _OF_REGISTRATION)
+        changes = changes_of(blank, new, OF_REGISTRATION)
         return [audit.entry(AuditAction.REGISTRATION_CREATE, instance, new.label, changes=changes)]
-    changes = _changes(old, new, _OF_REGISTRATION)
+    changes = changes_of(old, new, OF_REGISTRATION)
     if not changes:
         return []
     details = {"reason": new.disabled_reason}
@@ -89,9 +92,9 @@ def instance_changed(audit: Audit, old: Instance | None, new: Instance) -> list[
     """Return the entries of a created or changed instance, and of its keys; none if nothing changed."""
     if old is None:
         blank = Instance(name="", id="")
-        return [audit.entry(AuditAction.INSTANCE_CREATE, new, changes=_changes(blank, new, _OF_INSTANCE))]
+        return [audit.entry(AuditAction.INSTANCE_CREATE, new, changes=changes_of(blank, new, OF_INSTANCE))]
     entries = keys_changed(audit, old.keys, new.keys, new)
-    changes = _changes(old, new, _OF_INSTANCE)
+    changes = changes_of(old, new, OF_INSTANCE)
     if changes:
         entries.append(audit.entry(AuditAction.INSTANCE_CHANGE, new, changes=changes))
     if old.connected != new.connected:
@@ -129,52 +132,33 @@ def keys_changed(
     return entries
 
 
-def _changes(old: msgspec.Struct, new: msgspec.Struct, ignored: Collection[str]) -> list[FieldChange]:
-    found: list[FieldChange] = []
-    for change in _differences(old, new, ignored):
-        if len(found) == MOST_FIELDS:
-            found.append(FieldChange("…"))
-            break
-        found.append(change)
-    return found
+def changes_of(old: Any, new: Any, audited: Audited) -> list[FieldChange]:
+    """Return the fields that differ, in the order of the record."""
+    found = list(islice(_differences(old, new, audited), MOST_FIELDS + 1))
+    return found if len(found) <= MOST_FIELDS else [*found[:MOST_FIELDS], FieldChange("…")]
 
 
-def _differences(old: Any, new: Any, ignored: Collection[str], prefix: str = "") -> Iterator[FieldChange]:
+def _differences(old: Any, new: Any, audited: Audited | None, prefix: str = "") -> Iterator[FieldChange]:
     for field in new.__struct_fields__:
         before, after = getattr(old, field), getattr(new, field)
-        if field in ignored or before == after:
+        if before == after or (audited is not None and field not in audited):
             continue
-        name = prefix + _NAMES.get(field, _camel(field))
-        if field in _SHOWN:
-            yield FieldChange(name, _text(field, before), _text(field, after))
+        name, text = (camel(field), None) if audited is None else audited[field]
+        name = prefix + name
+        if text is not None:
+            yield FieldChange(name, text(before)[:LONGEST] or None, text(after)[:LONGEST] or None)
         elif isinstance(after, dict):
             # The names of headers and options, and none of their values.
             for key in sorted(before.keys() | after.keys()):
                 if key not in before or key not in after or before[key] != after[key]:
                     yield FieldChange(f"{name}.{key}"[:LONGEST])
         elif isinstance(after, msgspec.Struct) and isinstance(before, msgspec.Struct):
-            yield from _differences(before, after, (), f"{name}.")
+            yield from _differences(before, after, None, f"{name}.")
         else:
             yield FieldChange(name)
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """Return a name as JSON has it."""
     first, *others = name.split("_")
     return first + "".join(part.capitalize() for part in others)
-
-
-def _text(field: str, value: Any) -> str | None:
-    """Return a value as the audit shows it; ``None`` for nothing."""
-    if field == "events":
-        text = ", ".join(value) or "all"
-    elif field == "url":
-        text = without_user(value)
-    elif field == "paused_at":
-        text = str(value is not None).lower()
-    elif isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, Enum):
-        text = str(value.value)
-    else:
-        text = "" if value is None else str(value)
-    return text[:LONGEST] or None
