@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any
-
-import msgspec
+from collections.abc import Iterable
 
 from hookgw.gateway.audit import Audit
+from hookgw.kernel.audited import LONGEST, Audited, changes_of, text_of
 from hookgw.models.api_keys import Key
 from hookgw.models.audit import HOOKGW, AuditAction, AuditEntry, FieldChange
 from hookgw.models.clock import rfc3339
 from hookgw.models.instances import Instance
 from hookgw.models.masking import without_user
 from hookgw.models.registrations import Registration
-
-Audited = Mapping[str, tuple[str, Callable[[Any], str] | None]]
-"""The fields of a record that are a client's: the name in the HTTP API, and what makes a text of the value;
-``None`` where the audit shows no value, as with all that can hold a secret."""
-
-MOST_FIELDS = 50
-"""The most fields that an entry names."""
-LONGEST = 512
-"""Characters of a value, or of a field's name. Tenants choose both."""
-
-
-def text_of(value: Any) -> str:
-    """Return a value as text; empty for nothing."""
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
 
 # The other fields follow from these, or say how it went.
 OF_REGISTRATION: Audited = {
@@ -130,35 +112,3 @@ def keys_changed(
             audit.entry(AuditAction.KEY_CREATE, instance, key.name, details={"expiresAt": expires})
         )
     return entries
-
-
-def changes_of(old: Any, new: Any, audited: Audited) -> list[FieldChange]:
-    """Return the fields that differ, in the order of the record."""
-    found = list(islice(_differences(old, new, audited), MOST_FIELDS + 1))
-    return found if len(found) <= MOST_FIELDS else [*found[:MOST_FIELDS], FieldChange("…")]
-
-
-def _differences(old: Any, new: Any, audited: Audited | None, prefix: str = "") -> Iterator[FieldChange]:
-    for field in new.__struct_fields__:
-        before, after = getattr(old, field), getattr(new, field)
-        if before == after or (audited is not None and field not in audited):
-            continue
-        name, text = (camel(field), None) if audited is None else audited[field]
-        name = prefix + name
-        if text is not None:
-            yield FieldChange(name, text(before)[:LONGEST] or None, text(after)[:LONGEST] or None)
-        elif isinstance(after, dict):
-            # The names of headers and options, and none of their values.
-            for key in sorted(before.keys() | after.keys()):
-                if key not in before or key not in after or before[key] != after[key]:
-                    yield FieldChange(f"{name}.{key}"[:LONGEST])
-        elif isinstance(after, msgspec.Struct) and isinstance(before, msgspec.Struct):
-            yield from _differences(before, after, None, f"{name}.")
-        else:
-            yield FieldChange(name)
-
-
-def camel(name: str) -> str:
-    """Return a name as JSON has it."""
-    first, *others = name.split("_")
-    return first + "".join(part.capitalize() for part in others)

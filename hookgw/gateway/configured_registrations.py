@@ -35,10 +35,10 @@ from hookgw.models.registrations import (
 )
 from hookgw.models.signing_keys import signature_of
 from hookgw.models.tls_identity import NO_IDENTITY
-from hookgw.parsing.registrations import READ_ONLY, parse_registration
-from hookgw.parsing.tls_identities import unmask_tls
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
+from hookgw.webhooks.change import READ_ONLY, parse_registration
+from hookgw.webhooks.tls import unmask_tls
 
 DEFAULT_CONCURRENCY = 16
 """Attempts that a global webhook makes at a time, if neither ``ordering`` nor ``concurrency`` is

@@ -18,22 +18,16 @@ from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import DELETED, PendingDeliveries
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.shielded import completes
+from hookgw.kernel.rules import check_url
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, LaneStatistics, Outcome
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.models.events import Catalog, Event, new_event_id
 from hookgw.models.jobs import Job, JobKind
-from hookgw.models.registrations import (
-    DEFAULT_LABEL,
-    Ordering,
-    Registration,
-    RegistrationChange,
-    in_grace,
-    new_secret,
-)
+from hookgw.models.registrations import DEFAULT_LABEL, Ordering, Registration, in_grace, new_secret
 from hookgw.models.tls_identity import NO_IDENTITY, expired_part
-from hookgw.parsing.registrations import check_url
 from hookgw.plugins.hooks import Hooks
+from hookgw.webhooks.change import RegistrationChange
 
 MOST_REGISTRATIONS = 16
 """Of one instance."""

@@ -32,18 +32,13 @@ from hookgw.models.errors import Invalid, PluginFailed, StartError, TooLarge
 from hookgw.models.event_filters import Condition
 from hookgw.models.events import Event
 from hookgw.models.rates import Rate
-from hookgw.models.registrations import (
-    DEFAULT_LABEL,
-    Registration,
-    RegistrationChange,
-    RetryOptions,
-    Secret,
-)
+from hookgw.models.registrations import DEFAULT_LABEL, Registration, RetryOptions, Secret
 from hookgw.models.units import Duration
-from hookgw.parsing import parse_events, parse_registration
+from hookgw.parsing import parse_events
 from hookgw.parsing.json_text import decode_strict, encode_strict
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.webhooks.change import RegistrationChange, parse_registration
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 _SETTLE_TIMEOUT = 10.0

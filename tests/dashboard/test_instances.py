@@ -14,9 +14,9 @@ from hookgw.models.errors import TooManyRequests
 from hookgw.models.masking import MASK
 from hookgw.models.registrations import RetryOptions
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
-from hookgw.parsing import parse_registration_patch
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
+from hookgw.webhooks.change import parse_registration_patch
 from tests.dashboard.conftest import Browser, emit
 from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of

@@ -7,14 +7,13 @@ from typing import Any
 
 import msgspec
 
-from hookgw.api.present import present_registration
-from hookgw.api.unmask import unmask_change
 from hookgw.delivery.envelope import encode_envelope
+from hookgw.kernel.secret_options import SecretOptions
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.event_filters import EventFilter
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, Event
-from hookgw.models.registrations import Registration, RegistrationChange
+from hookgw.models.registrations import Registration
 from hookgw.parsing import (
     parse_audio_message,
     parse_chat_query,
@@ -23,20 +22,19 @@ from hookgw.parsing import (
     parse_deletion,
     parse_edit,
     parse_events,
-    parse_grace,
     parse_location_message,
     parse_media_message,
     parse_numbers,
     parse_presence,
     parse_reaction_message,
     parse_read_messages,
-    parse_registration,
     parse_replay,
     parse_template_message,
     parse_text_message,
 )
 from hookgw.parsing.json_text import decode_strict
-from hookgw.plugins.secret_options import SecretOptions
+from hookgw.webhooks.change import RegistrationChange, parse_grace, parse_registration, unmask_change
+from hookgw.webhooks.responses import present_registration
 from tests.fuzz.sentences import check_sentences
 
 CATALOG = Catalog(BUILT_IN_KINDS)

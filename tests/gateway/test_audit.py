@@ -12,29 +12,23 @@ from trio.testing import MockClock
 
 from hookgw.gateway.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
 from hookgw.gateway.audited_changes import (
-    LONGEST,
-    MOST_FIELDS,
     OF_INSTANCE,
     OF_REGISTRATION,
     instance_changed,
     registration_changed,
 )
 from hookgw.gateway.gateway import Gateway
+from hookgw.kernel.audited import LONGEST, MOST_FIELDS
 from hookgw.models.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
 from hookgw.models.clock import virtual_clock
 from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.rates import Rate
-from hookgw.models.registrations import (
-    Ordering,
-    Registration,
-    RegistrationChange,
-    RetryOptions,
-    new_secret,
-)
+from hookgw.models.registrations import Ordering, Registration, RetryOptions, new_secret
 from hookgw.models.tls_identity import TlsIdentity
 from hookgw.parsing import Replay
 from hookgw.store import AuditQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from hookgw.webhooks.change import RegistrationChange
 
 CRM = Actor(kind=ActorKind.KEY, name="crm", instance="shop", address="10.0.0.7")
 SHOP = Instance(name="shop", id="id-1")

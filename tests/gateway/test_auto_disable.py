@@ -16,9 +16,9 @@ from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.registrations import Registration
-from hookgw.parsing import parse_registration_patch
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+from hookgw.webhooks.change import parse_registration_patch
 
 KIND = "CALL"
 

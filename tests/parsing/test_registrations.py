@@ -8,17 +8,18 @@ import msgspec
 import pytest
 
 from hookgw.api.responses import ListedRegistration
+from hookgw.kernel.json_fields import MAX_BAD_ITEMS, MAX_SENTENCES
+from hookgw.kernel.rules import MAX_HEADERS, unmask_headers, unmask_url
 from hookgw.models.errors import Invalid
 from hookgw.models.event_filters import Condition, FilterOp
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.masking import MASK, with_masked_user
-from hookgw.models.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
+from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret
 from hookgw.models.signing_keys import Signature, make_secret
-from hookgw.parsing.fields import MAX_BAD_ITEMS, MAX_SENTENCES
-from hookgw.parsing.headers import MAX_HEADERS, unmask_headers, unmask_url
-from hookgw.parsing.registrations import (
+from hookgw.webhooks.change import (
     MAX_CONCURRENCY,
     MAX_GRACE,
+    RegistrationChange,
     parse_grace,
     parse_registration,
     parse_registration_patch,

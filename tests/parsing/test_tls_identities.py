@@ -18,7 +18,7 @@ from hookgw.models import tls_identity
 from hookgw.models.errors import Invalid
 from hookgw.models.masking import MASK
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
-from hookgw.parsing.tls_identities import MAX_PEM, check_tls, unmask_tls
+from hookgw.webhooks.tls import MAX_PEM, check_tls, unmask_tls
 from tests.support.certificates import certificate_of, pem_of
 
 AUTHORITY = trustme.CA()

@@ -15,13 +15,9 @@ import trio
 from hookgw.models.errors import HookgwError
 from hookgw.models.events import Event
 from hookgw.models.rates import Rate
-from hookgw.models.registrations import (
-    Ordering,
-    Registration,
-    RegistrationChange,
-    RetryOptions,
-)
+from hookgw.models.registrations import Ordering, Registration, RetryOptions
 from hookgw.parsing.deliveries import Cancellation, Replay
+from hookgw.webhooks.change import RegistrationChange
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
 from tests.simulation.history import (

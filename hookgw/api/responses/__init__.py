@@ -33,7 +33,8 @@ from hookgw.api.responses.jobs import Job
 from hookgw.api.responses.keys import CreatedKey, Key
 from hookgw.api.responses.messages import DeletedMessage, EditedMessage, FoundNumber, SentKey, SentMessage
 from hookgw.api.responses.nodes import Node
-from hookgw.api.responses.registrations import (
+from hookgw.api.responses.storage import Backup
+from hookgw.webhooks.responses import (
     Condition,
     ListedRegistration,
     PublicKey,
@@ -43,7 +44,6 @@ from hookgw.api.responses.registrations import (
     Secret,
     Tls,
 )
-from hookgw.api.responses.storage import Backup
 
 __all__ = [
     "About",

@@ -17,16 +17,16 @@ from hookgw.api.present import (
     present_done,
     present_instance,
     present_listed_instance,
-    present_registration,
     present_started,
 )
 from hookgw.api.request_body import json_response, read_json
 from hookgw.api.silent_nodes import name_silent
-from hookgw.api.unmask import unmask_change
+from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
 from hookgw.models.connectors import QRCode
 from hookgw.models.errors import HookgwError
 from hookgw.parsing import parse_creation
-from hookgw.parsing.fields import cut_short, show_name, unknown_field
+from hookgw.webhooks.change import unmask_change
+from hookgw.webhooks.responses import present_registration
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway

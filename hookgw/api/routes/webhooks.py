@@ -13,21 +13,13 @@ from quart import Blueprint, Response, request
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
 from hookgw.api.openapi.describe import Parameter, describes, json_body
-from hookgw.api.present import (
-    present_attempt,
-    present_done,
-    present_lane,
-    present_listed_registration,
-    present_registration,
-    present_secret,
-    present_started,
-)
+from hookgw.api.present import present_attempt, present_done, present_lane, present_started
 from hookgw.api.request_body import json_response, read_optional_json, read_parsed
-from hookgw.api.unmask import unmask_change
 from hookgw.models.errors import Conflict, Invalid
 from hookgw.models.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
 from hookgw.models.signing_keys import Signature, public_key_of
-from hookgw.parsing import parse_grace, parse_registration, parse_registration_patch
+from hookgw.webhooks.change import parse_grace, parse_registration, parse_registration_patch, unmask_change
+from hookgw.webhooks.responses import present_listed_registration, present_registration, present_secret
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway

@@ -10,24 +10,17 @@ import msgspec
 from msgspec import UNSET
 from quart import Response
 
-from hookgw.api.present import present_condition, present_duration
-from hookgw.api.unmask import unmask_change
 from hookgw.dashboard.pages.keys import ShowInstance
 from hookgw.dashboard.site import Form, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.models.instances import check_name
 from hookgw.models.masking import MASK, with_masked_user
-from hookgw.models.registrations import (
-    DEFAULT_GRACE,
-    DEFAULT_LABEL,
-    Ordering,
-    Registration,
-    RegistrationChange,
-    RetryOptions,
-)
+from hookgw.models.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Ordering, Registration, RetryOptions
 from hookgw.models.signing_keys import Signature, public_key_of
-from hookgw.parsing import Cancellation, parse_registration
+from hookgw.parsing import Cancellation
+from hookgw.webhooks.change import RegistrationChange, parse_registration, unmask_change
+from hookgw.webhooks.responses import present_condition, present_duration
 
 
 class Row(NamedTuple):

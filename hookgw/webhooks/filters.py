@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hookgw.kernel.json_fields import Fields, as_list, as_object, as_text, kind_of, list_of, text_up_to
 from hookgw.models.errors import Invalid
 from hookgw.models.event_filters import FIELDS, Condition, FilterOp, Scalar, split_pointer
-from hookgw.parsing.fields import Fields, as_list, as_object, as_text, kind_of, list_of, text_up_to
 
 MAX_CONDITIONS = 20
 MAX_POINTER = 512

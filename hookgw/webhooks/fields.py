@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from hookgw.kernel.rules import MAX_HEADERS, NAME_PATTERN, VALUE_PATTERN
+from hookgw.kernel.schema_parts import DURATION_SCHEMA, URL_SCHEMA, Schema, flag, length, or_null, ref
 from hookgw.models.event_filters import FIELDS
 from hookgw.models.masking import MASK
 from hookgw.models.rates import RATE_PATTERN
-from hookgw.parsing.event_filters import MAX_CONDITIONS, MAX_DEPTH, MAX_POINTER
-from hookgw.parsing.headers import MAX_HEADERS, NAME_PATTERN, VALUE_PATTERN
-from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_PLUGINS, MAX_SCHEDULE
-from hookgw.parsing.schema_parts import DURATION_SCHEMA, URL_SCHEMA, Schema, flag, length, or_null, ref
-from hookgw.parsing.tls_identities import MAX_PEM, MAX_SERVER_NAME
+from hookgw.webhooks.change import MAX_CONCURRENCY, MAX_PLUGINS, MAX_SCHEDULE
+from hookgw.webhooks.filters import MAX_CONDITIONS, MAX_DEPTH, MAX_POINTER
+from hookgw.webhooks.tls import MAX_PEM, MAX_SERVER_NAME
 
 _BASE64 = "[A-Za-z0-9+/]"
 # The base64 of 24 to 64 bytes, with exactly the padding that its length needs.

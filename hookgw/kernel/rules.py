@@ -1,13 +1,16 @@
-"""The headers of a registration, and masked values that clients send back. No I/O."""
+"""Rules for URLs, secrets and headers, and for their masks that clients send back. No I/O."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from hookgw.kernel.json_fields import as_object, as_text, kind_of, show_name
 from hookgw.models.errors import Invalid
 from hookgw.models.masking import MASK, is_masked, without_user
-from hookgw.parsing.fields import as_object, kind_of, show_name
+from hookgw.models.registrations import Secret
+from hookgw.models.signing_keys import check_secret_form
+from hookgw.models.target_url import MAX_URL, parse_target
 
 # Receivers commonly refuse a request head of more than 8 KiB; hookgw's own headers need a part of it.
 MAX_HEADERS = 32
@@ -127,3 +130,31 @@ def unmask_headers(given: dict[str, str], stored: dict[str, str], where: str = "
     if missing:
         raise Invalid(*(f"{where}.{name} is masked, but no value is stored: send one." for name in missing))
     return {name: known[name.lower()] if value == MASK else value for name, value in given.items()}
+
+
+def check_url(value: Any, where: str) -> str:
+    """Check a URL that deliveries can go to."""
+    url = as_text(value, where)
+    try:
+        parse_target(url)
+    except ValueError as error:
+        raise Invalid(f"{where}: {error}") from None
+    return url
+
+
+def check_any_url(value: Any, where: str) -> str:
+    """Check the URL of a disabled registration, which may be any string: n8n sends ``"vazio"``."""
+    url = as_text(value, where)
+    if len(url) > MAX_URL:
+        raise Invalid(f"{where} has {len(url):,} characters; at most {MAX_URL:,} are allowed.")
+    return url
+
+
+def check_secret(value: Any, where: str) -> Secret:
+    """Check a signing secret in a form of Standard Webhooks: ``whsec_…``, or ``whsk_…`` for ed25519."""
+    text = as_text(value, where)
+    try:
+        check_secret_form(text)
+    except ValueError as error:
+        raise Invalid(f"{where} {error}") from None
+    return Secret(text)

@@ -12,22 +12,13 @@ from typing import Any
 
 import msgspec
 
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Catalog
-from hookgw.models.rates import Rate, parse_rate
-from hookgw.models.registrations import DEFAULT_GRACE, Ordering, RegistrationChange, RetryOptions, Secret
-from hookgw.models.signing_keys import PRIVATE, SYMMETRIC, Signature, check_secret_form
-from hookgw.models.target_url import parse_target
-from hookgw.models.units import DAY
-from hookgw.parsing.event_filters import read_filter
-from hookgw.parsing.fields import (
+from hookgw.kernel.json_fields import (
     Check,
     Fields,
     T,
     as_bool,
     as_list,
     as_object,
-    as_text,
     checked_items,
     duration,
     list_of,
@@ -35,10 +26,36 @@ from hookgw.parsing.fields import (
     place,
     whole_number,
 )
-from hookgw.parsing.headers import check_custom_headers
-from hookgw.parsing.tls_identities import check_tls
+from hookgw.kernel.rules import (
+    check_any_url,
+    check_custom_headers,
+    check_secret,
+    check_url,
+    unmask_headers,
+    unmask_url,
+)
+from hookgw.kernel.secret_options import SecretOptions
+from hookgw.models.errors import Invalid
+from hookgw.models.event_filters import Condition
+from hookgw.models.events import Catalog
+from hookgw.models.masking import repr_without
+from hookgw.models.rates import Rate, parse_rate
+from hookgw.models.registrations import (
+    DEFAULT_GRACE,
+    Ordering,
+    Registration,
+    RetryOptions,
+    Secret,
+    in_grace,
+    new_registration_id,
+    new_secret,
+)
+from hookgw.models.signing_keys import PRIVATE, SYMMETRIC, Signature
+from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity, expired_part
+from hookgw.models.units import DAY
+from hookgw.webhooks.filters import read_filter
+from hookgw.webhooks.tls import check_tls, unmask_tls
 
-MAX_URL = 2048
 # Each partition is a lane with a task and up to one connection.
 MAX_CONCURRENCY = 64
 MAX_SCHEDULE = 100
@@ -71,6 +88,96 @@ _INSTEAD = {
     "state": "it follows from enabled, /webhook/pause and /webhook/resume.",
 }
 """What to do instead of a ``set`` of these fields, which a client may well mean to change."""
+
+
+class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A validated ``set``, or a change of some fields. A field that is ``UNSET`` keeps its stored value.
+
+    Attributes:
+        is_set: whether it is a ``set``. That is a fresh start, also for a registration that hookgw disabled,
+            and has ``url``, ``enabled`` and ``events``.
+    """
+
+    is_set: bool = True
+    url: str | msgspec.UnsetType
+    enabled: bool | msgspec.UnsetType = True
+    events: tuple[str, ...] | msgspec.UnsetType = ()
+    by_events: bool | msgspec.UnsetType = msgspec.UNSET
+    base64: bool | msgspec.UnsetType = msgspec.UNSET
+    headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    secret: Secret | msgspec.UnsetType = msgspec.UNSET
+    signature: Signature | msgspec.UnsetType = msgspec.UNSET
+    ordering: Ordering | msgspec.UnsetType = msgspec.UNSET
+    concurrency: int | msgspec.UnsetType = msgspec.UNSET
+    rate: Rate | msgspec.UnsetType | None = msgspec.UNSET
+    timeout: float | msgspec.UnsetType | None = msgspec.UNSET
+    retry: RetryOptions | msgspec.UnsetType = msgspec.UNSET
+    filter: tuple[Condition, ...] | msgspec.UnsetType = msgspec.UNSET
+    plugins: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    tls: TlsIdentity | msgspec.UnsetType = msgspec.UNSET
+
+    __repr__ = repr_without("headers", "secret", "plugins")
+
+    def apply(self, old: Registration | None, *, instance: str, label: str, now: float) -> Registration:
+        """Return the resulting registration.
+
+        Args:
+            old: the stored registration; ``None`` to create one, which takes a ``set``.
+            instance, label: the name of a new registration.
+            now: seconds since the epoch.
+
+        Raises:
+            Invalid: a certificate has expired.
+        """
+        if self.tls is not msgspec.UNSET and (sentence := expired_part(self.tls, now)) is not None:
+            raise Invalid(sentence)
+        given = {
+            name: value
+            for name in (
+                "url",
+                "enabled",
+                "events",
+                "by_events",
+                "base64",
+                "headers",
+                "ordering",
+                "concurrency",
+                "rate",
+                "timeout",
+                "retry",
+                "filter",
+                "plugins",
+                "tls",
+            )
+            if (value := getattr(self, name)) is not msgspec.UNSET
+        }
+        secrets = self._secrets(old, now)
+        if secrets:
+            given["secrets"] = secrets
+        base = old or Registration(
+            id=new_registration_id(), instance=instance, label=label, url="", created_at=now
+        )
+        new = msgspec.structs.replace(base, updated_at=now, **given)
+        if self.is_set or (new.enabled and not base.enabled):
+            new = msgspec.structs.replace(new, disabled_reason=None, failing_since=None, fresh_since=now)
+        elif not new.has_target_of(base):
+            # The failures were the former receiver's.
+            new = msgspec.structs.replace(new, failing_since=None)
+        # Deliveries in the former lanes are found by their generation, and moved.
+        is_redivided = old is not None and new.partitioning != old.partitioning
+        return msgspec.structs.replace(new, generation=new.generation + 1) if is_redivided else new
+
+    def _secrets(self, old: Registration | None, now: float) -> tuple[Secret, ...]:
+        if self.secret is not msgspec.UNSET:
+            # No grace: a caller that brings a secret has told the receiver, and may be replacing a leak.
+            return (self.secret,)
+        wanted = Signature.V1 if self.signature is msgspec.UNSET else self.signature
+        if old is None:
+            return (new_secret(wanted),)
+        if self.signature is msgspec.UNSET or wanted is old.signature:
+            return ()
+        # Another scheme is a rotation: receivers that verify the old one have a day to change.
+        return (new_secret(wanted), *in_grace(old.secrets_in_force(now), now, DEFAULT_GRACE))
 
 
 def parse_registration(
@@ -230,34 +337,6 @@ def _kept(fields: Fields, check: Check[T], *spellings: str) -> T | msgspec.Unset
     return msgspec.UNSET if value is None else value
 
 
-def check_url(value: Any, where: str) -> str:
-    """Check a URL that deliveries can go to."""
-    url = as_text(value, where)
-    try:
-        parse_target(url)
-    except ValueError as error:
-        raise Invalid(f"{where}: {error}") from None
-    return url
-
-
-def check_any_url(value: Any, where: str) -> str:
-    """Check the URL of a disabled registration, which may be any string: n8n sends ``"vazio"``."""
-    url = as_text(value, where)
-    if len(url) > MAX_URL:
-        raise Invalid(f"{where} has {len(url):,} characters; at most {MAX_URL:,} are allowed.")
-    return url
-
-
-def check_secret(value: Any, where: str) -> Secret:
-    """Check a signing secret in a form of Standard Webhooks: ``whsec_…``, or ``whsk_…`` for ed25519."""
-    text = as_text(value, where)
-    try:
-        check_secret_form(text)
-    except ValueError as error:
-        raise Invalid(f"{where} {error}") from None
-    return Secret(text)
-
-
 def check_rate(value: Any, where: str) -> tuple[Rate | None]:
     """Check a rate; an empty text means none. In a tuple: ``None`` alone is a field that is missing."""
     if value == "":
@@ -286,6 +365,28 @@ def check_plugins(value: Any, where: str) -> dict[str, Any]:
     if problems:
         raise Invalid(*problems)
     return blocks
+
+
+def unmask_change(
+    change: RegistrationChange, old: Registration | None, secret_options: SecretOptions
+) -> RegistrationChange:
+    """Return a change with the stored values in place of masks.
+
+    Raises:
+        Invalid: something is masked that is not stored.
+    """
+    if change.url is not msgspec.UNSET:
+        change = msgspec.structs.replace(change, url=unmask_url(change.url, old.url if old else None))
+    if change.headers is not msgspec.UNSET:
+        headers = unmask_headers(change.headers, old.headers if old else {})
+        change = msgspec.structs.replace(change, headers=headers)
+    if change.plugins is not msgspec.UNSET:
+        plugins = secret_options.unmasked(change.plugins, old.plugins if old else {})
+        change = msgspec.structs.replace(change, plugins=plugins)
+    if change.tls is not msgspec.UNSET:
+        tls = unmask_tls(change.tls, old.tls if old else NO_IDENTITY)
+        change = msgspec.structs.replace(change, tls=tls)
+    return change
 
 
 def parse_grace(body: Any) -> float:

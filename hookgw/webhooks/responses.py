@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from hookgw.api.responses.common import Length, Time
+from hookgw.kernel.schema_parts import Length, Time
+from hookgw.kernel.secret_options import SecretOptions
+from hookgw.models import event_filters
+from hookgw.models import registrations as records
+from hookgw.models.clock import rfc3339
 from hookgw.models.event_filters import FilterOp
+from hookgw.models.events import Catalog
+from hookgw.models.masking import MASK, repr_without, with_masked_user
 from hookgw.models.rates import RATE_PATTERN
-from hookgw.models.registrations import Ordering
-from hookgw.models.signing_keys import Signature
+from hookgw.models.registrations import Ordering, is_global
+from hookgw.models.signing_keys import Signature, public_key_of
+from hookgw.models.tls_identity import TlsIdentity
+from hookgw.models.units import Duration
 
 Whpk = Annotated[str, Meta(pattern="^whpk_", examples=["whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="])]
 
@@ -28,6 +37,8 @@ class Secret(Struct, frozen=True, rename="camel"):
         | UnsetType
     ) = UNSET
     public_key: Whpk | UnsetType = UNSET
+
+    __repr__ = repr_without("secret")
 
 
 class PublicKey(Struct, frozen=True, rename="camel"):
@@ -143,6 +154,8 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: list[str]
     job: str | UnsetType = UNSET
 
+    __repr__ = repr_without("headers", "plugins")
+
 
 class ListedRegistration(Registration, frozen=True, kw_only=True, rename="camel"):
     """A registration in a list.
@@ -165,3 +178,104 @@ class RegistrationPage(Struct, frozen=True):
 
     registrations: list[ListedRegistration]
     cursor: str | None = None
+
+
+def present_duration(seconds: float | None) -> str | None:
+    """Return a duration with its unit, as ``set`` accepts it."""
+    return None if seconds is None else str(Duration(seconds))
+
+
+def present_registration(
+    registration: records.Registration,
+    instance_id: str,
+    catalog: Catalog,
+    warnings: list[str],
+    secret_options: SecretOptions,
+) -> Registration:
+    """Return a registration as ``set`` and ``find`` do: headers, URL and options masked, without secrets.
+
+    Args:
+        registration: the stored registration.
+        instance_id: the id of its instance.
+        catalog: lists the kinds if the registration receives every kind.
+        warnings: sentences about the request or the URL.
+        secret_options: masks the options of plugins.
+    """
+    state: Literal["active", "paused", "disabled"] = "active"
+    reason = None
+    if not registration.enabled:
+        state, reason = "disabled", registration.disabled_reason or "It was set with enabled: false."
+    elif registration.paused_at is not None:
+        state, reason = (
+            "paused",
+            f"It was paused at {rfc3339(registration.paused_at)}; it waits for a resume.",
+        )
+    retry = registration.retry
+    return Registration(
+        id=registration.id,
+        instance=registration.instance,
+        label=registration.label,
+        url=with_masked_user(registration.url),  # a `set` that sends the mask back keeps what it hides
+        enabled=registration.enabled,
+        # Spelled out, as Evolution API does: its clients show this list.
+        events=list(registration.events) or [kind.name for kind in catalog if not kind.operational],
+        webhook_by_events=registration.by_events,
+        webhook_base64=registration.base64,
+        headers=dict.fromkeys(registration.headers, MASK),  # most hold a token
+        signature=registration.signature,
+        ordering=registration.ordering,
+        concurrency=registration.concurrency,
+        rate=None if registration.rate is None else str(registration.rate),
+        timeout=present_duration(registration.timeout),
+        retry=Retry(
+            schedule=None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
+            max_age=present_duration(retry.max_age),
+            disable_after=present_duration(retry.disable_after),
+        ),
+        filter=[present_condition(condition) for condition in registration.filter],
+        plugins=secret_options.masked(registration.plugins),
+        tls=_present_tls(registration.tls),
+        created_at=rfc3339(registration.created_at),
+        updated_at=rfc3339(registration.updated_at),
+        instance_id=instance_id,
+        paused=registration.is_paused,
+        state=state,
+        state_reason=reason,
+        warnings=warnings,
+    )
+
+
+def _present_tls(identity: TlsIdentity) -> Tls:
+    return Tls(
+        ca=identity.ca or UNSET,
+        client_certificate=identity.client_certificate or UNSET,
+        client_key=UNSET if identity.client_key is None else MASK,
+        server_name=identity.server_name or UNSET,
+    )
+
+
+def present_condition(condition: event_filters.Condition) -> Condition:
+    has_value = condition.op.positive is not FilterOp.EXISTS
+    return Condition(condition.pointer, condition.op, condition.value if has_value else UNSET)
+
+
+def present_listed_registration(
+    registration: records.Registration,
+    instance_id: str,
+    catalog: Catalog,
+    secret_options: SecretOptions,
+) -> ListedRegistration:
+    """Return a registration as in a list; see :func:`present_registration`."""
+    shown = present_registration(registration, instance_id, catalog, [], secret_options)
+    return ListedRegistration(
+        **msgspec.structs.asdict(shown), source="configuration" if is_global(registration.id) else "api"
+    )
+
+
+def present_secret(registration: records.Registration) -> Secret:
+    """Return what verifies deliveries: the newest secret, or the public part of the newest ed25519 key."""
+    # Only the newest: the others sign for receivers that still hold them.
+    newest = registration.secrets[0]
+    if newest.signature is Signature.V1A:
+        return Secret(public_key=public_key_of(newest.value))
+    return Secret(secret=newest.value)

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from hookgw.kernel.json_fields import Fields, as_object, text_up_to
 from hookgw.models.errors import Invalid
 from hookgw.models.host_name import parse_host
 from hookgw.models.masking import MASK
 from hookgw.models.tls_identity import TlsIdentity, as_pem, fits, read_certificates, read_key
-from hookgw.parsing.fields import Fields, as_object, text_up_to
 
 MAX_PEM = 32 * 2**10
 """Characters of a PEM text: a certificate has 1 to 3 KiB, and a registration is kept in memory."""
