@@ -23,6 +23,7 @@ from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration
 from hookgw.models.stuck_lanes import advice_for
 from hookgw.store import DeliveryReport, DeliverySummary
+from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.responses import present_registration
 
 
@@ -228,7 +229,7 @@ def present_report(
         # As it is now. What it was at the time of the attempts is not kept.
         None
         if registration is None
-        else present_registration(registration, instance_id, catalog, [], secret_options)
+        else present_registration(registration, Showing(instance_id, catalog, secret_options))
     )
     fields["event"] = responses.Event(
         id=event.id,

@@ -12,26 +12,8 @@ from hookgw.models.clock import rfc3339
 from hookgw.models.instances import Instance
 from hookgw.models.masking import without_user
 from hookgw.models.registrations import Registration
+from hookgw.webhooks.fields import AUDITED
 
-# The other fields follow from these, or say how it went.
-OF_REGISTRATION: Audited = {
-    "url": ("url", without_user),
-    "events": ("events", lambda kinds: ", ".join(kinds) or "all"),
-    "enabled": ("enabled", text_of),
-    "by_events": ("webhookByEvents", None),
-    "base64": ("webhookBase64", None),
-    "headers": ("headers", None),
-    "secrets": ("secret", None),
-    "ordering": ("ordering", text_of),
-    "concurrency": ("concurrency", text_of),
-    "rate": ("rate", text_of),
-    "timeout": ("timeout", text_of),
-    "retry": ("retry", None),
-    "filter": ("filter", None),
-    "plugins": ("plugins", None),
-    "tls": ("tls", None),
-    "paused_at": ("paused", lambda at: text_of(at is not None)),
-}
 OF_INSTANCE: Audited = {
     "integration": ("integration", text_of),
     "requested_integration": ("requestedIntegration", None),
@@ -59,9 +41,9 @@ def registration_changed(
     if old is None:
         # The secret is always there, and new.
         blank = Registration(id="", instance="", url="", secrets=new.secrets)
-        changes = changes_of(blank, new, OF_REGISTRATION)
+        changes = changes_of(blank, new, AUDITED)
         return [audit.entry(AuditAction.REGISTRATION_CREATE, instance, new.label, changes=changes)]
-    changes = changes_of(old, new, OF_REGISTRATION)
+    changes = changes_of(old, new, AUDITED)
     if not changes:
         return []
     details = {"reason": new.disabled_reason}

@@ -37,7 +37,8 @@ from hookgw.models.signing_keys import signature_of
 from hookgw.models.tls_identity import NO_IDENTITY
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
-from hookgw.webhooks.change import READ_ONLY, parse_registration
+from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks.fields import READ_ONLY
 from hookgw.webhooks.tls import unmask_tls
 
 DEFAULT_CONCURRENCY = 16

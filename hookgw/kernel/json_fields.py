@@ -10,6 +10,7 @@ from hookgw.models.errors import Invalid
 from hookgw.models.units import DURATION_FORM, Duration, parse_duration
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 # In the problems and in the warnings of a request. A body of 1 MiB can have 200,000 unknown fields, and a
 # sentence for each would make the response many times larger than the request.
@@ -43,18 +44,24 @@ class Fields:
 
     def find(self, *spellings: str) -> tuple[str, Any] | None:
         """Return the path and value of a field; ``None`` if it is missing or ``null``."""
-        return next(self._spelled(spellings), None)
+        found = self._spelled(spellings)
+        return found[0] if found else None
 
-    def _spelled(self, spellings: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        self._asked.update((spelling, spellings[0]) for spelling in spellings)
+    def _spelled(self, spellings: Sequence[str]) -> list[tuple[str, Any]]:
+        for spelling in spellings:
+            self._asked[spelling] = spellings[0]
         for path, layer in self._layers:
             given = [spelling for spelling in spellings if layer.get(spelling) is not None]
             if given:
-                yield from ((place(path, spelling), layer[spelling]) for spelling in given)
-                return
+                return [(place(path, spelling), layer[spelling]) for spelling in given]
+        return []
 
     def pick(self, check: Check[T], *spellings: str) -> T | None:
         """Return the parsed value of a field; ``None`` if it is missing or wrong."""
+        return self.read(check, None, *spellings)
+
+    def read(self, check: Check[T], default: U, *spellings: str) -> T | U:
+        """Return the parsed value of a field; the default if it is missing or wrong."""
         taken = []
         # Further spellings in the same object are checked too: the JSON schemas have no order of spellings.
         for where, value in self._spelled(spellings):
@@ -62,14 +69,9 @@ class Fields:
                 taken.append(check(value, where))
             except Invalid as error:
                 self.problems.extend(error.messages)
-        return taken[0] if taken else None
+        return taken[0] if taken else default
 
-    def read(self, check: Check[T], default: T, *spellings: str) -> T:
-        """Like :meth:`pick`, with a default."""
-        value = self.pick(check, *spellings)
-        return default if value is None else value
-
-    def need(self, check: Check[T], default: T, *spellings: str) -> T:
+    def need(self, check: Check[T], default: U, *spellings: str) -> T | U:
         """Like :meth:`read`, for a required field; the default is only used until :meth:`finish` raises."""
         if self.find(*spellings) is None:
             self.problems.append(f"{place(self._layers[0][0], spellings[0])} is missing.")

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from hookgw.kernel.json_fields import as_object, as_text, kind_of, show_name
+from hookgw.kernel.schema_parts import Schema
 from hookgw.models.errors import Invalid
 from hookgw.models.masking import MASK, is_masked, without_user
 from hookgw.models.registrations import Secret
@@ -158,3 +159,12 @@ def check_secret(value: Any, where: str) -> Secret:
     except ValueError as error:
         raise Invalid(f"{where} {error}") from None
     return Secret(text)
+
+
+HEADERS: Schema = {
+    "type": "object",
+    "maxProperties": MAX_HEADERS,
+    "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
+    "additionalProperties": {"type": "string", "pattern": f"^{VALUE_PATTERN}$"},
+    "description": "Headers: their values by name.",
+}

@@ -12,6 +12,7 @@ what they accept in another spelling matches the schemas once it is spelled as p
 
 from __future__ import annotations
 
+from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
     EVENT_ID_SCHEMA,
     MOMENT_SCHEMA,
@@ -28,7 +29,10 @@ from hookgw.parsing.deliveries import REPLAY_STATES
 from hookgw.parsing.erasure import MAX_JID
 from hookgw.parsing.instances import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
 from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
-from hookgw.webhooks.fields import CONDITION, HEADERS, REGISTRATION, RETRY, TLS, UPDATE
+from hookgw.webhooks.change import REGISTRATION, UPDATE
+from hookgw.webhooks.fields import RETRY
+from hookgw.webhooks.filters import CONDITION
+from hookgw.webhooks.tls import TLS
 
 ROTATE: Schema = {
     "type": "object",

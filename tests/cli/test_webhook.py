@@ -12,7 +12,7 @@ import pytest
 from hookgw.cli.target import DEFAULT_SERVER
 from hookgw.testing.answers import Answer
 from hookgw.testing.receiver import Receiver
-from hookgw.webhooks.change import MAX_CONCURRENCY
+from hookgw.webhooks.fields import MAX_CONCURRENCY
 from tests.cli.conftest import Invoke, says
 
 STORED = {

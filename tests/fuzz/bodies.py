@@ -34,6 +34,7 @@ from hookgw.parsing import (
 )
 from hookgw.parsing.json_text import decode_strict
 from hookgw.webhooks.change import RegistrationChange, parse_grace, parse_registration, unmask_change
+from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.responses import present_registration
 from tests.fuzz.sentences import check_sentences
 
@@ -73,7 +74,9 @@ def registration(data: bytes) -> None:
 
 def _shown(stored: Registration) -> Any:
     """A registration as ``find`` shows it."""
-    return msgspec.json.decode(msgspec.json.encode(present_registration(stored, "id", CATALOG, [], OPTIONS)))
+    return msgspec.json.decode(
+        msgspec.json.encode(present_registration(stored, Showing("id", CATALOG, OPTIONS)))
+    )
 
 
 def _sent_back(change: RegistrationChange, stored: Registration) -> Registration:

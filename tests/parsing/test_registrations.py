@@ -17,13 +17,13 @@ from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret
 from hookgw.models.signing_keys import Signature, make_secret
 from hookgw.webhooks.change import (
-    MAX_CONCURRENCY,
     MAX_GRACE,
     RegistrationChange,
     parse_grace,
     parse_registration,
     parse_registration_patch,
 )
+from hookgw.webhooks.fields import MAX_CONCURRENCY
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")

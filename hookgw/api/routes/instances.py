@@ -26,6 +26,7 @@ from hookgw.models.connectors import QRCode
 from hookgw.models.errors import HookgwError
 from hookgw.parsing import parse_creation
 from hookgw.webhooks.change import unmask_change
+from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.responses import present_registration
 
 if TYPE_CHECKING:
@@ -107,9 +108,9 @@ class InstanceRoutes:
         if registration is not None:
             # Looks the host up, at most 2 s, after everything is stored.
             warnings = [*warned, *await self._gateway.registrations.warnings(registration)]
-            created.webhook = present_registration(
-                registration, instance.id, self._gateway.catalog, warnings, self._gateway.hooks.secret_options
-            )
+            secret_options = self._gateway.hooks.secret_options
+            showing = Showing(instance.id, self._gateway.catalog, secret_options, warnings)
+            created.webhook = present_registration(registration, showing)
         elif warned:
             created.warnings = warned
         return json_response(created, 201)

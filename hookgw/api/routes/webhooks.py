@@ -19,6 +19,7 @@ from hookgw.models.errors import Conflict, Invalid
 from hookgw.models.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.webhooks.change import parse_grace, parse_registration, parse_registration_patch, unmask_change
+from hookgw.webhooks.fields import Showing, state_of
 from hookgw.webhooks.responses import present_listed_registration, present_registration, present_secret
 
 if TYPE_CHECKING:
@@ -236,29 +237,26 @@ class WebhookRoutes:
     def _shown(self, instance: str, label: str) -> dict[str, object]:
         """Return what ``find`` shows and ``set`` cannot change; of a new registration, what it will be."""
         stored = self._gateway.registrations.find(instance, label)
-        shown = self._present(stored, []) if stored is not None else None
         return {
             "instance": instance,
             "label": label,
-            "paused": shown.paused if shown else False,
-            "state": shown.state if shown else "active",
+            "paused": stored is not None and stored.is_paused,
+            "state": "active" if stored is None else state_of(stored)[0],
         }
 
     def _present(self, stored: Registration, warnings: list[str]) -> responses.Registration:
-        instance = self._gateway.instances.get(stored.instance)
         gateway = self._gateway
+        instance = gateway.instances.get(stored.instance)
         return present_registration(
-            stored, instance.id, gateway.catalog, warnings, gateway.hooks.secret_options
+            stored, Showing(instance.id, gateway.catalog, gateway.hooks.secret_options, warnings)
         )
 
     def _present_listed(self, stored: Registration) -> responses.ListedRegistration:
         gateway = self._gateway
         instance = gateway.instances.find(stored.instance)
+        instance_id = instance.id if instance else GLOBAL_INSTANCE
         return present_listed_registration(
-            stored,
-            instance.id if instance else GLOBAL_INSTANCE,
-            gateway.catalog,
-            gateway.hooks.secret_options,
+            stored, Showing(instance_id, gateway.catalog, gateway.hooks.secret_options)
         )
 
 

@@ -13,6 +13,7 @@ from quart import Response
 from hookgw.dashboard.pages.keys import ShowInstance
 from hookgw.dashboard.site import Form, Site, visitor
 from hookgw.dashboard.streams import Streams
+from hookgw.kernel.fields import write_length
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.models.instances import check_name
 from hookgw.models.masking import MASK, with_masked_user
@@ -20,7 +21,7 @@ from hookgw.models.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Ordering, 
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.parsing import Cancellation
 from hookgw.webhooks.change import RegistrationChange, parse_registration, unmask_change
-from hookgw.webhooks.responses import present_condition, present_duration
+from hookgw.webhooks.filters import write_condition
 
 
 class Row(NamedTuple):
@@ -191,10 +192,10 @@ class WebhookForms:
             ordering=stored.ordering,
             concurrency=str(stored.concurrency),
             rate="" if stored.rate is None else str(stored.rate),
-            timeout=present_duration(stored.timeout) or "",
-            max_age=present_duration(stored.retry.max_age) or "",
+            timeout=write_length(stored.timeout) or "",
+            max_age=write_length(stored.retry.max_age) or "",
             signature=stored.signature,
-            filter=_json([present_condition(one) for one in stored.filter]) if stored.filter else "",
+            filter=_json([write_condition(one) for one in stored.filter]) if stored.filter else "",
             plugins=_json(plugins) if plugins else "",
             tls_ca=stored.tls.ca or "",
             tls_certificate=stored.tls.client_certificate or "",
