@@ -40,6 +40,7 @@ class Kind:
     """
 
     widget = "textarea"
+    legend = ""
     note = ""
     """What is added to a field's meaning."""
 

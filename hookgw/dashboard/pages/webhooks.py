@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -13,15 +13,17 @@ from quart import Response
 from hookgw.dashboard.pages.keys import ShowInstance
 from hookgw.dashboard.site import Form, Site, visitor
 from hookgw.dashboard.streams import Streams
-from hookgw.kernel.fields import write_length
+from hookgw.kernel.fields import Field, Input
+from hookgw.kernel.forms import form_values, from_form, inputs_of, into_form
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.models.instances import check_name
-from hookgw.models.masking import MASK, with_masked_user
-from hookgw.models.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Ordering, Registration, RetryOptions
+from hookgw.models.masking import with_masked_user
+from hookgw.models.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Registration, RetryOptions
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.parsing import Cancellation
 from hookgw.webhooks.change import RegistrationChange, parse_registration, unmask_change
-from hookgw.webhooks.filters import write_condition
+from hookgw.webhooks.fields import FIELDS, Showing
+from hookgw.webhooks.responses import present_registration
 
 
 class Row(NamedTuple):
@@ -47,37 +49,21 @@ class Row(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What is in the fields of the form that sets a registration."""
+    """What is in the fields of the form that sets a registration.
+
+    Attributes:
+        inputs: by their names.
+        is_special: whether one of the inputs is not as for a new registration.
+    """
 
     label: str
     url: str
     enabled: bool
     kinds: frozenset[str]
-    by_events: bool
-    base64: bool
-    headers: str
-    ordering: str
-    concurrency: str
-    rate: str
-    timeout: str
-    max_age: str
-    signature: str
-    filter: str
-    plugins: str
-    tls_ca: str
-    tls_certificate: str
-    tls_key: str
-    tls_server_name: str
+    inputs: dict[str, Any]
+    is_special: bool
     is_new: bool
-
-
-_TLS = {
-    "tls_ca": "ca",
-    "tls_certificate": "clientCertificate",
-    "tls_key": "clientKey",
-    "tls_server_name": "serverName",
-}
-"""The fields of ``tls``, by those of the form."""
+    fields: Sequence[tuple[Field, Field, Input]] = tuple(inputs_of(FIELDS))
 
 
 class WebhookForms:
@@ -139,70 +125,20 @@ class WebhookForms:
 
     def values(self, instance: str, form: Form | None, label: str = DEFAULT_LABEL) -> Values:
         """Return what the form shows: what was entered, else what is stored, else the defaults."""
+        new = Registration(id="", instance=instance, url="")
+        stored = self._gateway.registrations.find(instance, form.get("label", label) if form else label)
+        shown = stored or new
+        inputs, blank = self._inputs(shown), self._inputs(new)
+        url, enabled, kinds = with_masked_user(shown.url), shown.enabled, frozenset(shown.events)
         if form is not None:
-            return Values(
-                label=form.get("label", DEFAULT_LABEL),
-                url=form.get("url"),
-                enabled=form.has("enabled"),
-                kinds=frozenset(form.all("kind")),
-                by_events=form.has("by_events"),
-                base64=form.has("base64"),
-                headers=form.text("headers"),
-                ordering=form.get("ordering"),
-                concurrency=form.get("concurrency"),
-                rate=form.get("rate"),
-                timeout=form.get("timeout"),
-                max_age=form.get("max_age"),
-                signature=form.get("signature"),
-                filter=form.text("filter"),
-                plugins=form.text("plugins"),
-                **{name: form.text(name) for name in _TLS},
-                is_new=self._gateway.registrations.find(instance, form.get("label", DEFAULT_LABEL)) is None,
-            )
-        stored = self._gateway.registrations.find(instance, label)
-        if stored is None:
-            return Values(
-                label=label,
-                url="",
-                enabled=True,
-                kinds=frozenset(),
-                by_events=False,
-                base64=False,
-                headers="",
-                ordering=Ordering.URL,
-                concurrency="1",
-                rate="",
-                timeout="",
-                max_age="",
-                signature=Signature.V1,
-                filter="",
-                plugins="",
-                **dict.fromkeys(_TLS, ""),
-                is_new=True,
-            )
-        plugins = self._gateway.hooks.secret_options.masked(stored.plugins)
-        return Values(
-            label=stored.label,
-            url=with_masked_user(stored.url),
-            enabled=stored.enabled,
-            kinds=frozenset(stored.events),
-            by_events=stored.by_events,
-            base64=stored.base64,
-            headers="".join(f"{name}: {MASK}\n" for name in stored.headers),
-            ordering=stored.ordering,
-            concurrency=str(stored.concurrency),
-            rate="" if stored.rate is None else str(stored.rate),
-            timeout=write_length(stored.timeout) or "",
-            max_age=write_length(stored.retry.max_age) or "",
-            signature=stored.signature,
-            filter=_json([write_condition(one) for one in stored.filter]) if stored.filter else "",
-            plugins=_json(plugins) if plugins else "",
-            tls_ca=stored.tls.ca or "",
-            tls_certificate=stored.tls.client_certificate or "",
-            tls_key=MASK if stored.tls.client_key else "",
-            tls_server_name=stored.tls.server_name or "",
-            is_new=False,
-        )
+            inputs, label = form_values(FIELDS, form), form.get("label", DEFAULT_LABEL)
+            url, enabled, kinds = form.get("url"), form.has("enabled"), frozenset(form.all("kind"))
+        return Values(label, url, enabled, kinds, inputs, inputs != blank, stored is None)
+
+    def _inputs(self, registration: Registration) -> dict[str, Any]:
+        gateway = self._gateway
+        showing = Showing("", gateway.catalog, gateway.hooks.secret_options)
+        return into_form(FIELDS, msgspec.to_builtins(present_registration(registration, showing)))
 
     async def set_webhook(self, instance: str) -> Response:
         """Store a registration, new or changed."""
@@ -382,50 +318,5 @@ def _body_of(form: Form) -> dict[str, Any]:
     Raises:
         Invalid: a header, the filter or the options of plugins cannot be read.
     """
-    body: dict[str, Any] = {
-        "url": form.get("url"),
-        "events": form.all("kind"),
-        "enabled": form.has("enabled"),
-        "byEvents": form.has("by_events"),
-        "base64": form.has("base64"),
-        "headers": _headers_of(form.text("headers")),
-    }
-    for name in ("ordering", "signature"):
-        if form.get(name):
-            body[name] = form.get(name)
-    if form.get("concurrency"):
-        text = form.get("concurrency")
-        body["concurrency"] = int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else text
-    for name in ("timeout", "rate"):
-        if form.has(name):
-            body[name] = form.get(name) or None
-    if form.has("max_age"):
-        body["retry"] = {"maxAge": form.get("max_age") or None}
-    if any(form.has(name) for name in _TLS):
-        body["tls"] = {field: text for name, field in _TLS.items() if (text := form.text(name).strip())}
-    for name, title, empty in (("filter", "Filter", "[]"), ("plugins", "Options of plugins", "{}")):
-        if form.has(name):
-            body[name] = _json_of(form.get(name) or empty, title)
-    return body
-
-
-def _json_of(text: str, title: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise Invalid(f"{title}: this is not JSON ({error}).") from None
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value)).decode()
-
-
-def _headers_of(text: str) -> dict[str, str]:
-    headers = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        name, colon, value = line.partition(":")
-        if line.strip() and not colon:
-            raise Invalid(f"Headers, line {number}: write a header as “name: value”.")
-        if line.strip():
-            headers[name.strip()] = value.strip()
-    return headers
+    body = {"url": form.get("url"), "events": form.all("kind"), "enabled": form.has("enabled")}
+    return body | from_form(FIELDS, form)
