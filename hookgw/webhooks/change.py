@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from hookgw.kernel.fields import Reading, change_type, request_schema, unmask
+from hookgw.kernel.fields import REQUIRED, read_fields, request_schema
 from hookgw.kernel.json_fields import Fields, as_object, duration
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.models.errors import Invalid
@@ -26,10 +26,10 @@ from hookgw.models.registrations import (
     new_registration_id,
     new_secret,
 )
-from hookgw.models.signing_keys import Signature
+from hookgw.models.signing_keys import PRIVATE, SYMMETRIC, Signature
 from hookgw.models.tls_identity import expired_part
 from hookgw.models.units import DAY
-from hookgw.webhooks.fields import FIELDS, READ_ONLY
+from hookgw.webhooks.fields import FIELDS, READ_ONLY, Asked
 
 MAX_GRACE = 30 * DAY
 _STORED = {*Registration.__struct_fields__} - {"secrets"}
@@ -103,7 +103,15 @@ class _Change(Struct, frozen=True, kw_only=True):
 if TYPE_CHECKING:
     RegistrationChange = _Change
 else:
-    RegistrationChange = change_type("RegistrationChange", FIELDS, _Change)
+    # Each field is as after a `set` without it, unless it is given.
+    RegistrationChange = msgspec.defstruct(
+        "RegistrationChange",
+        [(one.name, Any) if one.when_set is REQUIRED else (one.name, Any, one.when_set) for one in FIELDS],
+        bases=(_Change,),
+        module=__name__,
+        frozen=True,
+        kw_only=True,
+    )
 
 REGISTRATION = request_schema(
     FIELDS, "A missing field keeps its stored value; url, enabled and events are always replaced."
@@ -142,26 +150,24 @@ def parse_registration(
     return change, fields.finish()
 
 
-def parse_registration_patch(
-    body: Any, catalog: Catalog, *, enabled: bool, shown: Mapping[str, object] | None = None
-) -> tuple[RegistrationChange, list[str]]:
-    """Read the body of a change of some fields; see :func:`parse_registration`."""
-    return parse_registration(body, catalog, shown, stored_enabled=enabled)
-
-
 def read_change(
     fields: Fields, catalog: Catalog, *, stored_enabled: bool | None = None
 ) -> RegistrationChange:
     """Read the fields of a registration. Mistakes stay in ``fields`` until they are finished.
 
-    Args:
-        fields: of the request.
-        catalog: the known event kinds.
-        stored_enabled: ``None`` for a ``set``, which needs a URL. For a change of some fields, whether the
-            registration is enabled now.
+    ``stored_enabled`` is ``None`` for a ``set``, which needs a URL. For a change of some fields, it says
+    whether the registration is enabled now.
     """
-    stored = None if stored_enabled is None else {"enabled": stored_enabled}
-    return RegistrationChange(is_set=stored is None, **Reading(FIELDS, fields, catalog, stored).values())
+    given = fields.find("enabled")
+    enabled = (given[1] if given else stored_enabled) is not False
+    values = read_fields(FIELDS, fields, Asked(catalog, enabled), is_set=stored_enabled is None)
+    given, secret, signature = fields.find("signature"), values["secret"], values["signature"]
+    if given and secret is not UNSET and signature not in (UNSET, secret.signature):
+        prefix = PRIVATE if signature is Signature.V1A else SYMMETRIC
+        fields.problems.append(
+            f"{given[0]} is {signature}, but the secret is not: send one that starts with {prefix}."
+        )
+    return RegistrationChange(is_set=stored_enabled is None, **values)
 
 
 def ignore_read_only(fields: Fields, shown: Mapping[str, object] | None = None) -> None:
@@ -186,12 +192,13 @@ def _layers(body: Any) -> Fields:
 def unmask_change(
     change: RegistrationChange, old: Registration | None, secret_options: SecretOptions
 ) -> RegistrationChange:
-    """Return a change with the stored values in place of masks.
-
-    Raises:
-        Invalid: something is masked that is not stored.
-    """
-    return unmask(change, FIELDS, old, secret_options)
+    """Return a change with the stored values for masks. Raise ``Invalid`` if one is not stored."""
+    for field in FIELDS:
+        if field.unmask is not None and (given := getattr(change, field.name)) is not UNSET:
+            stored = None if old is None else getattr(old, field.attribute)
+            known = field.unmask(given, stored, secret_options)
+            change = msgspec.structs.replace(change, **{field.name: known})
+    return change
 
 
 def body_of(change: RegistrationChange) -> dict[str, Any]:

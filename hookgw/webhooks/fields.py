@@ -47,7 +47,7 @@ from hookgw.models.events import Catalog
 from hookgw.models.masking import MASK, with_masked_user, without_user
 from hookgw.models.rates import RATE_PATTERN, Rate, parse_rate
 from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret, is_global
-from hookgw.models.signing_keys import PRIVATE, SYMMETRIC, Signature
+from hookgw.models.signing_keys import Signature
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.models.units import DAY
 from hookgw.webhooks.filters import MAX_CONDITIONS, Condition, read_filter, write_condition
@@ -60,15 +60,15 @@ MAX_SCHEDULE = 100
 MAX_PLUGINS = 100
 
 
-class Showing(NamedTuple):
-    """What a registration is shown with.
+class Asked(NamedTuple):
+    """What checks need besides the field; ``enabled`` is what the request says, or else what is stored."""
 
-    Attributes:
-        instance_id: the id of its instance.
-        catalog: lists the kinds if the registration receives every kind.
-        secret_options: masks the options of plugins.
-        warnings: sentences about the request or the URL.
-    """
+    catalog: Catalog
+    enabled: bool
+
+
+class Showing(NamedTuple):
+    """What a registration is shown with; ``warnings`` are about the request or the URL."""
 
     instance_id: str
     catalog: Catalog
@@ -77,11 +77,11 @@ class Showing(NamedTuple):
 
 
 def _check_url(value: Any, where: str, reading: Reading) -> str:
-    return check_url(value, where) if reading.value("enabled") else check_any_url(value, where)
+    return check_url(value, where) if reading.context.enabled else check_any_url(value, where)
 
 
 def _check_kinds(value: Any, where: str, reading: Reading) -> tuple[str, ...]:
-    catalog: Catalog = reading.context
+    catalog: Catalog = reading.context.catalog
 
     def check_kind(value: Any, where: str) -> str:
         kind = catalog.resolve(value, where)
@@ -102,13 +102,6 @@ def _check_kinds(value: Any, where: str, reading: Reading) -> tuple[str, ...]:
 def _show_kinds(registration: Registration, showing: Showing) -> list[str]:
     # Spelled out, as Evolution API does: its clients show this list.
     return list(registration.events) or [kind.name for kind in showing.catalog if not kind.operational]
-
-
-def _check_signature(signature: Signature, where: str, reading: Reading) -> None:
-    secret = reading.value("secret")
-    if isinstance(secret, Secret) and secret.signature is not signature:
-        prefix = PRIVATE if signature is Signature.V1A else SYMMETRIC
-        raise Invalid(f"{where} is {signature}, but the secret is not: send one that starts with {prefix}.")
 
 
 def _check_rate(value: Any, where: str) -> Rate | None:
@@ -273,7 +266,7 @@ FIELDS = (
     ),
     Field(
         name="signature",
-        kind=Choice(Signature, "a shared secret", "ed25519, a public key", needs=_check_signature),
+        kind=Choice(Signature, "a shared secret", "ed25519, a public key"),
         meaning="v1: HMAC-SHA256 with a shared secret. v1a: ed25519; receivers get the public key. If the "
         "request has a secret, it must fit.",
         shows="how deliveries are signed.",
@@ -417,20 +410,13 @@ def state_of(registration: Registration) -> tuple[Literal["active", "paused", "d
 
 
 BEFORE = (
-    Shown("id", str, "never changes.", lambda one, _: one.id),
-    Shown(
-        "instance",
-        str,
-        "the instance's name.",
-        lambda one, _: one.instance,
-        "the instance here is {instance}.",
-    ),
+    Shown("id", str, "never changes."),
+    Shown("instance", str, "the instance's name.", instead="the instance here is {instance}."),
     Shown(
         "label",
         str,
         "unique within the instance.",
-        lambda one, _: one.label,
-        "the label here is {label}. For another one, use /webhook/set/{instance}/<label>.",
+        instead="the label here is {label}. For another one, use /webhook/set/{instance}/<label>.",
     ),
 )
 AFTER = (

@@ -12,21 +12,18 @@ from hookgw.kernel.fields import (
     REQUIRED,
     Field,
     Flag,
+    Line,
     Parts,
     Period,
-    Reading,
     Shown,
-    Text,
     Whole,
-    change_type,
     present,
+    read_fields,
     request_schema,
     response_type,
-    unmask,
 )
-from hookgw.kernel.json_fields import Fields
+from hookgw.kernel.json_fields import Fields, text_up_to
 from hookgw.models.errors import Invalid
-from hookgw.models.masking import MASK
 
 
 class Collar(msgspec.Struct, frozen=True):
@@ -42,24 +39,29 @@ class Cat(msgspec.Struct, frozen=True):
     collar: Collar = Collar()
 
 
-class Base(msgspec.Struct, frozen=True):
-    pass
-
-
+SHORT = Line(text_up_to(9), {"type": "string", "maxLength": 9}, str)
 CATS = (
     Field(
-        name="name", kind=Text(9), meaning="What it is called.", shows="what it is called.", when_set=REQUIRED
+        name="name",
+        kind=SHORT,
+        meaning="What it is called.",
+        shows="what it is called.",
+        when_set=REQUIRED,
     ),
     Field(
         name="is_tame", kind=Flag(), meaning="Whether it is tame.", shows="whether it is tame.", when_set=True
     ),
-    Field(name="note", kind=Text(20), meaning="More.", shows="more."),
+    Field(
+        name="note",
+        kind=SHORT,
+        meaning="More.",
+        shows="more.",
+    ),
     Field(
         name="chip",
-        kind=Text(20),
+        kind=SHORT,
         meaning="Its chip.",
         is_secret=True,
-        unmask=lambda given, stored, _: stored if given == MASK else given,
     ),
     Field(
         name="collar",
@@ -80,16 +82,15 @@ CATS = (
         shows="its collar.",
     ),
 )
-Change = change_type("Change", CATS, Base)
 SHOWN = (*CATS, Shown("lives", int, "how many are left.", lambda _, lives: lives))
 Response = response_type("Response", SHOWN, "A cat.")
 
 
-def read(body: dict[str, Any], stored: dict[str, Any] | None = None) -> Any:
+def read(body: dict[str, Any], *, is_set: bool = True) -> dict[str, Any]:
     given = Fields(("", body))
-    values = Reading(CATS, given, None, stored).values()
+    values = read_fields(CATS, given, is_set=is_set)
     given.finish()
-    return Change(**values)
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def shown(cat: Cat) -> Any:
@@ -97,19 +98,20 @@ def shown(cat: Cat) -> Any:
 
 
 def test_a_missing_field_is_as_the_table_says() -> None:
-    assert read({"name": "Tom"}) == Change(name="Tom", is_tame=True, note=UNSET)
-    assert read({"note": ""}, {}) == Change(name=UNSET, is_tame=UNSET, note="")
+    assert read({"name": "Tom"}) == {"name": "Tom", "is_tame": True}
+    assert read({"note": "x"}, is_set=False) == {"note": "x"}
     with pytest.raises(Invalid, match="name is missing"):
         read({"is_tame": False})
 
 
 def test_both_spellings_are_read_and_null_is_as_the_table_says() -> None:
-    assert read({"name": "Tom", "isTame": False}).is_tame is read({"name": "Tom", "is_tame": False}).is_tame
-    assert read({"name": "Tom", "collar": None, "note": None}) == Change(name="Tom", collar=Collar())
+    tom = {"name": "Tom", "is_tame": False}
+    assert read({"name": "Tom", "isTame": False}) == read(tom) == tom
+    assert read({"collar": None, "note": None}, is_set=False) == {"collar": Collar()}
 
 
 def test_parts_are_read_and_shown_as_one_value() -> None:
-    collar = read({"name": "Tom", "collar": {"width": 3.0, "wornFor": "5s"}}).collar
+    collar = read({"name": "Tom", "collar": {"width": 3.0, "wornFor": "5s"}})["collar"]
     assert collar == Collar(3, 5.0)
     assert shown(Cat("Tom", collar=collar))["collar"] == {"width": 3, "wornFor": "5s"}
     assert shown(Cat("Tom"))["collar"] == {"wornFor": None}
@@ -121,31 +123,20 @@ def test_parts_are_read_and_shown_as_one_value() -> None:
     )
 
 
-def test_a_text_has_a_limit_and_may_be_empty() -> None:
-    with pytest.raises(Invalid, match="name must have 1 to 9 characters, not 10"):
-        read({"name": "x" * 10})
-    assert (read({"name": ""}).name, shown(Cat(""))["note"]) == ("", None)
-
-
 def test_responses_have_no_secret_and_all_that_clients_cannot_write() -> None:
     assert shown(Cat("Tom", chip="1234")) == {
         "name": "Tom",
         "isTame": True,
-        "note": None,
+        "note": "",
         "collar": {"wornFor": None},
         "lives": 7,
     }
 
 
 def test_the_schema_of_a_request() -> None:
-    text = {"type": "string", "maxLength": 9, "description": "What it is called. At most 9 characters."}
+    text = {"type": "string", "maxLength": 9, "description": "What it is called."}
     schema = request_schema(CATS, "A cat.")
     assert (schema["required"], schema["properties"]["name"]) == (["name"], text)
     patch = request_schema(CATS, "Changes.", is_patch=True)
     assert "required" not in patch
     assert patch["properties"]["name"] == text | {"type": ["string", "null"]}
-
-
-def test_a_mask_stands_for_the_stored_value() -> None:
-    assert unmask(Change(name="Tom", chip=MASK), CATS, Cat("Tom", chip="1234"), None).chip == "1234"
-    assert unmask(Change(name="Tom"), CATS, None, None).chip is UNSET

@@ -19,7 +19,7 @@ from hookgw.models.signing_keys import Signature
 from hookgw.parsing import parse_creation, parse_events, parse_replay
 from hookgw.parsing import parse_text_message as parse_text
 from hookgw.parsing.json_schemas import COMPONENTS, EMIT
-from hookgw.webhooks.change import parse_grace, parse_registration, parse_registration_patch
+from hookgw.webhooks.change import parse_grace, parse_registration
 from hookgw.webhooks.fields import plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
 from tests.support.certificates import certificate_of
@@ -39,7 +39,7 @@ SCHEMAS = COMPONENTS | {
 }
 PARSERS: dict[str, Callable[[Any], object]] = {
     "RegistrationRequest": lambda body: parse_registration(body, CATALOG),
-    "RegistrationUpdate": lambda body: parse_registration_patch(body, CATALOG, enabled=True),
+    "RegistrationUpdate": lambda body: parse_registration(body, CATALOG, stored_enabled=True),
     "RotateRequest": parse_grace,
     "CreateRequest": lambda body: parse_creation(body, CATALOG),
     "SendTextRequest": parse_text,

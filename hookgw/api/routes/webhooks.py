@@ -18,7 +18,7 @@ from hookgw.api.request_body import json_response, read_optional_json, read_pars
 from hookgw.models.errors import Conflict, Invalid
 from hookgw.models.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
 from hookgw.models.signing_keys import Signature, public_key_of
-from hookgw.webhooks.change import parse_grace, parse_registration, parse_registration_patch, unmask_change
+from hookgw.webhooks.change import parse_grace, parse_registration, unmask_change
 from hookgw.webhooks.fields import Showing, state_of
 from hookgw.webhooks.responses import present_listed_registration, present_registration, present_secret
 
@@ -122,8 +122,8 @@ class WebhookRoutes:
         old = self._get(instance, label)  # 404 comes before any error of the body
         change, warnings = await read_parsed(
             self._limit,
-            lambda body: parse_registration_patch(
-                body, self._gateway.catalog, enabled=old.enabled, shown=self._shown(instance, label)
+            lambda body: parse_registration(
+                body, self._gateway.catalog, stored_enabled=old.enabled, shown=self._shown(instance, label)
             ),
         )
         change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import UNSET
 from quart import Response
 
+from hookgw.dashboard.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.dashboard.pages.keys import ShowInstance
 from hookgw.dashboard.site import Form, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.kernel.fields import Field, Input
-from hookgw.kernel.forms import form_values, from_form, inputs_of, into_form
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.models.instances import check_name
 from hookgw.models.masking import with_masked_user

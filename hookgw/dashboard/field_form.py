@@ -1,24 +1,15 @@
-"""HTML forms from a table of fields: what they show, and what was entered. No I/O."""
+"""Forms from a table of fields: what they show, and what was entered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import UNSET
 
+from hookgw.dashboard.site import Form
 from hookgw.kernel.fields import Field, Flag, Input, Parts
 from hookgw.models.errors import Invalid
-
-
-class Form(Protocol):
-    """The fields of a form that was sent: :class:`hookgw.dashboard.site.Form`."""
-
-    def has(self, name: str) -> bool:
-        """Return whether a field was sent: of a checkbox, whether it is ticked."""
-
-    def text(self, name: str) -> str:
-        """Return the first value of a field as it was typed."""
 
 
 def inputs_of(table: Iterable[Field]) -> Iterator[tuple[Field, Field, Input]]:
