@@ -49,8 +49,6 @@ LISTED = {
 """The columns of a list, by the field of a registration."""
 FEW_KINDS = 3
 """Kinds that a line names; of more it has the number."""
-
-
 _SENT = {one.name: one.spellings[0] for one in FIELDS}
 """The names of fields in requests."""
 _SPECIAL: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -67,12 +65,7 @@ def webhook() -> None:
 
 
 def field_options(*, defaults: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options for the fields of a registration that ``set`` and ``update`` share.
-
-    Args:
-        defaults: show the defaults of a new registration in the help.
-    """
-
+    """Add the options that ``set`` and ``update`` share; ``defaults`` are those of a new registration."""
     options: list[Callable[[Any], Any]] = []
     for field in FIELDS:
         if field.option is None:

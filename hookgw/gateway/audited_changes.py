@@ -29,9 +29,8 @@ def registration_changed(
     """Return the entry of a created, changed or deleted registration; none if no field of a client changed.
 
     Args:
-        audit: makes the entry.
         old, new: the record before and after; ``None`` if there is none. At least one is given.
-        instance: its instance; ``None`` for a registration of the configuration.
+        instance: ``None`` for a registration of the configuration.
     """
     present = new or old
     assert present is not None  # noqa: S101 -- the caller's promise

@@ -38,7 +38,6 @@ class StoredRegistration(NamedTuple):
     """What :meth:`RegistrationService.set` did.
 
     Attributes:
-        registration: as it is stored.
         warnings: sentences about its URL and its concurrency.
         job: is still making its pending deliveries dead letters; ``None`` if nothing is left to do.
     """
@@ -81,18 +80,16 @@ class RegistrationService:
         self._settings = settings
 
     def find(self, instance: str, label: str = DEFAULT_LABEL) -> Registration | None:
-        """Return an instance's registration of a label; ``None`` if there is none."""
         return self._registry.find(instance, label)
 
     def get(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
-        """Return an instance's registration of a label. Raise ``NotFound`` if there is none."""
         registration = self._registry.find(instance, label)
         if registration is None:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
         return registration
 
     def by_id(self, registration_id: str) -> Registration | None:
-        """Return a registration, also one of the configuration, by its id; ``None`` if there is none."""
+        """Return a registration, also one of the configuration."""
         return self._registry.registration(registration_id)
 
     def of_instance(self, instance: str) -> list[Registration]:
@@ -107,7 +104,6 @@ class RegistrationService:
 
         Args:
             after: the instance and label before the first one; two empty strings for the beginning.
-            limit: the most registrations.
         """
         return self._registry.page(after, limit)
 
@@ -117,8 +113,6 @@ class RegistrationService:
         """Store a registration, new or changed.
 
         Args:
-            instance, label: of the registration.
-            change: the fields that were given.
             create: create an instance that does not exist, if ``instances.auto_create`` allows it.
 
         Returns:
@@ -143,14 +137,7 @@ class RegistrationService:
         return StoredRegistration(stored, warnings, job if job and job.is_running else None)
 
     async def update(self, instance: str, label: str, change: RegistrationChange) -> StoredRegistration:
-        """Change some fields of a registration.
-
-        Args:
-            instance, label: of the registration.
-            change: the fields that were given; not a ``set``.
-
-        Returns:
-            As :meth:`set`.
+        """Change some fields of a registration; return as :meth:`set` does.
 
         Raises:
             NotFound: there is no such registration.
@@ -302,7 +289,6 @@ class RegistrationService:
         """Give a registration a new secret; those before it go on signing beside it.
 
         Args:
-            instance, label: the registration.
             grace: for how long the old ones still sign at most, in seconds; 0 ends them at once. See
                 :func:`hookgw.models.registrations.in_grace`.
 

@@ -141,10 +141,8 @@ class Parts(Kind):
     """An object with a table of its own, which the record holds as one value.
 
     Args:
-        name: of its type in responses; the schema of requests is ``<name>Request``.
-        doc: of its type in responses.
-        table: its fields. One that is missing is ``None`` in ``record``.
-        record: the type of the value.
+        name, doc: of its type in responses; the schema of requests is ``<name>Request``.
+        table: its fields. One that is missing is ``None`` in ``record``, the type of the value.
         is_closed: whether unknown fields are refused, and not ignored with a warning.
         whole: checks the value when its parts are right.
     """
@@ -244,8 +242,7 @@ class Field(Shown, kw_only=True):
         default: what ``docs/http.md`` says of a missing field; by default, how a new record is shown.
         unmask: takes what a client sent, the stored value and a context; puts the stored value for a mask.
         audit: the text of a value in the audit; ``None`` if that shows no value.
-        heading: in the output of commands.
-        form, option: in forms and commands, if it is there.
+        heading, form, option: in the output of commands, in forms and in commands.
     """
 
     kind: Kind

@@ -83,7 +83,6 @@ class Fields:
         return next((layer[name] is None for _, layer in self._layers if name in layer), False)
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Add the warnings of an inner object."""
         self.warnings.extend(warnings)
 
     def ignore(self, *names: str) -> None:
@@ -91,13 +90,10 @@ class Fields:
         self._asked.update((name, name) for name in names)
 
     def refuse_unknown(self, whole: str) -> None:
-        """Make mistakes of the unknown fields. Call it after all fields are read.
+        """Make mistakes of the unknown fields of ``whole`` ("a replay"). Call it after all fields are read.
 
         It is for objects without a response that could warn, where a misspelt field would do harm: more would
         be selected than meant, or a secret would stay valid.
-
-        Args:
-            whole: what the object is, for the messages: ``a replay``.
         """
         known = {spelling.lower(): field for spelling, field in self._asked.items()}
         for index, (path, name) in enumerate(self._unknown()):
@@ -107,18 +103,13 @@ class Fields:
             self.problems.append(f"{place(path, name)} is not a field of {whole}.{hint}")
 
     def finish(self) -> list[str]:
-        """Return the warnings, including one for each unknown field.
-
-        Raises:
-            Invalid: with every mistake.
-        """
+        """Return the warnings, one for each unknown field included. Raise ``Invalid`` with every mistake."""
         if self.problems:
             raise Invalid(*cut_short(self.problems))
         unknown = [unknown_field(place(path, name)) for path, name in self._unknown()]
         return cut_short(self.warnings + unknown)
 
     def unknown(self) -> list[str]:
-        """Return the names of the unknown fields."""
         return [name for _, name in self._unknown()]
 
     def _unknown(self) -> Iterator[tuple[str, str]]:
@@ -151,7 +142,6 @@ def show_name(name: str) -> str:
 
 
 def unknown_field(where: str) -> str:
-    """Return the warning about an unknown field."""
     return f"{where} is an unknown field; it was ignored."
 
 
@@ -251,11 +241,7 @@ def list_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
 
 
 def checked_items(check: Check[T], items: Sequence[Any], where: str) -> tuple[T, ...]:
-    """Check the items.
-
-    Raises:
-        Invalid: with the mistakes of the first :data:`MAX_BAD_ITEMS` wrong items.
-    """
+    """Check the items. Raise ``Invalid`` with the mistakes of the first :data:`MAX_BAD_ITEMS` wrong ones."""
     taken: list[T] = []
     problems: list[str] = []
     bad = 0

@@ -1,7 +1,4 @@
-"""Registrations: which events go to which URL, and how. No I/O.
-
-:mod:`hookgw.parsing` reads them in every spelling that clients use.
-"""
+"""Registrations: which events go to which URL, and how. No I/O."""
 
 from __future__ import annotations
 
@@ -64,7 +61,6 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 def new_secret(signature: Signature = Signature.V1) -> Secret:
-    """Create a secret."""
     return Secret(make_secret(signature))
 
 
@@ -73,7 +69,6 @@ def in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret
 
     Args:
         secrets: the secrets in force, the newest first. At most :data:`MOST_OLD_SECRETS` are kept.
-        now: seconds since the epoch.
         grace: seconds until they expire; 0 drops them at once.
     """
     if grace <= 0:
@@ -170,19 +165,13 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         return self.paused_at is not None and self.enabled
 
     def paused(self, now: float) -> Registration:
-        """Return the registration at the beginning of a pause.
-
-        Args:
-            now: seconds since the epoch.
-        """
+        """Return the registration at the beginning of a pause."""
         return msgspec.structs.replace(self, paused_at=now, updated_at=now)
 
     def resumed(self, now: float, steady: float) -> Registration:
         """Return the registration at the end of a pause, which counts neither as age nor as failing.
 
-        Args:
-            now: seconds since the epoch.
-            steady: the same moment on the steady clock, which ages are measured with.
+        ``steady`` is the same moment on the steady clock, which ages are measured with.
         """
         return msgspec.structs.replace(
             self, paused_at=None, resumed_at=steady, failing_since=None, fresh_since=now, updated_at=now
@@ -235,7 +224,6 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_registration_id() -> str:
-    """Create a registration id."""
     # 96 random bits: ids of deleted registrations stay in the history and must not be used again.
     return "reg_" + random_hex(12)
 

@@ -121,14 +121,6 @@ async def _resolve_locally(host: str, port: int, **options: Any) -> Found:
     return socket.getaddrinfo(host, port, flags=flags, **options)
 
 
-def _set_body(change: RegistrationChange) -> bytes:
-    """Return the body of a ``set`` that makes a change."""
-    try:
-        return encode_strict(body_of(change))
-    except ValueError as error:
-        raise Invalid(f"The registration {error}.") from None
-
-
 class GatewayKit:
     """A running gateway, with methods for tests; :func:`open_kit` creates it.
 
@@ -166,7 +158,10 @@ class GatewayKit:
         """
         gateway = self.gateway
         # As the body of a `set`, so that whatever production refuses is refused here.
-        body = _set_body(RegistrationChange(url=url, **fields))
+        try:
+            body = encode_strict(body_of(RegistrationChange(url=url, **fields)))
+        except ValueError as error:
+            raise Invalid(f"The registration {error}.") from None
         change, _ = parse_registration(decode_strict(body), gateway.catalog)
         if len(body) > gateway.settings.server.max_body:
             raise TooLarge(f"The registration has more than {gateway.settings.server.max_body}.")

@@ -59,7 +59,6 @@ class _Change(Struct, frozen=True, kw_only=True):
         Args:
             old: the stored registration; ``None`` to create one, which takes a ``set``.
             instance, label: the name of a new registration.
-            now: seconds since the epoch.
 
         Raises:
             Invalid: a certificate has expired.
@@ -130,18 +129,13 @@ def parse_registration(
 ) -> tuple[RegistrationChange, list[str]]:
     """Read the body of a ``set``, or of a change of some fields, in which a missing field keeps its value.
 
+    Return the change, and a warning for each ignored field. Raise ``Invalid`` with every mistake, each with
+    its path as the client wrote it.
+
     Args:
-        body: the decoded JSON.
-        catalog: the known event kinds.
         shown: ``instance``, ``label``, ``paused`` and ``state`` of the registration before the ``set``, or as
             they are if it is new. Other values get a warning. ``None`` for no such warnings.
         stored_enabled: as for :func:`read_change`.
-
-    Returns:
-        The change, and a warning for each ignored field.
-
-    Raises:
-        Invalid: with every mistake, each with its path as the client wrote it.
     """
     fields = _layers(body)
     change = read_change(fields, catalog, stored_enabled=stored_enabled)
@@ -208,17 +202,10 @@ def body_of(change: RegistrationChange) -> dict[str, Any]:
 
 
 def parse_grace(body: Any) -> float:
-    """Read the body of a ``rotateSecret``.
-
-    Args:
-        body: the decoded JSON; ``None`` for no body.
+    """Read the body of a ``rotateSecret``, which may be missing.
 
     Returns:
         For how many seconds the old secret keeps signing.
-
-    Raises:
-        Invalid: the body is not an object, ``grace`` is not a duration up to :data:`MAX_GRACE`, or a field is
-            unknown.
     """
     fields = Fields(("", as_object({} if body is None else body, "The body")))
     grace = fields.read(duration(0, MAX_GRACE), DEFAULT_GRACE, "grace")

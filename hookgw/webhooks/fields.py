@@ -30,9 +30,8 @@ from hookgw.kernel.fields import (
     request_schema,
     write_length,
 )
-from hookgw.kernel.json_fields import as_list, as_object, checked_items, duration, list_of, place
+from hookgw.kernel.json_fields import as_list, as_object, as_text, checked_items, duration, list_of, place
 from hookgw.kernel.rules import (
-    check_any_url,
     check_custom_headers,
     check_secret,
     check_url,
@@ -48,6 +47,7 @@ from hookgw.models.masking import MASK, with_masked_user, without_user
 from hookgw.models.rates import RATE_PATTERN, Rate, parse_rate
 from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret, is_global
 from hookgw.models.signing_keys import Signature
+from hookgw.models.target_url import MAX_URL
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.models.units import DAY
 from hookgw.webhooks.filters import MAX_CONDITIONS, Condition, read_filter, write_condition
@@ -77,7 +77,12 @@ class Showing(NamedTuple):
 
 
 def _check_url(value: Any, where: str, reading: Reading) -> str:
-    return check_url(value, where) if reading.context.enabled else check_any_url(value, where)
+    if reading.context.enabled:
+        return check_url(value, where)
+    url = as_text(value, where)  # any string will do: n8n sends "vazio"
+    if len(url) > MAX_URL:
+        raise Invalid(f"{where} has {len(url):,} characters; at most {MAX_URL:,} are allowed.")
+    return url
 
 
 def _check_kinds(value: Any, where: str, reading: Reading) -> tuple[str, ...]:

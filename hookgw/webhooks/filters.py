@@ -31,13 +31,7 @@ _OPS = {op.lower(): op for op in FilterOp}
 def read_filter(fields: Fields, value: Any, where: str) -> tuple[StoredCondition, ...]:
     """Check a filter: a list of ``{"pointer": …, "op": …, "value": …}``.
 
-    Args:
-        fields: gets a warning for each ignored field of a condition.
-        value: what the client sent.
-        where: its path.
-
-    Raises:
-        Invalid: with every mistake.
+    Each ignored field of a condition gets a warning in ``fields``.
     """
 
     def check_condition(value: Any, where: str) -> StoredCondition:
@@ -62,7 +56,6 @@ def read_filter(fields: Fields, value: Any, where: str) -> tuple[StoredCondition
 
 
 def check_pointer(value: Any, where: str) -> str:
-    """Check the pointer of a condition."""
     pointer = text_up_to(MAX_POINTER)(value, where)
     try:
         tokens = split_pointer(pointer)
@@ -151,5 +144,5 @@ class Condition(Struct, frozen=True):
 def write_condition(condition: Any) -> Any:
     if not isinstance(condition, StoredCondition):
         return condition
-    has_value = condition.op.positive is not FilterOp.EXISTS
-    return Condition(condition.pointer, condition.op, condition.value if has_value else UNSET)
+    shown = {"pointer": condition.pointer, "op": str(condition.op)}
+    return shown if condition.op.positive is FilterOp.EXISTS else shown | {"value": condition.value}

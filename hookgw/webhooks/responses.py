@@ -68,7 +68,6 @@ def present_registration(registration: records.Registration, showing: Showing) -
 
 
 def present_listed_registration(registration: records.Registration, showing: Showing) -> Any:
-    """Return a registration as in a list."""
     return present(ListedRegistration, (*SHOWN, *LISTED), registration, showing)
 
 

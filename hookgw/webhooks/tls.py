@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ MAX_PEM = 32 * 2**10
 """Characters of a PEM text: a certificate has 1 to 3 KiB, and a registration is kept in memory."""
 MAX_CERTIFICATES = 20
 MAX_SERVER_NAME = 253
+_check_text = text_up_to(MAX_PEM)
 
 
 def check_whole(identity: TlsIdentity, where: str) -> None:
@@ -35,11 +35,7 @@ def check_whole(identity: TlsIdentity, where: str) -> None:
 
 
 def unmask_tls(given: TlsIdentity, stored: TlsIdentity, where: str = "tls") -> TlsIdentity:
-    """Replace a masked key with the stored one.
-
-    Raises:
-        Invalid: no key is stored, or it does not fit the certificate.
-    """
+    """Replace a masked key with the stored one. Raise ``Invalid`` if there is none, or it does not fit."""
     if given.client_key != MASK:
         return given
     if stored.client_key is None:
@@ -54,11 +50,8 @@ def _check_fit(identity: TlsIdentity, where: str) -> None:
         raise Invalid(f"{where}.clientKey does not fit the first certificate in {where}.clientCertificate.")
 
 
-_text: Callable[[Any, str], str] = text_up_to(MAX_PEM)
-
-
 def _check_certificates(value: Any, where: str) -> str:
-    text = _text(value, where)
+    text = _check_text(value, where)
     # What is here is shown again.
     if "PRIVATE KEY-----" in text:
         raise Invalid(f"{where} contains a private key: send that in clientKey, and here the certificates.")
@@ -77,7 +70,7 @@ def _check_certificates(value: Any, where: str) -> str:
 
 
 def _check_key(value: Any, where: str) -> str:
-    text = _text(value, where)
+    text = _check_text(value, where)
     if text == MASK:
         return text
     try:

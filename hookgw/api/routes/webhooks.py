@@ -24,6 +24,7 @@ from hookgw.webhooks.responses import present_listed_registration, present_regis
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
+    from hookgw.gateway.registrations import StoredRegistration
 
 _TAG = "Registrations"
 _URL = "https://crm.example/hook"
@@ -106,11 +107,8 @@ class WebhookRoutes:
         # A client may send back what it read: masked values stand for the stored ones.
         old = self._gateway.registrations.find(instance, label)
         change = unmask_change(change, old, self._gateway.hooks.secret_options)
-        stored, more, job = await self._gateway.registrations.set(instance, label, change, create=creates)
-        shown = self._present(stored, [*warnings, *more])
-        if job is None:
-            return json_response(shown, 201)
-        return json_response(msgspec.structs.replace(shown, job=job.id), 202)
+        stored = await self._gateway.registrations.set(instance, label, change, create=creates)
+        return self._answer(stored, warnings, 201)
 
     @describes(_TAG, {200: responses.Registration, 202: responses.Registration}, body=_UPDATE_BODY)
     async def update(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
@@ -127,11 +125,8 @@ class WebhookRoutes:
             ),
         )
         change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)
-        stored, more, job = await self._gateway.registrations.update(instance, label, change)
-        shown = self._present(stored, [*warnings, *more])
-        if job is None:
-            return json_response(shown)
-        return json_response(msgspec.structs.replace(shown, job=job.id), 202)
+        stored = await self._gateway.registrations.update(instance, label, change)
+        return self._answer(stored, warnings, 200)
 
     @describes(_TAG, {200: responses.RegistrationPage})
     async def list_of_instance(self, instance: str) -> Response:
@@ -243,6 +238,12 @@ class WebhookRoutes:
             "paused": stored is not None and stored.is_paused,
             "state": "active" if stored is None else state_of(stored)[0],
         }
+
+    def _answer(self, stored: StoredRegistration, warnings: list[str], status: int) -> Response:
+        shown = self._present(stored.registration, [*warnings, *stored.warnings])
+        if stored.job is None:
+            return json_response(shown, status)
+        return json_response(msgspec.structs.replace(shown, job=stored.job.id), 202)
 
     def _present(self, stored: Registration, warnings: list[str]) -> responses.Registration:
         gateway = self._gateway

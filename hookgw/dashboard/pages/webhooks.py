@@ -30,13 +30,11 @@ class Row(NamedTuple):
     """A registration in the list.
 
     Attributes:
-        label: its name within the instance.
         url: with masked user and password.
         state: ``active``, ``paused``, ``disabled`` or ``failing``.
         reason: why it is not active.
         since: when it began to fail, in seconds since the epoch; ``None`` unless it does.
         kinds: how many kinds it receives; 0 for all of them.
-        backlog: pending deliveries.
     """
 
     label: str
@@ -69,10 +67,7 @@ class Values(NamedTuple):
 class WebhookForms:
     """Sets registrations, and everything else that can be done to them.
 
-    Args:
-        site: the dashboard.
-        streams: updates the state of a registration on its page.
-        show: shows the page of the instance again.
+    ``show`` shows the page of the instance again.
     """
 
     def __init__(self, site: Site, streams: Streams, show: ShowInstance) -> None:
@@ -141,7 +136,6 @@ class WebhookForms:
         return into_form(FIELDS, msgspec.to_builtins(present_registration(registration, showing)))
 
     async def set_webhook(self, instance: str) -> Response:
-        """Store a registration, new or changed."""
         form = await self._site.form()
         gateway = self._gateway
         gateway.instances.get(instance)
@@ -149,7 +143,8 @@ class WebhookForms:
         is_own_page = form.has("own_page")
         try:
             check_name(label, "The label")
-            change, warnings = parse_registration(_body_of(form), gateway.catalog)
+            body = {"url": form.get("url"), "events": form.all("kind"), "enabled": form.has("enabled")}
+            change, warnings = parse_registration(body | from_form(FIELDS, form), gateway.catalog)
             old = gateway.registrations.find(instance, label)
             if old is not None and isinstance(change.retry, RetryOptions):
                 # The form has one of the retry rules; the others stay.
@@ -170,7 +165,6 @@ class WebhookForms:
         return self._site.redirect(_path(instance, label), done="saved")
 
     async def show_webhook(self, instance: str, label: str) -> Response:
-        """Show a registration."""
         return await self._page(instance, label)
 
     async def _page(
@@ -203,7 +197,6 @@ class WebhookForms:
         )
 
     async def live(self, instance: str, label: str) -> Response:
-        """Stream the state of the registration."""
         self._gateway.registrations.get(instance, label)
 
         async def render() -> str:
@@ -219,14 +212,12 @@ class WebhookForms:
         )
 
     async def enable(self, instance: str, label: str) -> Response:
-        """Enable the registration."""
         await self._site.form()
         change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
         update = self._gateway.registrations.update(instance, label, change)
         return await self._done(instance, label, "enabled", update)
 
     async def disable(self, instance: str, label: str) -> Response:
-        """Disable the registration."""
         await self._site.form()
         change = RegistrationChange(is_set=False, url=UNSET, enabled=False, events=UNSET)
         update = self._gateway.registrations.update(instance, label, change)
@@ -250,12 +241,10 @@ class WebhookForms:
         )
 
     async def pause(self, instance: str, label: str) -> Response:
-        """Let the deliveries wait."""
         await self._site.form()
         return await self._done(instance, label, "paused", self._gateway.registrations.pause(instance, label))
 
     async def resume(self, instance: str, label: str) -> Response:
-        """End a pause, and try what waits now."""
         await self._site.form()
         return await self._done(
             instance, label, "resumed", self._gateway.registrations.resume(instance, label)
@@ -269,7 +258,6 @@ class WebhookForms:
         return self._site.redirect(_path(instance, label), done=notice)
 
     async def test(self, instance: str, label: str) -> Response:
-        """Send an example event now, and show the attempt."""
         await self._site.form()
         try:
             attempt = await self._gateway.registrations.test(instance, label)
@@ -278,20 +266,17 @@ class WebhookForms:
         return await self._page(instance, label, attempt=attempt)
 
     async def rotate(self, instance: str, label: str) -> Response:
-        """Give the registration a new secret, and show it."""
         await self._site.form()
         registration = await self._gateway.registrations.rotate_secret(instance, label, DEFAULT_GRACE)
         return await self._page(instance, label, shown=_secret_of(registration), is_rotated=True)
 
     async def secret(self, instance: str, label: str) -> Response:
-        """Show the secret."""
         await self._site.form()
         return await self._page(
             instance, label, shown=_secret_of(self._gateway.registrations.get(instance, label))
         )
 
     async def delete_webhook(self, instance: str, label: str) -> Response:
-        """Delete the registration, if that was confirmed."""
         form = await self._site.form()
         if not form.has("confirmed"):
             return await self._page(
@@ -310,13 +295,3 @@ def _secret_of(registration: Registration) -> str:
     """Return what the receiver verifies with: the secret, or the public key."""
     newest = registration.secrets[0]
     return public_key_of(newest.value) if newest.signature is Signature.V1A else newest.value
-
-
-def _body_of(form: Form) -> dict[str, Any]:
-    """Return what the form says as the body of a ``set``, which is then checked like one.
-
-    Raises:
-        Invalid: a header, the filter or the options of plugins cannot be read.
-    """
-    body = {"url": form.get("url"), "events": form.all("kind"), "enabled": form.has("enabled")}
-    return body | from_form(FIELDS, form)
