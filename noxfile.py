@@ -316,7 +316,7 @@ def simulate(session: nox.Session) -> None:
 
 @nox.session
 def reference(session: nox.Session) -> None:
-    """Write docs/reference/ from docstrings, and the table of docs/networks/README.md from connectors.
+    """Write docs/reference/ from docstrings, and the tables of docs/http.md and docs/networks/README.md.
 
     A test fails while they differ from the code.
     """

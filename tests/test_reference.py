@@ -21,6 +21,11 @@ def test_the_page_is_that_of_the_code(file: str) -> None:
     assert written == PAGES[file], "run nox -s reference, and commit docs/reference"
 
 
+def test_the_fields_of_set_are_those_of_the_code() -> None:
+    written = reference.HTTP.read_text(encoding="utf-8")
+    assert written == reference.http_page(), "run nox -s reference, and commit docs/http.md"
+
+
 def test_there_are_no_other_pages() -> None:
     assert {file.name for file in reference.FOLDER.iterdir()} == set(PAGES)
 

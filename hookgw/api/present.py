@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET
@@ -10,23 +10,21 @@ from msgspec import UNSET
 from hookgw.api import responses
 from hookgw.gateway.chats import Chat, Contact
 from hookgw.gateway.connectors.states import Account, Closing
+from hookgw.kernel.secret_options import SecretOptions
 from hookgw.models.api_keys import Key
 from hookgw.models.audit import ActorKind, AuditEntry
 from hookgw.models.clock import rfc3339
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.deliveries import Attempt, DeliveryState, LaneStatistics
-from hookgw.models.event_filters import Condition, FilterOp
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.masking import MASK, with_masked_user
-from hookgw.models.registrations import Registration, is_global
-from hookgw.models.signing_keys import Signature, public_key_of
+from hookgw.models.registrations import Registration
 from hookgw.models.stuck_lanes import advice_for
-from hookgw.models.tls_identity import TlsIdentity
-from hookgw.models.units import Duration
-from hookgw.plugins.secret_options import SecretOptions
 from hookgw.store import DeliveryReport, DeliverySummary
+from hookgw.webhooks.fields import Showing
+from hookgw.webhooks.responses import present_registration
 
 
 def present_done(message: str) -> responses.Done:
@@ -53,104 +51,6 @@ def present_job(job: Job) -> responses.Job:
         error=job.error,
         warning=UNSET if job.warning is None else job.warning,
     )
-
-
-def present_registration(
-    registration: Registration,
-    instance_id: str,
-    catalog: Catalog,
-    warnings: list[str],
-    secret_options: SecretOptions,
-) -> responses.Registration:
-    """Return a registration as ``set`` and ``find`` do: headers, URL and options masked, without secrets.
-
-    Args:
-        registration: the stored registration.
-        instance_id: the id of its instance.
-        catalog: lists the kinds if the registration receives every kind.
-        warnings: sentences about the request or the URL.
-        secret_options: masks the options of plugins.
-    """
-    state: Literal["active", "paused", "disabled"] = "active"
-    reason = None
-    if not registration.enabled:
-        state, reason = "disabled", registration.disabled_reason or "It was set with enabled: false."
-    elif registration.paused_at is not None:
-        state, reason = (
-            "paused",
-            f"It was paused at {rfc3339(registration.paused_at)}; it waits for a resume.",
-        )
-    retry = registration.retry
-    return responses.Registration(
-        id=registration.id,
-        instance=registration.instance,
-        label=registration.label,
-        url=with_masked_user(registration.url),  # a `set` that sends the mask back keeps what it hides
-        enabled=registration.enabled,
-        # Spelled out, as Evolution API does: its clients show this list.
-        events=list(registration.events) or [kind.name for kind in catalog if not kind.operational],
-        webhook_by_events=registration.by_events,
-        webhook_base64=registration.base64,
-        headers=dict.fromkeys(registration.headers, MASK),  # most hold a token
-        signature=registration.signature,
-        ordering=registration.ordering,
-        concurrency=registration.concurrency,
-        rate=None if registration.rate is None else str(registration.rate),
-        timeout=present_duration(registration.timeout),
-        retry=responses.Retry(
-            schedule=None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
-            max_age=present_duration(retry.max_age),
-            disable_after=present_duration(retry.disable_after),
-        ),
-        filter=[present_condition(condition) for condition in registration.filter],
-        plugins=secret_options.masked(registration.plugins),
-        tls=_present_tls(registration.tls),
-        created_at=rfc3339(registration.created_at),
-        updated_at=rfc3339(registration.updated_at),
-        instance_id=instance_id,
-        paused=registration.is_paused,
-        state=state,
-        state_reason=reason,
-        warnings=warnings,
-    )
-
-
-def _present_tls(identity: TlsIdentity) -> responses.Tls:
-    return responses.Tls(
-        ca=identity.ca or UNSET,
-        client_certificate=identity.client_certificate or UNSET,
-        client_key=UNSET if identity.client_key is None else MASK,
-        server_name=identity.server_name or UNSET,
-    )
-
-
-def present_condition(condition: Condition) -> responses.Condition:
-    has_value = condition.op.positive is not FilterOp.EXISTS
-    return responses.Condition(condition.pointer, condition.op, condition.value if has_value else UNSET)
-
-
-def present_listed_registration(
-    registration: Registration, instance_id: str, catalog: Catalog, secret_options: SecretOptions
-) -> responses.ListedRegistration:
-    """Return a registration as in a list; see :func:`present_registration`."""
-    shown = present_registration(registration, instance_id, catalog, [], secret_options)
-    return responses.ListedRegistration(
-        **msgspec.structs.asdict(shown), source="configuration" if is_global(registration.id) else "api"
-    )
-
-
-def present_secret(registration: Registration) -> responses.Secret:
-    """Return what verifies deliveries: the newest secret, or the public part of the newest ed25519 key."""
-    # Only the newest: the others sign for receivers that still hold them.
-    newest = registration.secrets[0]
-    if newest.signature is Signature.V1A:
-        return responses.Secret(public_key=public_key_of(newest.value))
-    return responses.Secret(secret=newest.value)
-
-
-def present_duration(seconds: float | None) -> str | None:
-    """Return a duration with its unit, as ``set`` accepts it."""
-    return None if seconds is None else str(Duration(seconds))
 
 
 def present_time(seconds: float | None) -> str | None:
@@ -330,7 +230,7 @@ def present_report(
         # As it is now. What it was at the time of the attempts is not kept.
         None
         if registration is None
-        else present_registration(registration, instance_id, catalog, [], secret_options)
+        else present_registration(registration, Showing(instance_id, catalog, secret_options))
     )
     fields["event"] = responses.Event(
         id=event.id,

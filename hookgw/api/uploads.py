@@ -22,9 +22,9 @@ from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDeco
 from hookgw.api.request_body import MAX_VALUES, content_type, parse_in_turns, read_body
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import EXCHANGE
+from hookgw.kernel.json_fields import show_name
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.units import Size
-from hookgw.parsing.fields import show_name
 from hookgw.parsing.json_text import decode_strict
 from hookgw.parsing.messages import MAX_URL, NO_MEDIA, decode_base64
 

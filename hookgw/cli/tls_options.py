@@ -10,6 +10,7 @@ import click
 
 from hookgw.cli.client import Client
 from hookgw.cli.failure import Failed, ServerUnavailable
+from hookgw.webhooks.tls import TLS_PARTS
 
 
 def _read_pem(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -37,12 +38,7 @@ TLS_OPTIONS = (
     click.option("--no-tls", is_flag=True, help="Remove all that the --tls options have set."),
 )
 
-_FIELDS = {
-    "tls_ca": "ca",
-    "tls_certificate": "clientCertificate",
-    "tls_key": "clientKey",
-    "tls_server_name": "serverName",
-}
+_FIELDS = {part.form.name: part.json for part in TLS_PARTS if part.form}
 
 
 def take_tls(

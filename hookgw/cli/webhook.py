@@ -26,25 +26,15 @@ from hookgw.cli.output import (
     table_options,
 )
 from hookgw.cli.tls_options import TLS_OPTIONS, take_tls
+from hookgw.kernel.fields import Choice, Flag, Whole
+from hookgw.webhooks.fields import FIELDS
 
 SHOWN = {
     "url": "URL",
     "label": "label",
     "state": "state",
     "stateReason": "reason",
-    "events": "events",
-    "webhookByEvents": "by events",
-    "webhookBase64": "base64",
-    "headers": "headers",
-    "signature": "signature",
-    "ordering": "ordering",
-    "concurrency": "concurrency",
-    "rate": "rate",
-    "timeout": "timeout",
-    "retry": "retry",
-    "filter": "filter",
-    "plugins": "plugins",
-    "tls": "TLS",
+    **{one.json: one.heading for one in FIELDS if one.shows and one.name not in ("url", "enabled")},
     "createdAt": "created",
     "updatedAt": "updated",
 }
@@ -59,6 +49,14 @@ LISTED = {
 """The columns of a list, by the field of a registration."""
 FEW_KINDS = 3
 """Kinds that a line names; of more it has the number."""
+_SENT = {one.name: one.spellings[0] for one in FIELDS}
+"""The names of fields in requests."""
+_SPECIAL: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "headers": (("--header", "headers"), {"multiple": True, "callback": read_headers}),
+    "secret": (("--secret",), {"callback": read_secret}),
+    "filter": (("--filter",), {"multiple": True, "callback": read_conditions}),
+}
+"""Options that are not read as others of their kind: their flags, and what click needs of them."""
 
 
 @click.group()
@@ -67,68 +65,29 @@ def webhook() -> None:
 
 
 def field_options(*, defaults: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options for the fields of a registration that ``set`` and ``update`` share.
-
-    Args:
-        defaults: show the defaults of a new registration in the help.
-    """
-
-    def default(text: str) -> str:
-        return f"  [default: {text}]" if defaults else ""
-
-    options = (
-        click.option(
-            "--by-events/--no-by-events", default=None, help="Append the event kind to the URL's path."
-        ),
-        click.option("--base64/--no-base64", default=None, help="Ask connectors to include media in events."),
-        click.option(
-            "--header",
-            "headers",
-            multiple=True,
-            metavar="NAME:VALUE",
-            callback=read_headers,
-            help="Header to send with each delivery; repeatable.",
-        ),
-        click.option(
-            "--secret",
-            callback=read_secret,
-            help="Signing secret: whsec_…, or whsk_… for v1a; - reads it from standard input."
-            + default("generated"),
-        ),
-        click.option(
-            "--signature",
-            type=click.Choice(["v1", "v1a"]),
-            help="HMAC-SHA256, or ed25519." + default("v1"),
-        ),
-        click.option(
-            "--ordering",
-            type=click.Choice(["url", "instance", "chat", "none"]),
-            help="Keep the order of all events, per instance, per chat, or not at all." + default("url"),
-        ),
-        click.option(
-            "--concurrency", type=click.IntRange(1, 64), help="Parallel deliveries, unless --ordering is url."
-        ),
-        click.option(
-            "--rate", metavar="RATE", help="Most attempts, such as 20/s, 100/m or 1000/h; '' removes it."
-        ),
-        click.option("--timeout", metavar="DURATION", help="Deadline of an attempt, for example 10s."),
-        click.option(
-            "--retry",
-            metavar="JSON",
-            callback=read_json,
-            help='Retry rules of this registration, such as {"maxAge": "1h"}.',
-        ),
-        click.option(
-            "--filter",
-            multiple=True,
-            metavar="CONDITION",
-            callback=read_conditions,
-            help="Only events that meet this condition, such as '/data/key/fromMe=false'; repeatable.",
-        ),
-        click.option("--no-filter", is_flag=True, help="Remove the conditions."),
-        click.option("--plugins", metavar="JSON", callback=read_json, help="Plugin options, by plugin name."),
-        *TLS_OPTIONS,
-    )
+    """Add the options that ``set`` and ``update`` share; ``defaults`` are those of a new registration."""
+    options: list[Callable[[Any], Any]] = []
+    for field in FIELDS:
+        if field.option is None:
+            continue
+        name = field.name.replace("_", "-")
+        flags, special = _SPECIAL.get(field.name, ((f"--{name}",), {}))
+        more: dict[str, Any] = special
+        if isinstance(field.kind, Flag):
+            flags, more = (f"--{name}/--no-{name}",), {"default": None}
+        elif isinstance(field.kind, Choice):
+            more = {"type": click.Choice([str(word) for word, _ in field.kind.words])}
+        elif isinstance(field.kind, Whole):
+            more = {"type": click.IntRange(field.kind.low, field.kind.high)}
+        elif field.option.metavar == "JSON":
+            more = {"callback": read_json}
+        default = f"  [default: {field.option.default}]" if defaults and field.option.default else ""
+        options.append(
+            click.option(*flags, metavar=field.option.metavar, help=field.option.help + default, **more)
+        )
+        if field.name == "filter":
+            options.append(click.option("--no-filter", is_flag=True, help="Remove the conditions."))
+    options += TLS_OPTIONS
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):  # click lists options in the reverse order of their decorators
@@ -152,7 +111,6 @@ def set_(
     instance: str,
     url: str,
     label: str | None,
-    by_events: bool | None,
     as_json: bool,
     **fields: Any,
 ) -> None:
@@ -170,7 +128,7 @@ def set_(
         except Failed:
             pass  # the instance does not exist yet; any other reason comes again with the next call
     tls = take_tls(client, instance, label, fields)
-    given = _given(url=url, byEvents=by_events, tls=tls, **fields)
+    given = _given(url=url, tls=tls, **fields)
     stored = client.call("POST", "webhook", "set", instance, label, content=msgspec.json.encode(given))
     if former is not None:
         _show_replaced(former, stored)
@@ -193,7 +151,6 @@ def update(
     label: str | None,
     events: tuple[str, ...],
     all_kinds: bool,
-    by_events: bool | None,
     as_json: bool,
     **fields: Any,
 ) -> None:
@@ -202,7 +159,7 @@ def update(
         raise click.UsageError("Use --kind or --all-kinds, not both.")
     kinds = list(events) if events or all_kinds else None
     tls = take_tls(client, instance, label, fields)
-    given = _given(events=kinds, byEvents=by_events, tls=tls, **fields)
+    given = _given(events=kinds, tls=tls, **fields)
     if not given:
         raise click.UsageError("Name at least one option to change, for example --url URL.")
     _change(client, instance, label, given, as_json)
@@ -237,7 +194,7 @@ def _given(*, no_filter: bool, **fields: Any) -> dict[str, Any]:
         if fields["filter"] is not None:
             raise click.UsageError("Use --filter or --no-filter, not both.")
         fields["filter"] = []
-    return {name: value for name, value in fields.items() if value is not None}
+    return {_SENT[name]: value for name, value in fields.items() if value is not None}
 
 
 def _change(client: Client, instance: str, label: str | None, given: dict[str, Any], as_json: bool) -> None:

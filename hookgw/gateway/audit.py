@@ -30,7 +30,6 @@ _actor: ContextVar[Actor] = ContextVar("hookgw.actor", default=HOOKGW)
 
 
 def current_actor() -> Actor:
-    """Return the actor of the current task."""
     return _actor.get()
 
 

@@ -2,58 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from enum import Enum
-from typing import Any
-
-import msgspec
+from collections.abc import Iterable
 
 from hookgw.gateway.audit import Audit
+from hookgw.kernel.audited import LONGEST, Audited, changes_of, text_of
 from hookgw.models.api_keys import Key
 from hookgw.models.audit import HOOKGW, AuditAction, AuditEntry, FieldChange
 from hookgw.models.clock import rfc3339
 from hookgw.models.instances import Instance
 from hookgw.models.masking import without_user
 from hookgw.models.registrations import Registration
+from hookgw.webhooks.fields import AUDITED
 
-# Fields whose names in the HTTP API are others than those of the record.
-_NAMES = {
-    "by_events": "webhookByEvents",
-    "base64": "webhookBase64",
-    "secrets": "secret",
-    "ingest_token": "ingestUrl",
-    "paused_at": "paused",
+OF_INSTANCE: Audited = {
+    "integration": ("integration", text_of),
+    "requested_integration": ("requestedIntegration", None),
+    "options": ("options", None),
+    "settings": ("settings", None),
+    "ingest_token": ("ingestUrl", None),
 }
-# Fields whose values are kept in the audit: none can be a secret.
-_SHOWN = {
-    "url",
-    "events",
-    "enabled",
-    "paused_at",
-    "ordering",
-    "concurrency",
-    "timeout",
-    "rate",
-    "integration",
-}
-# What follows from other fields, or says how it went.
-_OF_REGISTRATION = {
-    "id",
-    "instance",
-    "label",
-    "generation",
-    "disabled_reason",
-    "failing_since",
-    "fresh_since",
-    "resumed_at",
-    "created_at",
-    "updated_at",
-}
-_OF_INSTANCE = {"name", "id", "keys", "connected", "disconnection", "created_at", "updated_at"}
-MOST_FIELDS = 50
-"""The most fields that an entry names."""
-LONGEST = 512
-"""Characters of a value, or of a field's name. Tenants choose both."""
 
 
 def registration_changed(
@@ -62,21 +29,20 @@ def registration_changed(
     """Return the entry of a created, changed or deleted registration; none if no field of a client changed.
 
     Args:
-        audit: makes the entry.
         old, new: the record before and after; ``None`` if there is none. At least one is given.
-        instance: its instance; ``None`` for a registration of the configuration.
+        instance: ``None`` for a registration of the configuration.
     """
     present = new or old
     assert present is not None  # noqa: S101 -- the caller's promise
     if new is None:
-        changes = [FieldChange("url", before=_text("url", present.url))]
+        changes = [FieldChange("url", before=without_user(present.url)[:LONGEST] or None)]
         return [audit.entry(AuditAction.REGISTRATION_DELETE, instance, present.label, changes=changes)]
     if old is None:
         # The secret is always there, and new.
         blank = Registration(id="", instance="", url="", secrets=new.secrets)
-        changes = _changes(blank, new, _OF_REGISTRATION)
+        changes = changes_of(blank, new, AUDITED)
         return [audit.entry(AuditAction.REGISTRATION_CREATE, instance, new.label, changes=changes)]
-    changes = _changes(old, new, _OF_REGISTRATION)
+    changes = changes_of(old, new, AUDITED)
     if not changes:
         return []
     details = {"reason": new.disabled_reason}
@@ -89,9 +55,9 @@ def instance_changed(audit: Audit, old: Instance | None, new: Instance) -> list[
     """Return the entries of a created or changed instance, and of its keys; none if nothing changed."""
     if old is None:
         blank = Instance(name="", id="")
-        return [audit.entry(AuditAction.INSTANCE_CREATE, new, changes=_changes(blank, new, _OF_INSTANCE))]
+        return [audit.entry(AuditAction.INSTANCE_CREATE, new, changes=changes_of(blank, new, OF_INSTANCE))]
     entries = keys_changed(audit, old.keys, new.keys, new)
-    changes = _changes(old, new, _OF_INSTANCE)
+    changes = changes_of(old, new, OF_INSTANCE)
     if changes:
         entries.append(audit.entry(AuditAction.INSTANCE_CHANGE, new, changes=changes))
     if old.connected != new.connected:
@@ -127,54 +93,3 @@ def keys_changed(
             audit.entry(AuditAction.KEY_CREATE, instance, key.name, details={"expiresAt": expires})
         )
     return entries
-
-
-def _changes(old: msgspec.Struct, new: msgspec.Struct, ignored: Collection[str]) -> list[FieldChange]:
-    found: list[FieldChange] = []
-    for change in _differences(old, new, ignored):
-        if len(found) == MOST_FIELDS:
-            found.append(FieldChange("…"))
-            break
-        found.append(change)
-    return found
-
-
-def _differences(old: Any, new: Any, ignored: Collection[str], prefix: str = "") -> Iterator[FieldChange]:
-    for field in new.__struct_fields__:
-        before, after = getattr(old, field), getattr(new, field)
-        if field in ignored or before == after:
-            continue
-        name = prefix + _NAMES.get(field, _camel(field))
-        if isinstance(after, dict):
-            # The names of headers and options, and none of their values.
-            for key in sorted(before.keys() | after.keys()):
-                if key not in before or key not in after or before[key] != after[key]:
-                    yield FieldChange(f"{name}.{key}"[:LONGEST])
-        elif isinstance(after, msgspec.Struct) and isinstance(before, msgspec.Struct):
-            yield from _differences(before, after, (), f"{name}.")
-        elif field in _SHOWN:
-            yield FieldChange(name, _text(field, before), _text(field, after))
-        else:
-            yield FieldChange(name)
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(part.capitalize() for part in others)
-
-
-def _text(field: str, value: Any) -> str | None:
-    """Return a value as the audit shows it; ``None`` for nothing."""
-    if field == "events":
-        text = ", ".join(value) or "all"
-    elif field == "url":
-        text = without_user(value)
-    elif field == "paused_at":
-        text = str(value is not None).lower()
-    elif isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, Enum):
-        text = str(value.value)
-    else:
-        text = "" if value is None else str(value)
-    return text[:LONGEST] or None

@@ -35,15 +35,14 @@ from hookgw.models.registrations import (
 )
 from hookgw.models.signing_keys import signature_of
 from hookgw.models.tls_identity import NO_IDENTITY
-from hookgw.parsing.registrations import READ_ONLY, parse_registration
-from hookgw.parsing.tls_identities import unmask_tls
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
+from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks.fields import READ_ONLY
+from hookgw.webhooks.tls import unmask_tls
 
 DEFAULT_CONCURRENCY = 16
-"""Attempts that a global webhook makes at a time, if neither ``ordering`` nor ``concurrency`` is
-configured.
-"""
+"""Attempts that a global webhook makes at a time, unless it has an ``ordering`` or a ``concurrency``."""
 
 _EVERY_INSTANCE = "a global webhook receives the events of every instance"
 _WHY_NOT_SET = {
@@ -81,11 +80,10 @@ def parse_global_webhooks(
 
     Args:
         blocks: each is the body of a ``set``, with a ``label``.
-        catalog: the known event kinds.
         check_options: raises ``Invalid`` if a plugin refuses its options.
 
     Raises:
-        ConfigError: a block breaks a rule; every problem is named with its place.
+        ConfigError: with every problem and its place.
     """
     found: dict[str, ParsedWebhook] = {}
     places: dict[str, str] = {}
@@ -117,7 +115,6 @@ async def read_global_webhooks(
     """Return the registrations that ``global_webhooks`` configures, with what the store knows of them.
 
     Args:
-        parsed: from :func:`parse_global_webhooks`.
         store: has the generated secrets, and what the last start stored.
         audit: records what differs from the last start; ``None`` if the caller records it.
 

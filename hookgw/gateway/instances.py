@@ -28,9 +28,10 @@ from hookgw.models.errors import Conflict, Forbidden, Invalid, NotSupported, Sto
 from hookgw.models.instances import Disconnection, Instance, InstanceSettings, check_name
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.randomness import random_hex
-from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
+from hookgw.models.registrations import DEFAULT_LABEL, Registration
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
+from hookgw.webhooks.change import RegistrationChange
 
 logger = structlog.get_logger("hookgw.instances")
 

@@ -18,22 +18,16 @@ from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import DELETED, PendingDeliveries
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.shielded import completes
+from hookgw.kernel.rules import check_url
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, LaneStatistics, Outcome
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.models.events import Catalog, Event, new_event_id
 from hookgw.models.jobs import Job, JobKind
-from hookgw.models.registrations import (
-    DEFAULT_LABEL,
-    Ordering,
-    Registration,
-    RegistrationChange,
-    in_grace,
-    new_secret,
-)
+from hookgw.models.registrations import DEFAULT_LABEL, Ordering, Registration, in_grace, new_secret
 from hookgw.models.tls_identity import NO_IDENTITY, expired_part
-from hookgw.parsing.registrations import check_url
 from hookgw.plugins.hooks import Hooks
+from hookgw.webhooks.change import RegistrationChange
 
 MOST_REGISTRATIONS = 16
 """Of one instance."""
@@ -44,7 +38,6 @@ class StoredRegistration(NamedTuple):
     """What :meth:`RegistrationService.set` did.
 
     Attributes:
-        registration: as it is stored.
         warnings: sentences about its URL and its concurrency.
         job: is still making its pending deliveries dead letters; ``None`` if nothing is left to do.
     """
@@ -87,18 +80,16 @@ class RegistrationService:
         self._settings = settings
 
     def find(self, instance: str, label: str = DEFAULT_LABEL) -> Registration | None:
-        """Return an instance's registration of a label; ``None`` if there is none."""
         return self._registry.find(instance, label)
 
     def get(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
-        """Return an instance's registration of a label. Raise ``NotFound`` if there is none."""
         registration = self._registry.find(instance, label)
         if registration is None:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
         return registration
 
     def by_id(self, registration_id: str) -> Registration | None:
-        """Return a registration, also one of the configuration, by its id; ``None`` if there is none."""
+        """Return a registration, also one of the configuration."""
         return self._registry.registration(registration_id)
 
     def of_instance(self, instance: str) -> list[Registration]:
@@ -113,7 +104,6 @@ class RegistrationService:
 
         Args:
             after: the instance and label before the first one; two empty strings for the beginning.
-            limit: the most registrations.
         """
         return self._registry.page(after, limit)
 
@@ -123,8 +113,6 @@ class RegistrationService:
         """Store a registration, new or changed.
 
         Args:
-            instance, label: of the registration.
-            change: the fields that were given.
             create: create an instance that does not exist, if ``instances.auto_create`` allows it.
 
         Returns:
@@ -149,14 +137,7 @@ class RegistrationService:
         return StoredRegistration(stored, warnings, job if job and job.is_running else None)
 
     async def update(self, instance: str, label: str, change: RegistrationChange) -> StoredRegistration:
-        """Change some fields of a registration.
-
-        Args:
-            instance, label: of the registration.
-            change: the fields that were given; not a ``set``.
-
-        Returns:
-            As :meth:`set`.
+        """Change some fields of a registration; return as :meth:`set` does.
 
         Raises:
             NotFound: there is no such registration.
@@ -308,7 +289,6 @@ class RegistrationService:
         """Give a registration a new secret; those before it go on signing beside it.
 
         Args:
-            instance, label: the registration.
             grace: for how long the old ones still sign at most, in seconds; 0 ends them at once. See
                 :func:`hookgw.models.registrations.in_grace`.
 

@@ -81,14 +81,12 @@ class Registry:
         return [self._instances[name] for name in self._names]
 
     def count_instances(self) -> int:
-        """Return how many instances there are."""
         return len(self._instances)
 
     def find_instance(self, name: str) -> Instance | None:
         return self._instances.get(name)
 
     def instance(self, name: str) -> Instance:
-        """Return the instance of a name. Raise ``NotFound`` if there is none."""
         instance = self._instances.get(name)
         if instance is None:
             raise NotFound(f"The instance {name!r} does not exist.")
@@ -113,7 +111,6 @@ class Registry:
         Its events and deliveries are no longer found under its name.
 
         Args:
-            instance: which one.
             job: is to park what is pending; stored in the same commit.
         """
         self.check_owner(instance.name)
@@ -143,15 +140,13 @@ class Registry:
     # Registrations
 
     def registration(self, registration_id: str) -> Registration | None:
-        """Return a registration as it is now, by id; ``None`` if there is none."""
         return self._registrations.get(registration_id)
 
     def registrations(self) -> list[Registration]:
-        """Return all registrations, with those of the configuration."""
+        """Return all, with those of the configuration."""
         return list(self._registrations.values())
 
     def find(self, instance: str, label: str) -> Registration | None:
-        """Return an instance's registration of a label; ``None`` if there is none."""
         return self._of_instance.get(instance, {}).get(label)
 
     def of_instance(self, instance: str) -> list[Registration]:
@@ -177,7 +172,6 @@ class Registry:
         return [*self._of_instance.get(instance, {}).values(), *self._everywhere]
 
     def count_hearing(self, instance: str) -> int:
-        """Return the length of :meth:`hearing`."""
         return len(self._of_instance.get(instance, ())) + len(self._everywhere)
 
     def wanting(self, instance: str, kind: str) -> list[Registration]:
@@ -226,7 +220,6 @@ class Registry:
         """Store a registration; one of the configuration changes only in memory.
 
         Args:
-            registration: the new or changed one.
             due, job: see :meth:`hookgw.store.protocol.Records.put_registration`. A job of a registration of
                 the configuration is not stored: the next start begins with the configuration.
         """

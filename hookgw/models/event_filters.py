@@ -2,7 +2,7 @@
 
 A condition is a JSON pointer (RFC 6901) into the event, an operation, and a value to compare with. The event
 is the object that receivers get: ``/event``, ``/instance``, ``/sender`` and ``/date_time``, and the payload
-below ``/data``. :mod:`hookgw.parsing.event_filters` reads conditions.
+below ``/data``. :mod:`hookgw.webhooks.filters` reads conditions.
 
 The payload is not decoded as a whole. One pass over it takes out the values that the pointers name, as bytes,
 and skips the rest.

@@ -1,7 +1,4 @@
-"""Registrations: which events go to which URL, and how. No I/O.
-
-:mod:`hookgw.parsing` reads them in every spelling that clients use.
-"""
+"""Registrations: which events go to which URL, and how. No I/O."""
 
 from __future__ import annotations
 
@@ -12,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from hookgw.models.errors import Invalid
 from hookgw.models.event_filters import Condition
 from hookgw.models.masking import repr_without, without_user
 from hookgw.models.randomness import random_hex
 from hookgw.models.rates import Rate
 from hookgw.models.signing_keys import Signature, make_secret, signature_of
-from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity, expired_part
+from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 
 DEFAULT_LABEL = "default"
 # Seconds for which an old secret signs beside a new one, unless the caller says otherwise.
@@ -65,7 +61,6 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 def new_secret(signature: Signature = Signature.V1) -> Secret:
-    """Create a secret."""
     return Secret(make_secret(signature))
 
 
@@ -74,7 +69,6 @@ def in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret
 
     Args:
         secrets: the secrets in force, the newest first. At most :data:`MOST_OLD_SECRETS` are kept.
-        now: seconds since the epoch.
         grace: seconds until they expire; 0 drops them at once.
     """
     if grace <= 0:
@@ -171,19 +165,13 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         return self.paused_at is not None and self.enabled
 
     def paused(self, now: float) -> Registration:
-        """Return the registration at the beginning of a pause.
-
-        Args:
-            now: seconds since the epoch.
-        """
+        """Return the registration at the beginning of a pause."""
         return msgspec.structs.replace(self, paused_at=now, updated_at=now)
 
     def resumed(self, now: float, steady: float) -> Registration:
         """Return the registration at the end of a pause, which counts neither as age nor as failing.
 
-        Args:
-            now: seconds since the epoch.
-            steady: the same moment on the steady clock, which ages are measured with.
+        ``steady`` is the same moment on the steady clock, which ages are measured with.
         """
         return msgspec.structs.replace(
             self, paused_at=None, resumed_at=steady, failing_since=None, fresh_since=now, updated_at=now
@@ -236,99 +224,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_registration_id() -> str:
-    """Create a registration id."""
     # 96 random bits: ids of deleted registrations stay in the history and must not be used again.
     return "reg_" + random_hex(12)
-
-
-class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A validated ``set``, or a change of some fields. A field that is ``UNSET`` keeps its stored value.
-
-    Attributes:
-        is_set: whether it is a ``set``. That is a fresh start, also for a registration that hookgw disabled,
-            and has ``url``, ``enabled`` and ``events``.
-    """
-
-    is_set: bool = True
-    url: str | msgspec.UnsetType
-    enabled: bool | msgspec.UnsetType = True
-    events: tuple[str, ...] | msgspec.UnsetType = ()
-    by_events: bool | msgspec.UnsetType = msgspec.UNSET
-    base64: bool | msgspec.UnsetType = msgspec.UNSET
-    headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
-    secret: Secret | msgspec.UnsetType = msgspec.UNSET
-    signature: Signature | msgspec.UnsetType = msgspec.UNSET
-    ordering: Ordering | msgspec.UnsetType = msgspec.UNSET
-    concurrency: int | msgspec.UnsetType = msgspec.UNSET
-    rate: Rate | msgspec.UnsetType | None = msgspec.UNSET
-    timeout: float | msgspec.UnsetType | None = msgspec.UNSET
-    retry: RetryOptions | msgspec.UnsetType = msgspec.UNSET
-    filter: tuple[Condition, ...] | msgspec.UnsetType = msgspec.UNSET
-    plugins: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    tls: TlsIdentity | msgspec.UnsetType = msgspec.UNSET
-
-    __repr__ = repr_without("headers", "secret", "plugins")
-
-    def apply(self, old: Registration | None, *, instance: str, label: str, now: float) -> Registration:
-        """Return the resulting registration.
-
-        Args:
-            old: the stored registration; ``None`` to create one, which takes a ``set``.
-            instance, label: the name of a new registration.
-            now: seconds since the epoch.
-
-        Raises:
-            Invalid: a certificate has expired.
-        """
-        if self.tls is not msgspec.UNSET and (sentence := expired_part(self.tls, now)) is not None:
-            raise Invalid(sentence)
-        given = {
-            name: value
-            for name in (
-                "url",
-                "enabled",
-                "events",
-                "by_events",
-                "base64",
-                "headers",
-                "ordering",
-                "concurrency",
-                "rate",
-                "timeout",
-                "retry",
-                "filter",
-                "plugins",
-                "tls",
-            )
-            if (value := getattr(self, name)) is not msgspec.UNSET
-        }
-        secrets = self._secrets(old, now)
-        if secrets:
-            given["secrets"] = secrets
-        base = old or Registration(
-            id=new_registration_id(), instance=instance, label=label, url="", created_at=now
-        )
-        new = msgspec.structs.replace(base, updated_at=now, **given)
-        if self.is_set or (new.enabled and not base.enabled):
-            new = msgspec.structs.replace(new, disabled_reason=None, failing_since=None, fresh_since=now)
-        elif not new.has_target_of(base):
-            # The failures were the former receiver's.
-            new = msgspec.structs.replace(new, failing_since=None)
-        # Deliveries in the former lanes are found by their generation, and moved.
-        is_redivided = old is not None and new.partitioning != old.partitioning
-        return msgspec.structs.replace(new, generation=new.generation + 1) if is_redivided else new
-
-    def _secrets(self, old: Registration | None, now: float) -> tuple[Secret, ...]:
-        if self.secret is not msgspec.UNSET:
-            # No grace: a caller that brings a secret has told the receiver, and may be replacing a leak.
-            return (self.secret,)
-        wanted = Signature.V1 if self.signature is msgspec.UNSET else self.signature
-        if old is None:
-            return (new_secret(wanted),)
-        if self.signature is msgspec.UNSET or wanted is old.signature:
-            return ()
-        # Another scheme is a rotation: receivers that verify the old one have a day to change.
-        return (new_secret(wanted), *in_grace(old.secrets_in_force(now), now, DEFAULT_GRACE))
 
 
 GLOBAL_ID_PREFIX = "global_"

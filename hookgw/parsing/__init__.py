@@ -3,7 +3,6 @@
 from hookgw.parsing.deliveries import Cancellation, Replay, parse_cancellation, parse_replay
 from hookgw.parsing.erasure import parse_erasure
 from hookgw.parsing.events import Batch, EmitLimits, EventReader, is_single, parse_events
-from hookgw.parsing.headers import unmask_headers, unmask_url
 from hookgw.parsing.instances import (
     Creation,
     parse_creation,
@@ -32,9 +31,7 @@ from hookgw.parsing.messages import (
     parse_template_message,
     parse_text_message,
 )
-from hookgw.parsing.registrations import parse_grace, parse_registration, parse_registration_patch
 from hookgw.parsing.storage import parse_backup
-from hookgw.parsing.tls_identities import unmask_tls
 
 __all__ = [
     "Batch",
@@ -59,7 +56,6 @@ __all__ = [
     "parse_edit",
     "parse_erasure",
     "parse_events",
-    "parse_grace",
     "parse_idempotency_key",
     "parse_key_request",
     "parse_location_message",
@@ -70,13 +66,8 @@ __all__ = [
     "parse_presence_of_account",
     "parse_reaction_message",
     "parse_read_messages",
-    "parse_registration",
-    "parse_registration_patch",
     "parse_replay",
     "parse_settings",
     "parse_template_message",
     "parse_text_message",
-    "unmask_headers",
-    "unmask_tls",
-    "unmask_url",
 ]

@@ -6,11 +6,11 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from hookgw.kernel.json_fields import Check, Fields, as_bool, as_object, kind_of, list_of, one_of, text_up_to
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.units import parse_duration
-from hookgw.parsing.fields import Check, Fields, as_bool, as_object, kind_of, list_of, one_of, text_up_to
 
 _MAX_KINDS = 1_000
 _MAX_LABEL = 128

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookgw.parsing.fields import Fields, as_object, text_up_to
+from hookgw.kernel.json_fields import Fields, as_object, text_up_to
 
 MAX_JID = 255
 

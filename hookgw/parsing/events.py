@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
+from hookgw.kernel.json_fields import kind_of, show_name, unknown_field
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.events import EVENT_ID, Catalog, Event, EventKind, event_id_of, new_event_id
 from hookgw.models.inline_media import unmarked
 from hookgw.models.json_decoding import LARGE, no_collection
 from hookgw.models.units import Size
-from hookgw.parsing.fields import kind_of, show_name, unknown_field
 from hookgw.parsing.json_text import MAX_VALUES, decode_strict
 from hookgw.parsing.long_json import end_of_value, finish, malformed, skip_blank
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
+from hookgw.kernel.json_fields import Fields, as_bool, as_object, as_text, one_of
 from hookgw.models.api_keys import WEAK
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.instances import InstanceSettings
 from hookgw.models.masking import MASK, repr_without
-from hookgw.models.registrations import DEFAULT_LABEL, RegistrationChange
-from hookgw.parsing.fields import Fields, as_bool, as_object, as_text, one_of
-from hookgw.parsing.registrations import ignore_read_only, read_change
+from hookgw.models.registrations import DEFAULT_LABEL
+from hookgw.webhooks.change import RegistrationChange, ignore_read_only, read_change
 
 # The integrations of Evolution API, which its clients send by default. They are accepted, so that those
 # clients work unchanged. The setting instances.integrations can name a connector for each.

@@ -12,12 +12,8 @@ what they accept in another spelling matches the schemas once it is spelled as p
 
 from __future__ import annotations
 
-from hookgw.parsing.deliveries import REPLAY_STATES
-from hookgw.parsing.erasure import MAX_JID
-from hookgw.parsing.instances import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
-from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
-from hookgw.parsing.registration_schema import CONDITION, HEADERS, REGISTRATION, RETRY, TLS, UPDATE
-from hookgw.parsing.schema_parts import (
+from hookgw.kernel.rules import HEADERS
+from hookgw.kernel.schema_parts import (
     EVENT_ID_SCHEMA,
     MOMENT_SCHEMA,
     NAME_SCHEMA,
@@ -29,6 +25,14 @@ from hookgw.parsing.schema_parts import (
     or_null,
     ref,
 )
+from hookgw.parsing.deliveries import REPLAY_STATES
+from hookgw.parsing.erasure import MAX_JID
+from hookgw.parsing.instances import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
+from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
+from hookgw.webhooks.change import REGISTRATION, UPDATE
+from hookgw.webhooks.fields import RETRY
+from hookgw.webhooks.filters import CONDITION
+from hookgw.webhooks.tls import TLS
 
 ROTATE: Schema = {
     "type": "object",

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from hookgw.kernel.json_fields import Fields, as_object, as_text, duration
 from hookgw.models.clock import parse_rfc3339, rfc3339
 from hookgw.models.errors import Invalid
 from hookgw.models.units import Duration
-from hookgw.parsing.fields import Fields, as_object, as_text, duration
 
 # The lifetime of a key with an expiry, in seconds.
 SHORTEST_LIFE = 1.0

@@ -5,6 +5,7 @@ See :mod:`hookgw.parsing.json_schemas` for what they leave out.
 
 from __future__ import annotations
 
+from hookgw.kernel.schema_parts import Schema, enum, flag, or_null, ref
 from hookgw.models.messages import MediaKind
 from hookgw.parsing.messages import (
     DEFAULT_DELAY,
@@ -22,7 +23,6 @@ from hookgw.parsing.messages import (
     MAX_URL,
     PRESENCES,
 )
-from hookgw.parsing.schema_parts import Schema, enum, flag, or_null, ref
 
 _NUMBER: Schema = {
     "type": "string",

@@ -14,19 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookgw.models.errors import Invalid
-from hookgw.models.messages import (
-    Contact,
-    ContactMessage,
-    LocationMessage,
-    MediaKind,
-    MediaMessage,
-    MessageKey,
-    ReactionMessage,
-    TemplateMessage,
-    TextMessage,
-)
-from hookgw.parsing.fields import (
+from hookgw.kernel.json_fields import (
     Check,
     Fields,
     as_bool,
@@ -39,6 +27,18 @@ from hookgw.parsing.fields import (
     one_of,
     text_up_to,
     whole_number,
+)
+from hookgw.models.errors import Invalid
+from hookgw.models.messages import (
+    Contact,
+    ContactMessage,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    MessageKey,
+    ReactionMessage,
+    TemplateMessage,
+    TextMessage,
 )
 
 MAX_NUMBER = 255

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookgw.parsing.fields import Fields, as_object, as_text
+from hookgw.kernel.json_fields import Fields, as_object, as_text
 
 
 def parse_backup(body: Any) -> tuple[str | None, list[str]]:

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
+from hookgw.kernel.json_fields import cut_short, place
+from hookgw.kernel.secret_options import texts_in
 from hookgw.models.errors import Invalid
 from hookgw.models.masking import MASK
 from hookgw.models.payload_schemas import compile_schema
 from hookgw.models.target_url import parse_target
-from hookgw.parsing.fields import cut_short, place
 from hookgw.plugins.hook_implementation import nearest
-from hookgw.plugins.secret_options import texts_in
 from hookgw.plugins.servers import Server
 
 MAX_OPTIONS = 64 * 2**10

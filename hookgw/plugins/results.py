@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
+from hookgw.kernel.rules import check_headers
 from hookgw.models.deliveries import Delivery, Outgoing
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
 from hookgw.models.units import Size
 from hookgw.parsing.event_records import plain_event
-from hookgw.parsing.headers import check_headers
 from hookgw.plugins.boundary import WrongResult
 
 MAX_BODY = Size(64 * 2**20)

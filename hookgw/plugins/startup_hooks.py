@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 import msgspec
 
+from hookgw.kernel.json_fields import kind_of, show_name
+from hookgw.kernel.secret_options import SecretOptions
 from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.masking import HoldsSecrets, mask_secrets
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS
 from hookgw.models.registrations import Registration
-from hookgw.parsing.fields import kind_of, show_name
 from hookgw.plugins.boundary import Boundary, message_of
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.contained_page import ContainedPage
@@ -38,7 +39,6 @@ from hookgw.plugins.provided import (
     check_option_name,
     check_page,
 )
-from hookgw.plugins.secret_options import SecretOptions
 from hookgw.plugins.servers import SERVERS, Server, parse_servers
 
 if TYPE_CHECKING:

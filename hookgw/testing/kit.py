@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import structlog
 import trio
 import yaml
@@ -29,21 +28,13 @@ from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import IngestRequest, IngestResponse
 from hookgw.models.deliveries import LaneState, LaneStatistics
 from hookgw.models.errors import Invalid, PluginFailed, StartError, TooLarge
-from hookgw.models.event_filters import Condition
 from hookgw.models.events import Event
-from hookgw.models.rates import Rate
-from hookgw.models.registrations import (
-    DEFAULT_LABEL,
-    Registration,
-    RegistrationChange,
-    RetryOptions,
-    Secret,
-)
-from hookgw.models.units import Duration
-from hookgw.parsing import parse_events, parse_registration
+from hookgw.models.registrations import DEFAULT_LABEL, Registration
+from hookgw.parsing import parse_events
 from hookgw.parsing.json_text import decode_strict, encode_strict
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.webhooks.change import RegistrationChange, body_of, parse_registration
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 _SETTLE_TIMEOUT = 10.0
@@ -131,34 +122,6 @@ async def _resolve_locally(host: str, port: int, *, holder: str = "", **options:
     return socket.getaddrinfo(host, port, flags=flags, **options)
 
 
-def _set_body(change: RegistrationChange) -> bytes:
-    """Return the body of a ``set`` that makes a change."""
-    given = {
-        name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET
-    }
-    del given["is_set"]
-    if "filter" in given:
-        given["filter"] = [
-            msgspec.to_builtins(one) if isinstance(one, Condition) else one for one in given["filter"]
-        ]
-    if isinstance(secret := given.get("secret"), Secret):
-        given["secret"] = secret.value
-    if isinstance(given.get("timeout"), (int, float)):
-        given["timeout"] = str(Duration(given["timeout"]))
-    if isinstance(rate := given.get("rate"), Rate):
-        given["rate"] = str(rate)
-    if isinstance(retry := given.get("retry"), RetryOptions):
-        given["retry"] = {
-            "schedule": None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
-            "maxAge": None if retry.max_age is None else str(Duration(retry.max_age)),
-            "disableAfter": None if retry.disable_after is None else str(Duration(retry.disable_after)),
-        }
-    try:
-        return encode_strict(given)
-    except ValueError as error:
-        raise Invalid(f"The registration {error}.") from None
-
-
 class GatewayKit:
     """A running gateway, with methods for tests; :func:`open_kit` creates it.
 
@@ -196,7 +159,10 @@ class GatewayKit:
         """
         gateway = self.gateway
         # As the body of a `set`, so that whatever production refuses is refused here.
-        body = _set_body(RegistrationChange(url=url, **fields))
+        try:
+            body = encode_strict(body_of(RegistrationChange(url=url, **fields)))
+        except ValueError as error:
+            raise Invalid(f"The registration {error}.") from None
         change, _ = parse_registration(decode_strict(body), gateway.catalog)
         if len(body) > gateway.settings.server.max_body:
             raise TooLarge(f"The registration has more than {gateway.settings.server.max_body}.")

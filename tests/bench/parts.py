@@ -23,7 +23,7 @@ from hookgw.config.settings import DeliverySettings, LogSettings, Settings, Stor
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.events import Event
-from hookgw.models.registrations import RegistrationChange
+from hookgw.webhooks.change import RegistrationChange
 
 ROOT = Path(__file__).parents[2]
 ENVELOPE = (ROOT / "tests" / "payloads" / "messages-upsert.text.json").read_bytes()

@@ -31,9 +31,9 @@ from hookgw.config.settings import (
 )
 from hookgw.models.deliveries import Outcome
 from hookgw.models.errors import ConfigError, Invalid, StartError
-from hookgw.models.registrations import RegistrationChange
 from hookgw.models.units import Size
 from hookgw.testing import open_receiver
+from hookgw.webhooks.change import RegistrationChange
 from tests.api.server.test_certificates import write
 from tests.cli.conftest import Echoes
 

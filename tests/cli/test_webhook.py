@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from hookgw.cli.target import DEFAULT_SERVER
-from hookgw.parsing.registrations import MAX_CONCURRENCY
 from hookgw.testing.answers import Answer
 from hookgw.testing.receiver import Receiver
+from hookgw.webhooks.fields import MAX_CONCURRENCY
 from tests.cli.conftest import Invoke, says
 
 STORED = {

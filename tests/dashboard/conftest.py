@@ -14,7 +14,7 @@ from hookgw.config.settings import ServerSettings
 from hookgw.dashboard.blueprint import Dashboard
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.events import Event
-from hookgw.parsing import parse_registration
+from hookgw.webhooks.change import parse_registration
 from tests.api.conftest import KEY, gateway, server_settings, settings, storage
 from tests.support.session_cookie import session_cookie
 

@@ -15,8 +15,8 @@ from hookgw.api.server.response_memory import PAGE
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.events import Event
-from hookgw.parsing import parse_registration
 from hookgw.testing import Receiver, answer, open_receiver
+from hookgw.webhooks.change import parse_registration
 from tests.dashboard.conftest import Browser, set_webhook
 
 LIST = "/deliveries"

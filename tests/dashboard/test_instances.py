@@ -14,9 +14,9 @@ from hookgw.models.errors import TooManyRequests
 from hookgw.models.masking import MASK
 from hookgw.models.registrations import RetryOptions
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
-from hookgw.parsing import parse_registration_patch
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
+from hookgw.webhooks.change import parse_registration
 from tests.dashboard.conftest import Browser, emit
 from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of
@@ -126,7 +126,7 @@ async def test_a_webhook_is_set_with_its_secret_and_changed(
     assert registration.retry == RetryOptions(max_age=3600)
     # The form has one of the retry rules, and keeps the others.
     patch = {"retry": {"schedule": ["1s"], "maxAge": "1h"}}
-    change, _ = parse_registration_patch(patch, gateway.catalog, enabled=True)
+    change, _ = parse_registration(patch, gateway.catalog, stored_enabled=True)
     await gateway.registrations.update("loja1", "default", change)
     own = f"{PAGE}/webhooks/default"
     page = (await browser.get(own)).text

@@ -27,13 +27,14 @@ from hookgw.models.connectors import Session
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
 from hookgw.models.errors import Forbidden, Invalid
 from hookgw.models.messages import MediaKind, MediaMessage, Message, TextMessage
-from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, RegistrationChange
+from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.models.target_url import parse_target
 from hookgw.models.units import DAY, Duration, Size
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
+from hookgw.webhooks.change import RegistrationChange
 from tests.delivery.http.raw_receiver import always_ok, serving
 from tests.support.proxies import http_proxy, open_proxy
 

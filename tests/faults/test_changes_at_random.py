@@ -27,11 +27,12 @@ import hookgw
 from hookgw.gateway import jobs
 from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, Outcome
 from hookgw.models.errors import Conflict
-from hookgw.models.registrations import Ordering, Registration, RegistrationChange
+from hookgw.models.registrations import Ordering, Registration
 from hookgw.parsing import Cancellation
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+from hookgw.webhooks.change import RegistrationChange
 from tests.faults.support import KIND
 
 SEEDS = (

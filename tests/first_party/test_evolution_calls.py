@@ -28,8 +28,8 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.models.registrations import RegistrationChange
 from hookgw.testing import FakeMediaSink, FakeSession, open_kit, open_receiver
+from hookgw.webhooks.change import RegistrationChange
 from plugins.evolution.connector import LARGEST_FILE
 from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.options import Defaults

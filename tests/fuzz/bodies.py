@@ -7,14 +7,13 @@ from typing import Any
 
 import msgspec
 
-from hookgw.api.present import present_registration
-from hookgw.api.unmask import unmask_change
 from hookgw.delivery.envelope import encode_envelope
+from hookgw.kernel.secret_options import SecretOptions
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.event_filters import EventFilter
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, Event
-from hookgw.models.registrations import Registration, RegistrationChange
+from hookgw.models.registrations import Registration
 from hookgw.parsing import (
     parse_audio_message,
     parse_chat_query,
@@ -23,20 +22,20 @@ from hookgw.parsing import (
     parse_deletion,
     parse_edit,
     parse_events,
-    parse_grace,
     parse_location_message,
     parse_media_message,
     parse_numbers,
     parse_presence,
     parse_reaction_message,
     parse_read_messages,
-    parse_registration,
     parse_replay,
     parse_template_message,
     parse_text_message,
 )
 from hookgw.parsing.json_text import decode_strict
-from hookgw.plugins.secret_options import SecretOptions
+from hookgw.webhooks.change import RegistrationChange, parse_grace, parse_registration, unmask_change
+from hookgw.webhooks.fields import Showing
+from hookgw.webhooks.responses import present_registration
 from tests.fuzz.sentences import check_sentences
 
 CATALOG = Catalog(BUILT_IN_KINDS)
@@ -75,7 +74,9 @@ def registration(data: bytes) -> None:
 
 def _shown(stored: Registration) -> Any:
     """A registration as ``find`` shows it."""
-    return msgspec.json.decode(msgspec.json.encode(present_registration(stored, "id", CATALOG, [], OPTIONS)))
+    return msgspec.json.decode(
+        msgspec.json.encode(present_registration(stored, Showing("id", CATALOG, OPTIONS)))
+    )
 
 
 def _sent_back(change: RegistrationChange, stored: Registration) -> Registration:

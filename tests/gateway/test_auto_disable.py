@@ -16,9 +16,9 @@ from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.registrations import Registration
-from hookgw.parsing import parse_registration_patch
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+from hookgw.webhooks.change import parse_registration
 
 KIND = "CALL"
 
@@ -406,7 +406,7 @@ async def test_changes_that_are_no_fresh_start_prolong_nothing(
     await hookgw_gateway.emit(KIND, {})
     for kinds in ([KIND], []) * 4:
         await hookgw_gateway.advance(56)
-        change, _ = parse_registration_patch({"events": kinds}, hookgw_gateway.gateway.catalog, enabled=True)
+        change, _ = parse_registration({"events": kinds}, hookgw_gateway.gateway.catalog, stored_enabled=True)
         registration = hookgw_gateway.gateway.registrations.get("shop")
         if not registration.enabled:
             break

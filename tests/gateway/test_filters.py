@@ -13,9 +13,9 @@ from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import ConfigError
 from hookgw.models.events import Event
 from hookgw.models.inline_media import encode_payload
-from hookgw.parsing import parse_registration_patch
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from hookgw.webhooks.change import parse_registration
 
 KIND = "MESSAGES_UPSERT"
 NOT_MINE = {"pointer": "/data/key/fromMe", "op": "equals", "value": False}
@@ -33,7 +33,7 @@ async def deliveries(kit: GatewayKit, instance: str = "shop") -> dict[str, Deliv
 
 
 async def change(kit: GatewayKit, **body: Any) -> None:
-    parsed, _ = parse_registration_patch(body, kit.gateway.catalog, enabled=True)
+    parsed, _ = parse_registration(body, kit.gateway.catalog, stored_enabled=True)
     await kit.gateway.registrations.update("shop", "default", parsed)
 
 

@@ -19,12 +19,12 @@ from hookgw.models.api_keys import Principal
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, Unavailable
 from hookgw.models.jobs import Job, JobKind, JobState
-from hookgw.models.registrations import RegistrationChange
 from hookgw.models.tasks import RETRY_WAITS, TaskFailed
 from hookgw.parsing import Cancellation
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from hookgw.webhooks.change import RegistrationChange
 from tests.support.keys import principal_of
 
 KIND = "CALL"

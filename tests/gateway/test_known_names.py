@@ -20,9 +20,10 @@ from hookgw.gateway.known_names import KEEP_EVERY, KEY, KnownNames
 from hookgw.gateway.open import open_gateway
 from hookgw.models.clock import virtual_clock
 from hookgw.models.errors import StorageUnavailable
-from hookgw.models.registrations import Registration, RegistrationChange
+from hookgw.models.registrations import Registration
 from hookgw.models.units import Size
 from hookgw.testing import open_receiver
+from hookgw.webhooks.change import RegistrationChange
 
 
 class Registrations:

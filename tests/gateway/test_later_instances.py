@@ -14,9 +14,10 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.models.connectors import Session
 from hookgw.models.errors import Conflict, NotFound, Unavailable
 from hookgw.models.instances import Instance
-from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
+from hookgw.models.registrations import DEFAULT_LABEL, Registration
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit
+from hookgw.webhooks.change import RegistrationChange
 from tests.gateway.test_keys import everything
 
 Call = Callable[[Gateway], Awaitable[Any]]

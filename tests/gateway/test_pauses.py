@@ -12,9 +12,10 @@ from trio.testing import MockClock
 from hookgw.models.deliveries import DeliveryState, LaneState
 from hookgw.models.errors import Conflict, NotFound
 from hookgw.models.rates import parse_rate
-from hookgw.models.registrations import Ordering, RegistrationChange, RetryOptions
+from hookgw.models.registrations import Ordering, RetryOptions
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit
+from hookgw.webhooks.change import RegistrationChange
 from tests.gateway.test_pending import emit, states
 
 DAY = 86_400

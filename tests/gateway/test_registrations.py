@@ -17,9 +17,10 @@ from hookgw.gateway.registrations import MOST_REGISTRATIONS
 from hookgw.models import registrations
 from hookgw.models.deliveries import DeliveryState, Outcome
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound, Unavailable
-from hookgw.models.registrations import Registration, RegistrationChange, Secret
+from hookgw.models.registrations import Registration, Secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
+from hookgw.webhooks.change import RegistrationChange
 from tests.support.disks import read_only, writes_again
 
 DAY = 86_400.0

@@ -8,8 +8,8 @@ from trio.testing import MockClock
 
 from hookgw.gateway.shielded import DEADLINE, completes
 from hookgw.models.errors import Conflict, Unavailable
-from hookgw.models.registrations import RegistrationChange
 from hookgw.testing import GatewayKit, Receiver
+from hookgw.webhooks.change import RegistrationChange
 
 
 async def test_a_change_completes_although_its_caller_is_cancelled(autojump_clock: MockClock) -> None:

@@ -18,8 +18,9 @@ from hookgw.config.settings import AuthSettings, OperationsSettings, Settings, S
 from hookgw.delivery.sender import template_for
 from hookgw.models.instances import Instance
 from hookgw.models.masking import is_masked, repr_without, user_of, with_masked_user, without_user
-from hookgw.models.registrations import Registration, RegistrationChange, Secret, new_secret
+from hookgw.models.registrations import Registration, Secret, new_secret
 from hookgw.models.target_url import parse_target
+from hookgw.webhooks.change import RegistrationChange
 
 PLAIN: Any = msgspec.Struct.__repr__
 URL = "https://ann:s3cret@receiver.test/in"

@@ -16,7 +16,6 @@ from hookgw.models.registrations import (
     DEFAULT_GRACE,
     Ordering,
     Registration,
-    RegistrationChange,
     RetryOptions,
     Secret,
     new_registration_id,
@@ -24,6 +23,7 @@ from hookgw.models.registrations import (
 )
 from hookgw.models.signing_keys import Signature
 from hookgw.models.tls_identity import TlsIdentity
+from hookgw.webhooks.change import RegistrationChange
 
 URL = "https://example.org/hook"
 NAMED = TlsIdentity(server_name="receiver.internal")

@@ -7,8 +7,8 @@ import pytest
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.instances import InstanceSettings
-from hookgw.models.registrations import RegistrationChange
 from hookgw.parsing.instances import Creation, parse_creation
+from hookgw.webhooks.change import RegistrationChange
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])
 URL = "https://example.com/hook"

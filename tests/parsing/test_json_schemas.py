@@ -16,17 +16,11 @@ from hookgw.models.event_filters import FilterOp
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.registrations import Ordering
 from hookgw.models.signing_keys import Signature
-from hookgw.parsing import (
-    parse_creation,
-    parse_events,
-    parse_grace,
-    parse_registration,
-    parse_registration_patch,
-    parse_replay,
-)
+from hookgw.parsing import parse_creation, parse_events, parse_replay
 from hookgw.parsing import parse_text_message as parse_text
 from hookgw.parsing.json_schemas import COMPONENTS, EMIT
-from hookgw.parsing.registration_schema import plugin_blocks
+from hookgw.webhooks.change import parse_grace, parse_registration
+from hookgw.webhooks.fields import plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
 from tests.support.certificates import certificate_of
 from tests.support.spellings import Spelling
@@ -45,7 +39,7 @@ SCHEMAS = COMPONENTS | {
 }
 PARSERS: dict[str, Callable[[Any], object]] = {
     "RegistrationRequest": lambda body: parse_registration(body, CATALOG),
-    "RegistrationUpdate": lambda body: parse_registration_patch(body, CATALOG, enabled=True),
+    "RegistrationUpdate": lambda body: parse_registration(body, CATALOG, stored_enabled=True),
     "RotateRequest": parse_grace,
     "CreateRequest": lambda body: parse_creation(body, CATALOG),
     "SendTextRequest": parse_text,

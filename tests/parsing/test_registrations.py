@@ -7,21 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from hookgw.api.responses import ListedRegistration
+from hookgw.kernel.json_fields import MAX_BAD_ITEMS, MAX_SENTENCES
+from hookgw.kernel.rules import MAX_HEADERS, unmask_headers, unmask_url
 from hookgw.models.errors import Invalid
 from hookgw.models.event_filters import Condition, FilterOp
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.masking import MASK, with_masked_user
-from hookgw.models.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
+from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret
 from hookgw.models.signing_keys import Signature, make_secret
-from hookgw.parsing.fields import MAX_BAD_ITEMS, MAX_SENTENCES
-from hookgw.parsing.headers import MAX_HEADERS, unmask_headers, unmask_url
-from hookgw.parsing.registrations import (
-    MAX_CONCURRENCY,
+from hookgw.webhooks.change import (
     MAX_GRACE,
+    RegistrationChange,
     parse_grace,
     parse_registration,
-    parse_registration_patch,
 )
+from hookgw.webhooks.fields import MAX_CONCURRENCY
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")
@@ -246,22 +247,10 @@ def test_unknown_fields_are_warned_of_with_their_path() -> None:
     ]
 
 
-def test_fields_that_find_adds_may_be_sent_back() -> None:
-    shown = dict.fromkeys(
-        (
-            "id",
-            "instance",
-            "label",
-            "createdAt",
-            "updatedAt",
-            "instanceId",
-            "state",
-            "stateReason",
-            "warnings",
-        ),
-        "x",
-    )
-    assert parse_registration({"url": URL, **shown}, CATALOG)[1] == []
+def test_fields_that_responses_add_may_be_sent_back() -> None:
+    shown = {field.encode_name: None for field in msgspec.structs.fields(ListedRegistration)}
+    assert {"id", "stateReason", "source", "job"} <= shown.keys()
+    assert parse_registration({**shown, "url": URL}, CATALOG)[1] == []
 
 
 @pytest.mark.parametrize("size", [24, 64])
@@ -540,9 +529,9 @@ def test_a_patch_has_every_dialect(body: dict[str, Any]) -> None:
     elif nested is not None:
         del without_url["webhook"]
     wanted = msgspec.structs.replace(NOTHING, by_events=True, base64=True, events=("MESSAGES_UPSERT",))
-    assert parse_registration_patch(without_url, CATALOG, enabled=True) == (wanted, [])
+    assert parse_registration(without_url, CATALOG, stored_enabled=True) == (wanted, [])
     if isinstance(nested, str):
-        assert parse_registration_patch({"webhook": URL}, CATALOG, enabled=True)[0].url == URL
+        assert parse_registration({"webhook": URL}, CATALOG, stored_enabled=True)[0].url == URL
 
 
 @pytest.mark.parametrize(
@@ -553,11 +542,11 @@ def test_a_patch_has_every_dialect(body: dict[str, Any]) -> None:
     ],
 )
 def test_what_a_patch_leaves_out_or_has_as_null_stays(body: dict[str, Any]) -> None:
-    assert parse_registration_patch(body, CATALOG, enabled=True) == (NOTHING, [])
+    assert parse_registration(body, CATALOG, stored_enabled=True) == (NOTHING, [])
 
 
 def test_null_in_a_patch_brings_the_gateways_timeout_and_retry_rules_back() -> None:
-    change, _ = parse_registration_patch({"timeout": None, "retry": None}, CATALOG, enabled=True)
+    change, _ = parse_registration({"timeout": None, "retry": None}, CATALOG, stored_enabled=True)
     assert change == msgspec.structs.replace(NOTHING, timeout=None, retry=RetryOptions())
 
 
@@ -574,17 +563,17 @@ def test_the_url_of_a_patch_fits_what_the_registration_will_be(
     body: dict[str, Any], enabled: bool, allowed: bool
 ) -> None:
     if allowed:
-        assert parse_registration_patch(body, CATALOG, enabled=enabled)[0].url == "vazio"
+        assert parse_registration(body, CATALOG, stored_enabled=enabled)[0].url == "vazio"
     else:
         with pytest.raises(Invalid, match=r"^(webhook\.)?url: "):
-            parse_registration_patch(body, CATALOG, enabled=enabled)
+            parse_registration(body, CATALOG, stored_enabled=enabled)
 
 
 def test_a_patch_names_all_mistakes_and_unknown_fields() -> None:
     with pytest.raises(Invalid) as caught:
-        parse_registration_patch({"events": ["ODD"], "timeout": 1}, CATALOG, enabled=True)
+        parse_registration({"events": ["ODD"], "timeout": 1}, CATALOG, stored_enabled=True)
     assert [message.partition(":")[0] for message in caught.value.messages] == ["events[0]", "timeout"]
-    _, warnings = parse_registration_patch({"evnets": []}, CATALOG, enabled=True)
+    _, warnings = parse_registration({"evnets": []}, CATALOG, stored_enabled=True)
     assert warnings == ["evnets is an unknown field; it was ignored."]
 
 

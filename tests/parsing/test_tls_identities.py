@@ -16,9 +16,11 @@ from cryptography.hazmat.primitives.serialization import (
 
 from hookgw.models import tls_identity
 from hookgw.models.errors import Invalid
+from hookgw.models.events import Catalog
 from hookgw.models.masking import MASK
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
-from hookgw.parsing.tls_identities import MAX_PEM, check_tls, unmask_tls
+from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks.tls import MAX_PEM, unmask_tls
 from tests.support.certificates import certificate_of, pem_of
 
 AUTHORITY = trustme.CA()
@@ -35,6 +37,12 @@ def pem_key(key: Any, form: PrivateFormat = PrivateFormat.PKCS8, password: bytes
     encryption = BestAvailableEncryption(password) if password else NoEncryption()
     pem: bytes = key.private_bytes(Encoding.PEM, form, encryption)
     return pem.decode()
+
+
+def check_tls(value: Any, where: str) -> TlsIdentity:
+    body = {"url": "https://receiver.internal/", where: value}
+    identity: TlsIdentity = parse_registration(body, Catalog([]))[0].tls
+    return identity
 
 
 def problems(value: Any) -> tuple[str, ...]:

@@ -16,13 +16,9 @@ from hookgw.models.errors import HookgwError
 from hookgw.models.events import Event
 from hookgw.models.jobs import JobKind
 from hookgw.models.rates import Rate
-from hookgw.models.registrations import (
-    Ordering,
-    Registration,
-    RegistrationChange,
-    RetryOptions,
-)
+from hookgw.models.registrations import Ordering, Registration, RetryOptions
 from hookgw.parsing.deliveries import Cancellation, Replay
+from hookgw.webhooks.change import RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
 from tests.simulation.history import (
@@ -348,7 +344,7 @@ class Clients:
         if (api := self._choose_api()) is None:
             make = partial(world.gateway.registrations.set, instance, label, change, create=True)
         else:
-            body, key = _body_of(change), self._key_of(instance)
+            body, key = body_of(change), self._key_of(instance)
             make = partial(api.change, "POST", f"/webhook/set/{instance}/{label}", body, key=key)
         await self._change("set", name, make)
 
@@ -488,21 +484,6 @@ class Clients:
                 )
 
         await self.attempt("skip", call)
-
-
-def _body_of(change: RegistrationChange) -> dict[str, Any]:
-    """Return the body of a request that makes a change."""
-    body: dict[str, Any] = {"url": change.url, "enabled": change.enabled, "events": change.events}
-    for name in ("ordering", "concurrency", "headers"):
-        if (value := getattr(change, name)) is not msgspec.UNSET:
-            body[name] = value
-    if change.timeout is not msgspec.UNSET:
-        body["timeout"] = None if change.timeout is None else f"{change.timeout:g}s"
-    if change.rate is not msgspec.UNSET:
-        body["rate"] = None if change.rate is None else str(change.rate)
-    if change.retry is not msgspec.UNSET:
-        body["retry"] = {"schedule": [f"{wait:g}s" for wait in change.retry.schedule or ()]}
-    return body
 
 
 def _payload(event: str, chat: str, size: int) -> bytes:

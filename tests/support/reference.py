@@ -1,4 +1,5 @@
-"""Writes docs/reference/: a page for every public name, from the signatures and docstrings of the code.
+"""Writes docs/reference/, a page for every public name, from the signatures and docstrings of the code. The
+table of the fields of ``set`` in docs/http.md comes from theirs.
 
 ``nox -s reference`` runs it; ``tests/test_reference.py`` fails while the pages differ from the code. A public
 name without a place in :data:`PAGES`, and a field without a description, is an error here.
@@ -22,13 +23,18 @@ from typing import Any
 import msgspec
 
 from hookgw.api.openapi import describe
+from hookgw.kernel.secret_options import SecretOptions
 from hookgw.models import deliveries, events, instances, registrations, signing_keys, tls_identity
 from hookgw.models.errors import HookgwError
 from hookgw.plugins import gateway_protocol, hookspecs
 from hookgw.plugins.hook_implementation import HOOKS
 from hookgw.testing import pytest_plugin
+from hookgw.webhooks.fields import FIELDS, Showing
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+HTTP = FOLDER.parent / "http.md"
+BEGIN = "<!-- Made by `nox -s reference` from hookgw/webhooks/fields.py: change that. -->"
+END = "<!-- The end of what is made. -->"
 NOTE = "<!-- Made by `nox -s reference` from the docstrings: change those. -->"
 
 
@@ -179,8 +185,28 @@ def pages() -> dict[str, str]:
     return {file: _Writer(file, page, links).text() for file, page in PAGES.items()}
 
 
+def http_page() -> str:
+    """Return ``docs/http.md`` with the table of the fields of ``set`` as they are now."""
+    new = registrations.Registration(id="", instance="", url="")
+    rows = ["| field | if it is missing in a new registration | meaning |", "|---|---|---|"]
+    for field in FIELDS:
+        names = ", ".join(f"`{spelling}`" for spelling in field.spellings)
+        default = field.default
+        if not default:
+            shown = field.shown(new, Showing("", events.Catalog([]), SecretOptions({})))
+            default = "none" if shown is None else f"`{msgspec.json.encode(shown).decode()}`"
+        rows.append(f"| {names} | {default} | {field.meaning}{field.kind.note} |")
+    text = HTTP.read_text("utf-8")
+    before, between, after = text.partition(BEGIN)
+    _, end, rest = after.partition(END)
+    if not (between and end):
+        raise LookupError(f"{HTTP.name} has no place for the fields of set")
+    return f"{before}{BEGIN}\n\n" + "\n".join(rows) + f"\n\n{END}{rest}"
+
+
 def write() -> None:
-    """Write the pages."""
+    """Write the pages, and the table in ``docs/http.md``."""
+    HTTP.write_text(http_page(), encoding="utf-8")
     FOLDER.mkdir(exist_ok=True)
     for file, text in pages().items():
         (FOLDER / file).write_text(text, encoding="utf-8")

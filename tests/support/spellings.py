@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hookgw.kernel.json_fields import is_whole
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog
-from hookgw.parsing.fields import is_whole
 from hookgw.parsing.instances import BESIDE, FOREIGN, SETTINGS
 
 NAMES = {

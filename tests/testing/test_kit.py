@@ -23,9 +23,12 @@ from hookgw.models.errors import (
     TooLarge,
     Unavailable,
 )
+from hookgw.models.event_filters import Condition, FilterOp
 from hookgw.models.messages import TextMessage
+from hookgw.models.rates import Rate
 from hookgw.models.registrations import Ordering, RetryOptions, Secret, new_secret
 from hookgw.models.signing_keys import Signature
+from hookgw.models.tls_identity import TlsIdentity
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 
 
@@ -39,6 +42,25 @@ async def test_an_event_arrives_signed(
     assert request.json["event"] == "MESSAGES_UPSERT"
     assert list(request.json["data"]) == ["b", "a"]
     hookgw_receiver.verify(request, registration.secrets[0].value)
+
+
+async def test_a_registration_takes_each_field_as_its_record_has_it(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    given: dict[str, Any] = {
+        "events": ("MESSAGES_UPSERT",),
+        "by_events": True,
+        "headers": {"x-a": "b"},
+        "ordering": Ordering.CHAT,
+        "concurrency": 2,
+        "rate": Rate(5, "m"),
+        "timeout": 2.5,
+        "retry": RetryOptions(schedule=(1.0, 90.0), max_age=3600.0),
+        "filter": (Condition("/data/a", FilterOp.NOT_EXISTS), Condition("/data/b", FilterOp.IN, (1, "x"))),
+        "tls": TlsIdentity(server_name="receiver.internal"),
+    }
+    registration = await hookgw_gateway.register("https://127.0.0.1:1/x", **given)
+    assert {name: getattr(registration, name) for name in given} == given
 
 
 async def test_the_test_moves_the_clock(

@@ -14,9 +14,9 @@ from hookgw.api.auth import INGEST_BELOW_RULE, INGEST_RULE, RequiredKey
 from hookgw.api.openapi.components import plain, schemas_of
 from hookgw.api.openapi.describe import BYTES, JSON, NotJson, Operation
 from hookgw.api.openapi.error_responses import ANY_ERROR, ERRORS, error_components
+from hookgw.kernel.schema_parts import NAME_SCHEMA, ref
 from hookgw.parsing.json_schemas import COMPONENTS
-from hookgw.parsing.registration_schema import plugin_blocks
-from hookgw.parsing.schema_parts import NAME_SCHEMA, ref
+from hookgw.webhooks.fields import plugin_blocks
 
 INTRODUCTION = """\
 hookgw delivers the events of messaging instances to callback URLs: durable, in order, signed.

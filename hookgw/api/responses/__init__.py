@@ -33,17 +33,8 @@ from hookgw.api.responses.jobs import Job
 from hookgw.api.responses.keys import CreatedKey, Key
 from hookgw.api.responses.messages import DeletedMessage, EditedMessage, FoundNumber, SentKey, SentMessage
 from hookgw.api.responses.nodes import Node
-from hookgw.api.responses.registrations import (
-    Condition,
-    ListedRegistration,
-    PublicKey,
-    Registration,
-    RegistrationPage,
-    Retry,
-    Secret,
-    Tls,
-)
 from hookgw.api.responses.storage import Backup
+from hookgw.webhooks.responses import ListedRegistration, PublicKey, Registration, RegistrationPage, Secret
 
 __all__ = [
     "About",
@@ -59,7 +50,6 @@ __all__ = [
     "ChangedSettings",
     "Chat",
     "Code",
-    "Condition",
     "Connection",
     "Connector",
     "ConnectorOptions",
@@ -99,12 +89,10 @@ __all__ = [
     "RegistrationPage",
     "Replayed",
     "Report",
-    "Retry",
     "Secret",
     "SentKey",
     "SentMessage",
     "Settings",
     "ShownPresence",
     "Started",
-    "Tls",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from hookgw.api.responses.common import Time
+from hookgw.kernel.schema_parts import Time
 from hookgw.models.audit import ActorKind
 
 

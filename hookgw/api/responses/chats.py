@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from hookgw.api.responses.common import Time
+from hookgw.kernel.schema_parts import Time
 
 
 class LastMessage(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -6,11 +6,6 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from hookgw.models.units import DURATION_PATTERN
-
-Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T12:00:00.000Z"])]
-Length = Annotated[str, Meta(pattern=DURATION_PATTERN, examples=["15s"])]
-"""A duration with its unit."""
 Count = Annotated[int, Meta(ge=0)]
 
 

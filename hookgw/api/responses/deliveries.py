@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from hookgw.api.responses.common import Count, Time
+from hookgw.api.responses.common import Count
 from hookgw.api.responses.events import Event
-from hookgw.api.responses.registrations import Registration
+from hookgw.kernel.schema_parts import Time
 from hookgw.models.deliveries import DeliveryState, LaneState, Outcome, WaitsFor
+from hookgw.webhooks.responses import Registration
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from hookgw.api.responses.common import Backlog, Count, Time
+from hookgw.api.responses.common import Backlog, Count
+from hookgw.kernel.schema_parts import Time
 
 
 class Kind(Struct, frozen=True, kw_only=True):

@@ -7,9 +7,10 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, field
 
 from hookgw.api.responses.accounts import Settings
-from hookgw.api.responses.common import Backlog, Time
-from hookgw.api.responses.registrations import Registration
+from hookgw.api.responses.common import Backlog
+from hookgw.kernel.schema_parts import Time
 from hookgw.models.connectors import ConnectionState
+from hookgw.webhooks.responses import Registration
 
 
 class Instance(Struct, frozen=True, kw_only=True, rename="camel"):

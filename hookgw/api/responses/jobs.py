@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from hookgw.api.responses.common import Count, Time
+from hookgw.api.responses.common import Count
+from hookgw.kernel.schema_parts import Time
 from hookgw.models.jobs import JobKind, JobState
 
 

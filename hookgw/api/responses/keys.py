@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from hookgw.api.responses.common import Time
+from hookgw.kernel.schema_parts import Time
 
 
 class Key(Struct, frozen=True, kw_only=True, rename="camel"):

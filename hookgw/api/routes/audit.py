@@ -15,9 +15,9 @@ from hookgw.api.present import present_audit_entry
 from hookgw.api.query import read_limit, read_times
 from hookgw.api.request_body import json_response, reserve
 from hookgw.api.server.response_memory import LIST
+from hookgw.kernel.schema_parts import TIME_SCHEMA
 from hookgw.models.audit import AuditAction
 from hookgw.models.errors import Invalid
-from hookgw.parsing.schema_parts import TIME_SCHEMA
 from hookgw.store import AuditQuery
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from hookgw.api.query import read_limit, read_times
 from hookgw.api.request_body import json_response, read_parsed, reserve
 from hookgw.api.server.response_memory import LIST
 from hookgw.api.silent_nodes import name_silent
+from hookgw.kernel.schema_parts import TIME_SCHEMA
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid, NotFound
 from hookgw.models.registrations import Registration
 from hookgw.parsing import parse_cancellation, parse_replay
-from hookgw.parsing.schema_parts import TIME_SCHEMA
 from hookgw.store import DeliveryQuery
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import EXCHANGE
 from hookgw.api.server.response_memory import LIST
+from hookgw.kernel.schema_parts import EVENT_ID_SCHEMA
 from hookgw.parsing import parse_erasure
 from hookgw.parsing.json_schemas import EMIT
-from hookgw.parsing.schema_parts import EVENT_ID_SCHEMA
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway

@@ -9,9 +9,9 @@ from quart import Blueprint, Response
 
 from hookgw.api import responses
 from hookgw.api.openapi.describe import NotJson, describes
-from hookgw.api.present import present_secret
 from hookgw.api.request_body import json_response
 from hookgw.models.errors import NotFound, Unavailable
+from hookgw.webhooks.responses import present_secret
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway

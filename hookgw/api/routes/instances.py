@@ -17,18 +17,19 @@ from hookgw.api.present import (
     present_done,
     present_instance,
     present_listed_instance,
-    present_registration,
     present_started,
 )
 from hookgw.api.request_body import json_response, read_json, reserve
 from hookgw.api.server.response_memory import LIST
 from hookgw.api.silent_nodes import name_silent
-from hookgw.api.unmask import unmask_change
+from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
 from hookgw.models.connectors import QRCode
 from hookgw.models.errors import HookgwError
 from hookgw.models.instances import Instance
 from hookgw.parsing import parse_creation
-from hookgw.parsing.fields import cut_short, show_name, unknown_field
+from hookgw.webhooks.change import unmask_change
+from hookgw.webhooks.fields import Showing
+from hookgw.webhooks.responses import present_registration
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -108,9 +109,9 @@ class InstanceRoutes:
         if registration is not None:
             # Looks the host up, at most 2 s, after everything is stored.
             warnings = [*warned, *await self._gateway.registrations.warnings(registration)]
-            created.webhook = present_registration(
-                registration, instance.id, self._gateway.catalog, warnings, self._gateway.hooks.secret_options
-            )
+            secret_options = self._gateway.hooks.secret_options
+            showing = Showing(instance.id, self._gateway.catalog, secret_options, warnings)
+            created.webhook = present_registration(registration, showing)
         elif warned:
             created.warnings = warned
         return json_response(created, 201)

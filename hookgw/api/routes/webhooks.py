@@ -11,26 +11,20 @@ from hookgw.api import responses
 from hookgw.api.auth import current_principal
 from hookgw.api.lists import first_of, make_cursor, read_cursor, wrong_cursor
 from hookgw.api.openapi.describe import Parameter, describes, json_body
-from hookgw.api.present import (
-    present_attempt,
-    present_done,
-    present_lane,
-    present_listed_registration,
-    present_registration,
-    present_secret,
-    present_started,
-)
+from hookgw.api.present import present_attempt, present_done, present_lane, present_started
 from hookgw.api.query import read_limit
 from hookgw.api.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.api.server.response_memory import LIST, ONE
-from hookgw.api.unmask import unmask_change
 from hookgw.models.errors import Conflict
 from hookgw.models.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
 from hookgw.models.signing_keys import Signature, public_key_of
-from hookgw.parsing import parse_grace, parse_registration, parse_registration_patch
+from hookgw.webhooks.change import parse_grace, parse_registration, unmask_change
+from hookgw.webhooks.fields import Showing, state_of
+from hookgw.webhooks.responses import present_listed_registration, present_registration, present_secret
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
+    from hookgw.gateway.registrations import StoredRegistration
 
 _TAG = "Registrations"
 _URL = "https://crm.example/hook"
@@ -111,11 +105,8 @@ class WebhookRoutes:
         # A client may send back what it read: masked values stand for the stored ones.
         old = self._gateway.registrations.find(instance, label)
         change = unmask_change(change, old, self._gateway.hooks.secret_options)
-        stored, more, job = await self._gateway.registrations.set(instance, label, change, create=creates)
-        shown = self._present(stored, [*warnings, *more])
-        if job is None:
-            return json_response(shown, 201)
-        return json_response(msgspec.structs.replace(shown, job=job.id), 202)
+        stored = await self._gateway.registrations.set(instance, label, change, create=creates)
+        return self._answer(stored, warnings, 201)
 
     @describes(_TAG, {200: responses.Registration, 202: responses.Registration}, body=_UPDATE_BODY)
     async def update(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
@@ -127,16 +118,13 @@ class WebhookRoutes:
         old = self._get(instance, label)  # 404 comes before any error of the body
         change, warnings = await read_parsed(
             self._limit,
-            lambda body: parse_registration_patch(
-                body, self._gateway.catalog, enabled=old.enabled, shown=self._shown(instance, label)
+            lambda body: parse_registration(
+                body, self._gateway.catalog, stored_enabled=old.enabled, shown=self._shown(instance, label)
             ),
         )
         change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)
-        stored, more, job = await self._gateway.registrations.update(instance, label, change)
-        shown = self._present(stored, [*warnings, *more])
-        if job is None:
-            return json_response(shown)
-        return json_response(msgspec.structs.replace(shown, job=job.id), 202)
+        stored = await self._gateway.registrations.update(instance, label, change)
+        return self._answer(stored, warnings, 200)
 
     @describes(_TAG, {200: responses.RegistrationPage}, query=_LIST_QUERY[:1])
     async def list_of_instance(self, instance: str) -> Response:
@@ -238,29 +226,32 @@ class WebhookRoutes:
     def _shown(self, instance: str, label: str) -> dict[str, object]:
         """Return what ``find`` shows and ``set`` cannot change; of a new registration, what it will be."""
         stored = self._gateway.registrations.find(instance, label)
-        shown = self._present(stored, []) if stored is not None else None
         return {
             "instance": instance,
             "label": label,
-            "paused": shown.paused if shown else False,
-            "state": shown.state if shown else "active",
+            "paused": stored is not None and stored.is_paused,
+            "state": "active" if stored is None else state_of(stored)[0],
         }
 
+    def _answer(self, stored: StoredRegistration, warnings: list[str], status: int) -> Response:
+        shown = self._present(stored.registration, [*warnings, *stored.warnings])
+        if stored.job is None:
+            return json_response(shown, status)
+        return json_response(msgspec.structs.replace(shown, job=stored.job.id), 202)
+
     def _present(self, stored: Registration, warnings: list[str]) -> responses.Registration:
-        instance = self._gateway.instances.get(stored.instance)
         gateway = self._gateway
+        instance = gateway.instances.get(stored.instance)
         return present_registration(
-            stored, instance.id, gateway.catalog, warnings, gateway.hooks.secret_options
+            stored, Showing(instance.id, gateway.catalog, gateway.hooks.secret_options, warnings)
         )
 
     def _present_listed(self, stored: Registration) -> responses.ListedRegistration:
         gateway = self._gateway
         instance = gateway.instances.find(stored.instance)
+        instance_id = instance.id if instance else GLOBAL_INSTANCE
         return present_listed_registration(
-            stored,
-            instance.id if instance else GLOBAL_INSTANCE,
-            gateway.catalog,
-            gateway.hooks.secret_options,
+            stored, Showing(instance_id, gateway.catalog, gateway.hooks.secret_options)
         )
 
 

@@ -26,9 +26,9 @@ from hookgw.config.settings import (
     StorageSettings,
 )
 from hookgw.gateway.gateway import Gateway
-from hookgw.models.registrations import RegistrationChange
 from hookgw.models.signing_keys import verifying_key
 from hookgw.models.units import Duration, Size
+from hookgw.webhooks.change import RegistrationChange
 
 INSTANCE = "demo"
 RECEIVERS = ("crm", "n8n", "bot")

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from hookgw.cli.evolution.source import SourceInstance
+from hookgw.kernel.rules import check_custom_headers
 from hookgw.models.api_keys import WEAK
 from hookgw.models.errors import Invalid
 from hookgw.models.instances import INSTANCE_NAME, InstanceSettings
 from hookgw.models.masking import repr_without, with_masked_user
 from hookgw.models.target_url import parse_target
-from hookgw.parsing.headers import check_custom_headers
 from hookgw.parsing.instances import FOREIGN
 
 ENVELOPE = "evolution_envelope"

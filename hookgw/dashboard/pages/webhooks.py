@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -10,38 +10,31 @@ import msgspec
 from msgspec import UNSET
 from quart import Response
 
-from hookgw.api.present import present_condition, present_duration
-from hookgw.api.unmask import unmask_change
+from hookgw.dashboard.field_form import form_values, from_form, inputs_of, into_form
 from hookgw.dashboard.pages.keys import ShowInstance
-from hookgw.dashboard.payloads import shown_json
 from hookgw.dashboard.site import Form, Site, visitor
 from hookgw.dashboard.streams import Streams
+from hookgw.kernel.fields import Field, Input
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.models.instances import check_name
-from hookgw.models.masking import MASK, with_masked_user
-from hookgw.models.registrations import (
-    DEFAULT_GRACE,
-    DEFAULT_LABEL,
-    Ordering,
-    Registration,
-    RegistrationChange,
-    RetryOptions,
-)
+from hookgw.models.masking import with_masked_user
+from hookgw.models.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Registration, RetryOptions
 from hookgw.models.signing_keys import Signature, public_key_of
-from hookgw.parsing import Cancellation, parse_registration
+from hookgw.parsing import Cancellation
+from hookgw.webhooks.change import RegistrationChange, parse_registration, unmask_change
+from hookgw.webhooks.fields import FIELDS, Showing
+from hookgw.webhooks.responses import present_registration
 
 
 class Row(NamedTuple):
     """A registration in the list.
 
     Attributes:
-        label: its name within the instance.
         url: with masked user and password.
         state: ``active``, ``paused``, ``disabled`` or ``failing``.
         reason: why it is not active.
         since: when it began to fail, in seconds since the epoch; ``None`` unless it does.
         kinds: how many kinds it receives; 0 for all of them.
-        backlog: pending deliveries.
     """
 
     label: str
@@ -54,46 +47,27 @@ class Row(NamedTuple):
 
 
 class Values(NamedTuple):
-    """What is in the fields of the form that sets a registration."""
+    """What is in the fields of the form that sets a registration.
+
+    Attributes:
+        inputs: by their names.
+        is_special: whether one of the inputs is not as for a new registration.
+    """
 
     label: str
     url: str
     enabled: bool
     kinds: frozenset[str]
-    by_events: bool
-    base64: bool
-    headers: str
-    ordering: str
-    concurrency: str
-    rate: str
-    timeout: str
-    max_age: str
-    signature: str
-    filter: str
-    plugins: str
-    tls_ca: str
-    tls_certificate: str
-    tls_key: str
-    tls_server_name: str
+    inputs: dict[str, Any]
+    is_special: bool
     is_new: bool
-
-
-_TLS = {
-    "tls_ca": "ca",
-    "tls_certificate": "clientCertificate",
-    "tls_key": "clientKey",
-    "tls_server_name": "serverName",
-}
-"""The fields of ``tls``, by those of the form."""
+    fields: Sequence[tuple[Field, Field, Input]] = tuple(inputs_of(FIELDS))
 
 
 class WebhookForms:
     """Sets registrations, and everything else that can be done to them.
 
-    Args:
-        site: the dashboard.
-        streams: updates the state of a registration on its page.
-        show: shows the page of the instance again.
+    ``show`` shows the page of the instance again.
     """
 
     def __init__(self, site: Site, streams: Streams, show: ShowInstance) -> None:
@@ -146,73 +120,22 @@ class WebhookForms:
 
     def values(self, instance: str, form: Form | None, label: str = DEFAULT_LABEL) -> Values:
         """Return what the form shows: what was entered, else what is stored, else the defaults."""
+        new = Registration(id="", instance=instance, url="")
+        stored = self._gateway.registrations.find(instance, form.get("label", label) if form else label)
+        shown = stored or new
+        inputs, blank = self._inputs(shown), self._inputs(new)
+        url, enabled, kinds = with_masked_user(shown.url), shown.enabled, frozenset(shown.events)
         if form is not None:
-            return Values(
-                label=form.get("label", DEFAULT_LABEL),
-                url=form.get("url"),
-                enabled=form.has("enabled"),
-                kinds=frozenset(form.all("kind")),
-                by_events=form.has("by_events"),
-                base64=form.has("base64"),
-                headers=form.text("headers"),
-                ordering=form.get("ordering"),
-                concurrency=form.get("concurrency"),
-                rate=form.get("rate"),
-                timeout=form.get("timeout"),
-                max_age=form.get("max_age"),
-                signature=form.get("signature"),
-                filter=form.text("filter"),
-                plugins=form.text("plugins"),
-                **{name: form.text(name) for name in _TLS},
-                is_new=self._gateway.registrations.find(instance, form.get("label", DEFAULT_LABEL)) is None,
-            )
-        stored = self._gateway.registrations.find(instance, label)
-        if stored is None:
-            return Values(
-                label=label,
-                url="",
-                enabled=True,
-                kinds=frozenset(),
-                by_events=False,
-                base64=False,
-                headers="",
-                ordering=Ordering.URL,
-                concurrency="1",
-                rate="",
-                timeout="",
-                max_age="",
-                signature=Signature.V1,
-                filter="",
-                plugins="",
-                **dict.fromkeys(_TLS, ""),
-                is_new=True,
-            )
-        plugins = self._gateway.hooks.secret_options.masked(stored.plugins)
-        return Values(
-            label=stored.label,
-            url=with_masked_user(stored.url),
-            enabled=stored.enabled,
-            kinds=frozenset(stored.events),
-            by_events=stored.by_events,
-            base64=stored.base64,
-            headers="".join(f"{name}: {MASK}\n" for name in stored.headers),
-            ordering=stored.ordering,
-            concurrency=str(stored.concurrency),
-            rate="" if stored.rate is None else str(stored.rate),
-            timeout=present_duration(stored.timeout) or "",
-            max_age=present_duration(stored.retry.max_age) or "",
-            signature=stored.signature,
-            filter=_json([present_condition(one) for one in stored.filter]) if stored.filter else "",
-            plugins=_json(plugins) if plugins else "",
-            tls_ca=stored.tls.ca or "",
-            tls_certificate=stored.tls.client_certificate or "",
-            tls_key=MASK if stored.tls.client_key else "",
-            tls_server_name=stored.tls.server_name or "",
-            is_new=False,
-        )
+            inputs, label = form_values(FIELDS, form), form.get("label", DEFAULT_LABEL)
+            url, enabled, kinds = form.get("url"), form.has("enabled"), frozenset(form.all("kind"))
+        return Values(label, url, enabled, kinds, inputs, inputs != blank, stored is None)
+
+    def _inputs(self, registration: Registration) -> dict[str, Any]:
+        gateway = self._gateway
+        showing = Showing("", gateway.catalog, gateway.hooks.secret_options)
+        return into_form(FIELDS, msgspec.to_builtins(present_registration(registration, showing)))
 
     async def set_webhook(self, instance: str) -> Response:
-        """Store a registration, new or changed."""
         form = await self._site.form()
         gateway = self._gateway
         gateway.instances.get(instance)
@@ -220,7 +143,8 @@ class WebhookForms:
         is_own_page = form.has("own_page")
         try:
             check_name(label, "The label")
-            change, warnings = parse_registration(_body_of(form), gateway.catalog)
+            body = {"url": form.get("url"), "events": form.all("kind"), "enabled": form.has("enabled")}
+            change, warnings = parse_registration(body | from_form(FIELDS, form), gateway.catalog)
             old = gateway.registrations.find(instance, label)
             if old is not None and isinstance(change.retry, RetryOptions):
                 # The form has one of the retry rules; the others stay.
@@ -241,7 +165,6 @@ class WebhookForms:
         return self._site.redirect(_path(instance, label), done="saved")
 
     async def show_webhook(self, instance: str, label: str) -> Response:
-        """Show a registration."""
         return await self._page(instance, label)
 
     async def _page(
@@ -274,7 +197,6 @@ class WebhookForms:
         )
 
     async def live(self, instance: str, label: str) -> Response:
-        """Stream the state of the registration."""
         self._gateway.registrations.get(instance, label)
 
         async def render() -> str:
@@ -290,14 +212,12 @@ class WebhookForms:
         )
 
     async def enable(self, instance: str, label: str) -> Response:
-        """Enable the registration."""
         await self._site.form()
         change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
         update = self._gateway.registrations.update(instance, label, change)
         return await self._done(instance, label, "enabled", update)
 
     async def disable(self, instance: str, label: str) -> Response:
-        """Disable the registration."""
         await self._site.form()
         change = RegistrationChange(is_set=False, url=UNSET, enabled=False, events=UNSET)
         update = self._gateway.registrations.update(instance, label, change)
@@ -321,12 +241,10 @@ class WebhookForms:
         )
 
     async def pause(self, instance: str, label: str) -> Response:
-        """Let the deliveries wait."""
         await self._site.form()
         return await self._done(instance, label, "paused", self._gateway.registrations.pause(instance, label))
 
     async def resume(self, instance: str, label: str) -> Response:
-        """End a pause, and try what waits now."""
         await self._site.form()
         return await self._done(
             instance, label, "resumed", self._gateway.registrations.resume(instance, label)
@@ -340,7 +258,6 @@ class WebhookForms:
         return self._site.redirect(_path(instance, label), done=notice)
 
     async def test(self, instance: str, label: str) -> Response:
-        """Send an example event now, and show the attempt."""
         await self._site.form()
         try:
             attempt = await self._gateway.registrations.test(instance, label)
@@ -349,20 +266,17 @@ class WebhookForms:
         return await self._page(instance, label, attempt=attempt)
 
     async def rotate(self, instance: str, label: str) -> Response:
-        """Give the registration a new secret, and show it."""
         await self._site.form()
         registration = await self._gateway.registrations.rotate_secret(instance, label, DEFAULT_GRACE)
         return await self._page(instance, label, shown=_secret_of(registration), is_rotated=True)
 
     async def secret(self, instance: str, label: str) -> Response:
-        """Show the secret."""
         await self._site.form()
         return await self._page(
             instance, label, shown=_secret_of(self._gateway.registrations.get(instance, label))
         )
 
     async def delete_webhook(self, instance: str, label: str) -> Response:
-        """Delete the registration, if that was confirmed."""
         form = await self._site.form()
         if not form.has("confirmed"):
             return await self._page(
@@ -381,61 +295,3 @@ def _secret_of(registration: Registration) -> str:
     """Return what the receiver verifies with: the secret, or the public key."""
     newest = registration.secrets[0]
     return public_key_of(newest.value) if newest.signature is Signature.V1A else newest.value
-
-
-def _body_of(form: Form) -> dict[str, Any]:
-    """Return what the form says as the body of a ``set``, which is then checked like one.
-
-    Raises:
-        Invalid: a header, the filter or the options of plugins cannot be read.
-    """
-    body: dict[str, Any] = {
-        "url": form.get("url"),
-        "events": form.all("kind"),
-        "enabled": form.has("enabled"),
-        "byEvents": form.has("by_events"),
-        "base64": form.has("base64"),
-        "headers": _headers_of(form.text("headers")),
-    }
-    for name in ("ordering", "signature"):
-        if form.get(name):
-            body[name] = form.get(name)
-    if form.get("concurrency"):
-        text = form.get("concurrency")
-        body["concurrency"] = int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else text
-    for name in ("timeout", "rate"):
-        if form.has(name):
-            body[name] = form.get(name) or None
-    if form.has("max_age"):
-        body["retry"] = {"maxAge": form.get("max_age") or None}
-    if any(form.has(name) for name in _TLS):
-        body["tls"] = {field: text for name, field in _TLS.items() if (text := form.text(name).strip())}
-    for name, title, empty in (("filter", "Filter", "[]"), ("plugins", "Options of plugins", "{}")):
-        if form.has(name):
-            body[name] = _json_of(form.get(name) or empty, title)
-    return body
-
-
-def _json_of(text: str, title: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise Invalid(f"{title}: this is not JSON ({error}).") from None
-
-
-def _json(value: Any) -> str:
-    text = msgspec.json.encode(value)
-    shown = shown_json(text)
-    # It is a field of a form, which must have all of it; of what is deeply nested, indenting makes too much.
-    return shown.text if shown.is_whole else text.decode()
-
-
-def _headers_of(text: str) -> dict[str, str]:
-    headers = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        name, colon, value = line.partition(":")
-        if line.strip() and not colon:
-            raise Invalid(f"Headers, line {number}: write a header as “name: value”.")
-        if line.strip():
-            headers[name.strip()] = value.strip()
-    return headers

@@ -19,8 +19,8 @@ from hookgw.api.openapi.page import Example, Piece, groups_of, kind_of
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.config.settings import Settings
 from hookgw.gateway.gateway import Gateway
-from hookgw.models.registrations import RegistrationChange
 from hookgw.testing import Receiver
+from hookgw.webhooks.change import RegistrationChange
 from tests.api.conftest import KEY, open_client
 
 VOID = {"meta"}

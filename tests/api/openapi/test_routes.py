@@ -131,7 +131,7 @@ async def test_every_example_is_accepted(
 
 
 def _change() -> Any:
-    from hookgw.models.registrations import RegistrationChange
+    from hookgw.webhooks.change import RegistrationChange
 
     return RegistrationChange(url="http://127.0.0.1:9/hook")
 

@@ -33,11 +33,11 @@ from hookgw.models.errors import (
     TooManyRequests,
     Unavailable,
 )
-from hookgw.models.registrations import RegistrationChange
 from hookgw.models.units import Size
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.testing import FakeConnector
+from hookgw.webhooks.change import RegistrationChange
 from tests.api.conftest import KEY, open_client
 from tests.api.server.wire import Running, read_answer
 from tests.api.test_app import shape_of

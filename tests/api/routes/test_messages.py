@@ -30,11 +30,11 @@ from hookgw.models.messages import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.models.registrations import RegistrationChange
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.hookspecs import hookimpl
 from hookgw.plugins.loading import load_plugins
 from hookgw.testing import FakeConnector
+from hookgw.webhooks.change import RegistrationChange
 from tests.api.test_app import shape_of
 
 KEY = {"remoteJid": "55@fake", "fromMe": False, "id": "M1"}

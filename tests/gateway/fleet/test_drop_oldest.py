@@ -9,9 +9,9 @@ import trio
 from hookgw.gateway.open import open_gateway
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.events import Event
-from hookgw.models.registrations import RegistrationChange
 from hookgw.store import DeliveryQuery
 from hookgw.testing import answer, open_receiver
+from hookgw.webhooks.change import RegistrationChange
 from tests.gateway.fleet.test_disabled_webhooks import has_half, holds, until
 from tests.gateway.fleet.test_two_nodes import settings_of
 from tests.support.postgres import PostgresServer

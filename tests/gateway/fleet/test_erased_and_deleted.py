@@ -13,8 +13,9 @@ import trio
 from hookgw.gateway import jobs
 from hookgw.gateway.open import open_gateway
 from hookgw.models.jobs import JobKind
-from hookgw.parsing import parse_events, parse_registration
+from hookgw.parsing import parse_events
 from hookgw.testing import answer, open_receiver
+from hookgw.webhooks.change import parse_registration
 from tests.gateway.fleet.test_two_nodes import settings_of
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer

@@ -15,8 +15,8 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.events import Event
-from hookgw.parsing import parse_registration
 from hookgw.testing import Receiver, open_receiver
+from hookgw.webhooks.change import parse_registration
 from tests.gateway.fleet.test_two_nodes import settings_of
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 

@@ -20,8 +20,8 @@ from hookgw.models.errors import Invalid, StorageUnavailable
 from hookgw.models.events import Catalog, Event
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS
 from hookgw.models.registrations import Registration
-from hookgw.parsing import parse_registration
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
+from hookgw.webhooks.change import parse_registration
 
 KIND = "CALL"
 SCHEMAS = {kind.name: jsonschema_rs.validator_for(kind.schema) for kind in OPERATIONAL_KINDS}

@@ -33,18 +33,7 @@ class SecretOptions:
     def unmasked(
         self, given: Mapping[str, Any], stored: Mapping[str, Any], where: str = "plugins"
     ) -> dict[str, Any]:
-        """Replace masked secrets with the stored ones.
-
-        A client can read a registration, change it, and send all of it back.
-
-        Args:
-            given: the options that the client sends, by plugin.
-            stored: those of the stored registration.
-            where: the place of ``given`` in the request.
-
-        Raises:
-            Invalid: a masked secret is not stored.
-        """
+        """Replace masked secrets with the stored ones. Raise ``Invalid`` if one is not stored."""
         problems = []
         found: dict[str, Any] = {}
         for plugin, block in given.items():

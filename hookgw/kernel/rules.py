@@ -1,13 +1,17 @@
-"""The headers of a registration, and masked values that clients send back. No I/O."""
+"""Rules for URLs, secrets and headers, and for their masks that clients send back. No I/O."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from hookgw.kernel.json_fields import as_object, as_text, kind_of, show_name
+from hookgw.kernel.schema_parts import Schema
 from hookgw.models.errors import Invalid
 from hookgw.models.masking import MASK, is_masked, without_user
-from hookgw.parsing.fields import as_object, kind_of, show_name
+from hookgw.models.registrations import Secret
+from hookgw.models.signing_keys import check_secret_form
+from hookgw.models.target_url import parse_target
 
 # Receivers commonly refuse a request head of more than 8 KiB; hookgw's own headers need a part of it.
 MAX_HEADERS = 32
@@ -42,11 +46,7 @@ _OF_DELIVERY = frozenset({"x-event-type", "x-instance-name", "x-attempt"})
 
 
 def check_custom_headers(value: Any, where: str) -> dict[str, str]:
-    """Check the headers of a registration: the rules of :func:`check_headers`, and none of a delivery's own.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Check the headers of a registration, by :func:`check_headers`: none may be a delivery's own."""
     headers = as_object(value, where)
     own = {name: text for name, text in headers.items() if name.lower() in _OF_DELIVERY}
     # Former versions stored such headers, and sent none of them. A client that sends back what it read must
@@ -66,11 +66,7 @@ def check_custom_headers(value: Any, where: str) -> dict[str, str]:
 
 
 def check_headers(value: Any, where: str) -> dict[str, str]:
-    """Check headers that a registration or a plugin adds to a request (RFC 9110, section 5).
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Check headers that a registration or a plugin adds to a request (RFC 9110, section 5)."""
     headers = as_object(value, where)
     if len(headers) > MAX_HEADERS:
         raise Invalid(f"{where} has {len(headers):,} headers; at most {MAX_HEADERS} are allowed.")
@@ -100,11 +96,7 @@ def check_headers(value: Any, where: str) -> dict[str, str]:
 
 
 def unmask_url(given: str, stored: str | None, where: str = "url") -> str:
-    """Replace a masked user and password in a URL with the stored ones.
-
-    Raises:
-        Invalid: they are masked, but the stored URL is different, or there is none.
-    """
+    """Replace a masked user and password with the stored ones. Raise ``Invalid`` if another URL is stored."""
     if not is_masked(given):
         return given
     # Only for the same URL: otherwise a caller that may set a registration, but not read its password, could
@@ -115,15 +107,38 @@ def unmask_url(given: str, stored: str | None, where: str = "url") -> str:
 
 
 def unmask_headers(given: dict[str, str], stored: dict[str, str], where: str = "headers") -> dict[str, str]:
-    """Replace masked header values with the stored ones.
-
-    A client can read a registration, change it, and send all of it back.
-
-    Raises:
-        Invalid: a masked header is not stored.
-    """
+    """Replace masked header values with the stored ones. Raise ``Invalid`` if one is not stored."""
     known = {name.lower(): value for name, value in stored.items()}
     missing = [name for name, value in given.items() if value == MASK and name.lower() not in known]
     if missing:
         raise Invalid(*(f"{where}.{name} is masked, but no value is stored: send one." for name in missing))
     return {name: known[name.lower()] if value == MASK else value for name, value in given.items()}
+
+
+def check_url(value: Any, where: str) -> str:
+    """Check a URL that deliveries can go to."""
+    url = as_text(value, where)
+    try:
+        parse_target(url)
+    except ValueError as error:
+        raise Invalid(f"{where}: {error}") from None
+    return url
+
+
+def check_secret(value: Any, where: str) -> Secret:
+    """Check a signing secret in a form of Standard Webhooks: ``whsec_…``, or ``whsk_…`` for ed25519."""
+    text = as_text(value, where)
+    try:
+        check_secret_form(text)
+    except ValueError as error:
+        raise Invalid(f"{where} {error}") from None
+    return Secret(text)
+
+
+HEADERS: Schema = {
+    "type": "object",
+    "maxProperties": MAX_HEADERS,
+    "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
+    "additionalProperties": {"type": "string", "pattern": f"^{VALUE_PATTERN}$"},
+    "description": "Headers: their values by name.",
+}

@@ -10,6 +10,7 @@ from hookgw.models.errors import Invalid
 from hookgw.models.units import DURATION_FORM, Duration, parse_duration
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 # In the problems and in the warnings of a request. A body of 1 MiB can have 200,000 unknown fields, and a
 # sentence for each would make the response many times larger than the request.
@@ -43,18 +44,24 @@ class Fields:
 
     def find(self, *spellings: str) -> tuple[str, Any] | None:
         """Return the path and value of a field; ``None`` if it is missing or ``null``."""
-        return next(self._spelled(spellings), None)
+        found = self._spelled(spellings)
+        return found[0] if found else None
 
-    def _spelled(self, spellings: Sequence[str]) -> Iterator[tuple[str, Any]]:
-        self._asked.update((spelling, spellings[0]) for spelling in spellings)
+    def _spelled(self, spellings: Sequence[str]) -> list[tuple[str, Any]]:
+        for spelling in spellings:
+            self._asked[spelling] = spellings[0]
         for path, layer in self._layers:
             given = [spelling for spelling in spellings if layer.get(spelling) is not None]
             if given:
-                yield from ((place(path, spelling), layer[spelling]) for spelling in given)
-                return
+                return [(place(path, spelling), layer[spelling]) for spelling in given]
+        return []
 
     def pick(self, check: Check[T], *spellings: str) -> T | None:
         """Return the parsed value of a field; ``None`` if it is missing or wrong."""
+        return self.read(check, None, *spellings)
+
+    def read(self, check: Check[T], default: U, *spellings: str) -> T | U:
+        """Return the parsed value of a field; the default if it is missing or wrong."""
         taken = []
         # Further spellings in the same object are checked too: the JSON schemas have no order of spellings.
         for where, value in self._spelled(spellings):
@@ -62,14 +69,9 @@ class Fields:
                 taken.append(check(value, where))
             except Invalid as error:
                 self.problems.extend(error.messages)
-        return taken[0] if taken else None
+        return taken[0] if taken else default
 
-    def read(self, check: Check[T], default: T, *spellings: str) -> T:
-        """Like :meth:`pick`, with a default."""
-        value = self.pick(check, *spellings)
-        return default if value is None else value
-
-    def need(self, check: Check[T], default: T, *spellings: str) -> T:
+    def need(self, check: Check[T], default: U, *spellings: str) -> T | U:
         """Like :meth:`read`, for a required field; the default is only used until :meth:`finish` raises."""
         if self.find(*spellings) is None:
             self.problems.append(f"{place(self._layers[0][0], spellings[0])} is missing.")
@@ -81,7 +83,6 @@ class Fields:
         return next((layer[name] is None for _, layer in self._layers if name in layer), False)
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Add the warnings of an inner object."""
         self.warnings.extend(warnings)
 
     def ignore(self, *names: str) -> None:
@@ -89,13 +90,10 @@ class Fields:
         self._asked.update((name, name) for name in names)
 
     def refuse_unknown(self, whole: str) -> None:
-        """Make mistakes of the unknown fields. Call it after all fields are read.
+        """Make mistakes of the unknown fields of ``whole`` ("a replay"). Call it after all fields are read.
 
         It is for objects without a response that could warn, where a misspelt field would do harm: more would
         be selected than meant, or a secret would stay valid.
-
-        Args:
-            whole: what the object is, for the messages: ``a replay``.
         """
         known = {spelling.lower(): field for spelling, field in self._asked.items()}
         for index, (path, name) in enumerate(self._unknown()):
@@ -105,18 +103,13 @@ class Fields:
             self.problems.append(f"{place(path, name)} is not a field of {whole}.{hint}")
 
     def finish(self) -> list[str]:
-        """Return the warnings, including one for each unknown field.
-
-        Raises:
-            Invalid: with every mistake.
-        """
+        """Return the warnings, one for each unknown field included. Raise ``Invalid`` with every mistake."""
         if self.problems:
             raise Invalid(*cut_short(self.problems))
         unknown = [unknown_field(place(path, name)) for path, name in self._unknown()]
         return cut_short(self.warnings + unknown)
 
     def unknown(self) -> list[str]:
-        """Return the names of the unknown fields."""
         return [name for _, name in self._unknown()]
 
     def _unknown(self) -> Iterator[tuple[str, str]]:
@@ -149,7 +142,6 @@ def show_name(name: str) -> str:
 
 
 def unknown_field(where: str) -> str:
-    """Return the warning about an unknown field."""
     return f"{where} is an unknown field; it was ignored."
 
 
@@ -249,11 +241,7 @@ def list_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
 
 
 def checked_items(check: Check[T], items: Sequence[Any], where: str) -> tuple[T, ...]:
-    """Check the items.
-
-    Raises:
-        Invalid: with the mistakes of the first :data:`MAX_BAD_ITEMS` wrong items.
-    """
+    """Check the items. Raise ``Invalid`` with the mistakes of the first :data:`MAX_BAD_ITEMS` wrong ones."""
     taken: list[T] = []
     problems: list[str] = []
     bad = 0

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from typing import Any
 
 import msgspec
 
+from hookgw.kernel.fields import Block, Field, Input, Line, request_schema
+from hookgw.kernel.json_fields import text_up_to
+from hookgw.kernel.schema_parts import Schema
 from hookgw.models.errors import Invalid
 from hookgw.models.host_name import parse_host
 from hookgw.models.masking import MASK
 from hookgw.models.tls_identity import TlsIdentity, as_pem, fits, read_certificates, read_key
-from hookgw.parsing.fields import Fields, as_object, text_up_to
 
 MAX_PEM = 32 * 2**10
 """Characters of a PEM text: a certificate has 1 to 3 KiB, and a registration is kept in memory."""
 MAX_CERTIFICATES = 20
 MAX_SERVER_NAME = 253
+_check_text = text_up_to(MAX_PEM)
 
 
-def check_tls(value: Any, where: str) -> TlsIdentity:
-    """Check the field ``tls``; an empty object is no identity.
-
-    A masked key is left as it is: :func:`unmask_tls` puts the stored one in its place.
-
-    Raises:
-        Invalid: with every mistake.
-    """
-    inner = Fields((where, as_object(value, where)))
-    identity = TlsIdentity(
-        ca=inner.pick(_check_certificates, "ca"),
-        client_certificate=inner.pick(_check_certificates, "clientCertificate", "client_certificate"),
-        client_key=inner.pick(_check_key, "clientKey", "client_key"),
-        server_name=inner.pick(_check_server_name, "serverName", "server_name"),
-    )
-    # Not a warning: with a misspelt certificate, every delivery would fail.
-    inner.refuse_unknown("tls")
-    inner.finish()
+def check_whole(identity: TlsIdentity, where: str) -> None:
+    """Check that the parts fit. Instead of a masked key, :func:`unmask_tls` checks the stored one."""
     if identity.client_certificate is not None and identity.client_key is None:
         raise Invalid(
             f"{where}.clientCertificate needs its key: send {where}.clientKey, or {MASK} for the stored one."
@@ -45,15 +32,10 @@ def check_tls(value: Any, where: str) -> TlsIdentity:
         raise Invalid(f"{where}.clientKey needs its certificate: send {where}.clientCertificate.")
     if identity.client_key != MASK:
         _check_fit(identity, where)
-    return identity
 
 
 def unmask_tls(given: TlsIdentity, stored: TlsIdentity, where: str = "tls") -> TlsIdentity:
-    """Replace a masked key with the stored one.
-
-    Raises:
-        Invalid: no key is stored, or it does not fit the certificate.
-    """
+    """Replace a masked key with the stored one. Raise ``Invalid`` if there is none, or it does not fit."""
     if given.client_key != MASK:
         return given
     if stored.client_key is None:
@@ -68,11 +50,8 @@ def _check_fit(identity: TlsIdentity, where: str) -> None:
         raise Invalid(f"{where}.clientKey does not fit the first certificate in {where}.clientCertificate.")
 
 
-_text: Callable[[Any, str], str] = text_up_to(MAX_PEM)
-
-
 def _check_certificates(value: Any, where: str) -> str:
-    text = _text(value, where)
+    text = _check_text(value, where)
     # What is here is shown again.
     if "PRIVATE KEY-----" in text:
         raise Invalid(f"{where} contains a private key: send that in clientKey, and here the certificates.")
@@ -91,7 +70,7 @@ def _check_certificates(value: Any, where: str) -> str:
 
 
 def _check_key(value: Any, where: str) -> str:
-    text = _text(value, where)
+    text = _check_text(value, where)
     if text == MASK:
         return text
     try:
@@ -107,3 +86,58 @@ def _check_server_name(value: Any, where: str) -> str:
     except ValueError:
         # Without the text: somebody may have put the key here.
         raise Invalid(f"{where} must be a host name or an IP address, as in receiver.example.") from None
+
+
+_PEM: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_PEM}
+_CERTIFICATES = Block(_check_certificates, _PEM | {"pattern": "-----BEGIN CERTIFICATE-----"}, str)
+
+TLS_PARTS = (
+    Field(
+        name="ca",
+        kind=_CERTIFICATES,
+        meaning="Authorities for the receiver's certificate, in PEM; they replace the usual ones.",
+        shows="the authorities that may have issued the receiver's certificate, in PEM.",
+        is_optional=True,
+        form=Input(
+            "Authorities to trust, instead of the usual ones",
+            "-----BEGIN CERTIFICATE-----",
+            name="tls_ca",
+        ),
+    ),
+    Field(
+        name="client_certificate",
+        kind=_CERTIFICATES,
+        meaning="What hookgw presents, with its intermediates, in PEM.",
+        shows="what hookgw presents, in PEM.",
+        is_optional=True,
+        form=Input("Client certificate", "-----BEGIN CERTIFICATE-----", name="tls_certificate"),
+    ),
+    Field(
+        name="client_key",
+        kind=Block(
+            _check_key, _PEM | {"pattern": f"-----BEGIN ([A-Z]+ )?PRIVATE KEY-----|^{re.escape(MASK)}$"}, str
+        ),
+        meaning="The key of the certificate, in PEM, without a password. It is never shown; the mask keeps "
+        "the stored one.",
+        shows="masked; a `set` that sends the mask back keeps the stored key.",
+        is_optional=True,
+        show=lambda identity, _: None if identity.client_key is None else MASK,
+        is_secret=True,
+        form=Input(
+            "Key of the client certificate",
+            "-----BEGIN PRIVATE KEY-----",
+            "The stored key is never shown; a masked one stays as it is.",
+            name="tls_key",
+        ),
+    ),
+    Field(
+        name="server_name",
+        kind=Line(_check_server_name, {"type": "string", "minLength": 1, "maxLength": MAX_SERVER_NAME}, str),
+        meaning="The name in the receiver's certificate, if it is not the URL's host.",
+        shows="the name in the receiver's certificate.",
+        is_optional=True,
+        form=Input("Name in the receiver's certificate", "as in the URL", name="tls_server_name"),
+    ),
+)
+# No schema can say that a key fits, or when a certificate expires.
+TLS = request_schema(TLS_PARTS, "How hookgw and the receiver identify themselves in TLS.", is_closed=True)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from msgspec import UNSET, Struct
+
+from hookgw.kernel.json_fields import Fields, as_list, as_object, as_text, kind_of, list_of, text_up_to
+from hookgw.kernel.schema_parts import Schema, ref
 from hookgw.models.errors import Invalid
-from hookgw.models.event_filters import FIELDS, Condition, FilterOp, Scalar, split_pointer
-from hookgw.parsing.fields import Fields, as_list, as_object, as_text, kind_of, list_of, text_up_to
+from hookgw.models.event_filters import FIELDS, FilterOp, Scalar, split_pointer
+from hookgw.models.event_filters import Condition as StoredCondition
 
 MAX_CONDITIONS = 20
 MAX_POINTER = 512
@@ -24,19 +28,13 @@ _MAX_NUMBER = 2**63
 _OPS = {op.lower(): op for op in FilterOp}
 
 
-def read_filter(fields: Fields, value: Any, where: str) -> tuple[Condition, ...]:
+def read_filter(fields: Fields, value: Any, where: str) -> tuple[StoredCondition, ...]:
     """Check a filter: a list of ``{"pointer": …, "op": …, "value": …}``.
 
-    Args:
-        fields: gets a warning for each ignored field of a condition.
-        value: what the client sent.
-        where: its path.
-
-    Raises:
-        Invalid: with every mistake.
+    Each ignored field of a condition gets a warning in ``fields``.
     """
 
-    def check_condition(value: Any, where: str) -> Condition:
+    def check_condition(value: Any, where: str) -> StoredCondition:
         given = as_object(value, where)
         inner = Fields((where, given))
         pointer = inner.need(check_pointer, "/data", "pointer")
@@ -48,7 +46,7 @@ def read_filter(fields: Fields, value: Any, where: str) -> tuple[Condition, ...]
             except Invalid as error:
                 inner.problems += error.messages
         fields.warn(inner.finish())
-        return Condition(pointer, op, wanted)
+        return StoredCondition(pointer, op, wanted)
 
     conditions = list_of(check_condition, MAX_CONDITIONS)(value, where)
     size = sum(len(one.pointer) + len(json.dumps(one.value)) for one in conditions)
@@ -58,7 +56,6 @@ def read_filter(fields: Fields, value: Any, where: str) -> tuple[Condition, ...]
 
 
 def check_pointer(value: Any, where: str) -> str:
-    """Check the pointer of a condition."""
     pointer = text_up_to(MAX_POINTER)(value, where)
     try:
         tokens = split_pointer(pointer)
@@ -108,3 +105,44 @@ def _check_scalar(value: Any, where: str) -> Scalar:
     if isinstance(value, int | float) and not -_MAX_NUMBER < value < _MAX_NUMBER:
         raise Invalid(f"{where} must be between -2^63 and 2^63.")
     return value
+
+
+CONDITION: Schema = {
+    "type": "object",
+    "description": "A condition on an event.",
+    "required": ["pointer", "op"],
+    "properties": {
+        "pointer": {
+            "type": "string",
+            "maxLength": MAX_POINTER,
+            "pattern": f'^/({"|".join(FIELDS)})(/([^~/"\\\\\\x00-\\x1f]|~[01])*){{0,{MAX_DEPTH - 1}}}$',
+            "description": "A JSON pointer (RFC 6901) into the event, such as /data/key/remoteJid.",
+        },
+        "op": ref("FilterOp") | {"description": "What is asked of the value at the pointer."},
+        "value": {
+            "description": "A string, a number, true, false or null; a list of them for in and notIn, a "
+            "string for prefix and notPrefix; none for exists and notExists."
+        },
+    },
+}
+
+
+class Condition(Struct, frozen=True):
+    """A condition on an event.
+
+    Attributes:
+        pointer: a JSON pointer (RFC 6901) into the event.
+        op: what is asked of the value there.
+        value: what it is compared with.
+    """
+
+    pointer: str
+    op: FilterOp
+    value: Any = UNSET
+
+
+def write_condition(condition: Any) -> Any:
+    if not isinstance(condition, StoredCondition):
+        return condition
+    shown = {"pointer": condition.pointer, "op": str(condition.op)}
+    return shown if condition.op.positive is FilterOp.EXISTS else shown | {"value": condition.value}

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from hookgw.models.events import EVENT_ID
+from hookgw.models.target_url import MAX_URL
 from hookgw.models.units import DURATION_PATTERN
-from hookgw.parsing.registrations import MAX_URL
 
 Schema = dict[str, Any]
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T12:00:00.000Z"])]
+Length = Annotated[str, Meta(pattern=DURATION_PATTERN, examples=["15s"])]
+"""A duration with its unit."""
 
 _REST = "[A-Za-z0-9._-]"
 # Names of instances and labels, which are not "." and "..". Not every language has a pattern for "but not".

@@ -1,0 +1,485 @@
+"""Every field of a registration, once. No I/O.
+
+A row, and a line in :class:`~hookgw.models.registrations.Registration`, is all that a new field needs: it is
+read from requests, described in ``/openapi.json`` and ``docs/http.md``, shown in responses and audited. It is
+in the form and the commands if the row says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import Meta
+
+from hookgw.kernel.audited import Audited, text_of
+from hookgw.kernel.fields import (
+    REQUIRED,
+    Choice,
+    Field,
+    Flag,
+    Input,
+    Kind,
+    Line,
+    Option,
+    Parts,
+    Period,
+    Reading,
+    Shown,
+    Whole,
+    request_schema,
+    write_length,
+)
+from hookgw.kernel.json_fields import as_list, as_object, as_text, checked_items, duration, list_of, place
+from hookgw.kernel.rules import (
+    check_custom_headers,
+    check_secret,
+    check_url,
+    unmask_headers,
+    unmask_url,
+)
+from hookgw.kernel.schema_parts import DURATION_SCHEMA, URL_SCHEMA, Length, Schema, Time, ref
+from hookgw.kernel.secret_options import SecretOptions
+from hookgw.models.clock import rfc3339
+from hookgw.models.errors import Invalid
+from hookgw.models.events import Catalog
+from hookgw.models.masking import MASK, with_masked_user, without_user
+from hookgw.models.rates import RATE_PATTERN, Rate, parse_rate
+from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret, is_global
+from hookgw.models.signing_keys import Signature
+from hookgw.models.target_url import MAX_URL
+from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.models.units import DAY
+from hookgw.webhooks.filters import MAX_CONDITIONS, Condition, read_filter, write_condition
+from hookgw.webhooks.tls import TLS_PARTS, check_whole, unmask_tls
+
+# Each partition is a lane with a task and up to one connection.
+MAX_CONCURRENCY = 64
+MAX_SCHEDULE = 100
+# A registration names the plugins whose options it sets; each unknown name is compared with all known ones.
+MAX_PLUGINS = 100
+
+
+class Asked(NamedTuple):
+    """What checks need besides the field; ``enabled`` is what the request says, or else what is stored."""
+
+    catalog: Catalog
+    enabled: bool
+
+
+class Showing(NamedTuple):
+    """What a registration is shown with; ``warnings`` are about the request or the URL."""
+
+    instance_id: str
+    catalog: Catalog
+    secret_options: SecretOptions
+    warnings: Sequence[str] = ()
+
+
+def _check_url(value: Any, where: str, reading: Reading) -> str:
+    if reading.context.enabled:
+        return check_url(value, where)
+    url = as_text(value, where)  # any string will do: n8n sends "vazio"
+    if len(url) > MAX_URL:
+        raise Invalid(f"{where} has {len(url):,} characters; at most {MAX_URL:,} are allowed.")
+    return url
+
+
+def _check_kinds(value: Any, where: str, reading: Reading) -> tuple[str, ...]:
+    catalog: Catalog = reading.context.catalog
+
+    def check_kind(value: Any, where: str) -> str:
+        kind = catalog.resolve(value, where)
+        # Operational events name every tenant's registrations.
+        if kind.operational:
+            raise Invalid(
+                f"{where}: {kind.name} is an operational event; only operations.url receives those."
+            )
+        return kind.name
+
+    items = as_list(value, where)
+    # Every kind in each of its spellings is possible; longer lists are refused before they are resolved.
+    if len(items) > 4 * len(catalog) + 16:
+        raise Invalid(f"{where} has {len(items):,} items, but there are only {len(catalog):,} event kinds.")
+    return tuple(dict.fromkeys(checked_items(check_kind, items, where)))
+
+
+def _show_kinds(registration: Registration, showing: Showing) -> list[str]:
+    # Spelled out, as Evolution API does: its clients show this list.
+    return list(registration.events) or [kind.name for kind in showing.catalog if not kind.operational]
+
+
+def _check_rate(value: Any, where: str) -> Rate | None:
+    try:
+        return None if value == "" else parse_rate(value)
+    except ValueError as error:
+        raise Invalid(f"{where}: {error}.") from None
+
+
+def _check_plugins(value: Any, where: str) -> dict[str, Any]:
+    """Check that the options of each plugin are an object; the plugins check the content."""
+    blocks = as_object(value, where)
+    if len(blocks) > MAX_PLUGINS:
+        raise Invalid(f"{where} has {len(blocks):,} plugins; at most {MAX_PLUGINS} are allowed.")
+    problems: list[str] = []
+    for name, block in blocks.items():
+        try:
+            as_object(block, place(where, name))
+        except Invalid as error:
+            problems += error.messages
+    if problems:
+        raise Invalid(*problems)
+    return blocks
+
+
+class _Headers(Kind):
+    def into_form(self, value: dict[str, str]) -> str:
+        return "".join(f"{name}: {text}\n" for name, text in value.items())
+
+    def from_form(self, text: str) -> dict[str, str]:
+        headers = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            name, colon, value = line.partition(":")
+            if line.strip() and not colon:
+                raise ValueError(f", line {number}: write a header as “name: value”")
+            if line.strip():
+                headers[name.strip()] = value.strip()
+        return headers
+
+
+_BASE64 = "[A-Za-z0-9+/]"
+# The base64 of 24 to 64 bytes, with exactly the padding that its length needs.
+_SECRET_PATTERN = (
+    f"^whsec_(({_BASE64}{{4}}){{8,21}}({_BASE64}{{2}}==)?|({_BASE64}{{4}}){{8,20}}{_BASE64}{{3}}=)$"
+    # A seed and its public key, 64 bytes. No pattern can say that they belong together.
+    f"|^whsk_({_BASE64}{{4}}){{21}}{_BASE64}{{2}}==$"
+)
+
+RETRY_PARTS = (
+    Field(
+        name="schedule",
+        kind=Kind(
+            list_of(duration(0, 7 * DAY), MAX_SCHEDULE),
+            {"type": "array", "maxItems": MAX_SCHEDULE, "items": DURATION_SCHEMA},
+            list[Length] | None,
+            lambda waits: None if waits is None else [write_length(wait) for wait in waits],
+        ),
+        meaning="The waits after failed attempts, each from 0s to 7d.",
+        shows="the waits after failed attempts.",
+    ),
+    Field(
+        name="max_age",
+        kind=Period(1, 365 * DAY),
+        meaning="How long a delivery is retried while its receiver is unreachable.",
+        shows="how long a delivery waits for an unreachable receiver.",
+        form=Input("Give up after (retry.maxAge)", "as configured, or such as 1h"),
+    ),
+    Field(
+        name="disable_after",
+        kind=Period(1, 365 * DAY),
+        meaning="How long the registration may fail before it is disabled.",
+        shows="how long the registration may fail before hookgw disables it.",
+    ),
+)
+RETRY = request_schema(RETRY_PARTS, "A missing field means the gateway's setting.")
+
+FIELDS = (
+    Field(
+        name="url",
+        kind=Kind(_check_url, URL_SCHEMA, str, needs=True),
+        meaning=f"{URL_SCHEMA['description']} Any string if the registration is disabled.",
+        patch_meaning="Absolute http or https; any string if the registration is disabled.",
+        shows="where deliveries go.",
+        when_set=REQUIRED,
+        show=lambda registration, _: with_masked_user(registration.url),  # a `set` may send the mask back
+        unmask=lambda given, stored, _: unmask_url(given, stored),
+        audit=without_user,
+        heading="URL",
+        default="required",
+    ),
+    Field(
+        name="enabled",
+        kind=Flag(),
+        meaning="Whether the registration receives events; true if missing.",
+        patch_meaning="Whether the registration receives events.",
+        shows="whether it receives events.",
+        when_set=True,
+        audit=text_of,
+    ),
+    Field(
+        name="events",
+        kind=Kind(_check_kinds, {"type": "array", "items": ref("KindName")}, list[str], needs=True),
+        meaning="The kinds to receive; an empty list means every kind.",
+        shows="the kinds that it receives, spelled out.",
+        when_set=(),
+        show=_show_kinds,
+        audit=lambda kinds: ", ".join(kinds) or "all",
+        default="every kind, including kinds added later",
+    ),
+    Field(
+        name="by_events",
+        kind=Flag(),
+        json="webhookByEvents",
+        spellings=("byEvents", "webhookByEvents", "webhook_by_events", "by_events"),
+        meaning="Whether the kind is appended to the URL's path (/messages-upsert).",
+        shows="whether the kind is added to the URL's path.",
+        form=Input("Add the kind to the path of each request"),
+        option=Option("Append the event kind to the URL's path."),
+    ),
+    Field(
+        name="base64",
+        kind=Flag(),
+        json="webhookBase64",
+        spellings=("base64", "webhookBase64", "webhook_base64"),
+        meaning="Whether connectors put media into the event.",
+        shows="whether connectors put media into the event.",
+        form=Input("Put received files into the event"),
+        option=Option("Ask connectors to include media in events."),
+    ),
+    Field(
+        name="headers",
+        kind=_Headers(check_custom_headers, ref("CustomHeaders"), dict[str, str]),
+        meaning="Sent with every delivery. Not allowed: host, content-length, webhook-*, x-event-type, "
+        "x-instance-name, x-attempt, hop-by-hop headers.",
+        shows="sent with every delivery; values are masked.",
+        show=lambda registration, _: dict.fromkeys(registration.headers, MASK),  # most hold a token
+        unmask=lambda given, stored, _: unmask_headers(given, stored or {}),
+        is_secret=True,
+        form=Input(
+            "Headers",
+            note="One on each line, such as “authorization: Bearer 8sK3”. Stored values are masked; a masked "
+            "value stays as it is.",
+        ),
+        option=Option("Header to send with each delivery; repeatable.", "NAME:VALUE"),
+    ),
+    Field(
+        name="secret",
+        attribute="secrets",
+        kind=Kind(
+            check_secret,
+            {"type": "string", "pattern": _SECRET_PATTERN},
+            str,
+            lambda secret: secret.value if isinstance(secret, Secret) else secret,
+        ),
+        meaning="whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 seed and its "
+        "public key. If missing, hookgw creates one.",
+        is_secret=True,
+        default="generated",
+        option=Option(
+            "Signing secret: whsec_…, or whsk_… for v1a; - reads it from standard input.", default="generated"
+        ),
+    ),
+    Field(
+        name="signature",
+        kind=Choice(Signature, "a shared secret", "ed25519, a public key"),
+        meaning="v1: HMAC-SHA256 with a shared secret. v1a: ed25519; receivers get the public key. If the "
+        "request has a secret, it must fit.",
+        shows="how deliveries are signed.",
+        form=Input("Signature"),
+        default="`v1`, or what `secret` is for",
+        option=Option("HMAC-SHA256, or ed25519.", default="v1"),
+    ),
+    Field(
+        name="ordering",
+        kind=Choice(
+            Ordering,
+            "all events, one after the other",
+            "each instance for itself",
+            "each chat for itself",
+            "no order",
+        ),
+        meaning="url: everything in order. instance: in order per instance. chat: in order per chat. "
+        "none: in no order.",
+        shows="which deliveries keep their order.",
+        audit=text_of,
+        form=Input("Order"),
+        option=Option("Keep the order of all events, per instance, per chat, or not at all.", default="url"),
+    ),
+    Field(
+        name="concurrency",
+        kind=Whole(1, MAX_CONCURRENCY),
+        meaning="How many attempts may run at once with instance, chat and none.",
+        shows="how many deliveries may be in progress at once, with an ordering other than `url`.",
+        audit=text_of,
+        form=Input("Attempts at a time"),
+        option=Option("Parallel deliveries, unless --ordering is url."),
+    ),
+    Field(
+        name="rate",
+        kind=Line(
+            _check_rate,
+            {"type": "string", "pattern": f"^$|{RATE_PATTERN}"},
+            Annotated[str, Meta(pattern=RATE_PATTERN, examples=["20/s"])] | None,
+            lambda rate: None if rate is None else str(rate),
+        ),
+        null=None,
+        meaning="The most attempts in a second (20/s), a minute (100/m) or an hour (1000/h); null or an "
+        "empty text for no limit.",
+        shows="the most attempts in a second, a minute or an hour; ``null`` for no limit.",
+        audit=text_of,
+        default="no limit",
+        form=Input("Rate", "no limit, or such as 20/s"),
+        option=Option("Most attempts, such as 20/s, 100/m or 1000/h; '' removes it.", "RATE"),
+    ),
+    Field(
+        name="timeout",
+        kind=Period(0.1, 300),
+        null=None,
+        meaning="The deadline of a whole attempt; null means the gateway's.",
+        shows="of a whole attempt; ``null`` for the gateway's setting.",
+        audit=text_of,
+        default="`delivery.timeout`",
+        form=Input("Timeout", "as configured, or such as 10s"),
+        option=Option("Deadline of an attempt, for example 10s.", "DURATION"),
+    ),
+    Field(
+        name="retry",
+        kind=Parts(
+            "Retry",
+            "A registration's own retry rules; ``null`` for the gateway's setting.",
+            RETRY_PARTS,
+            RetryOptions,
+        ),
+        null=RetryOptions(),
+        meaning="The retry rules; null means the gateway's.",
+        shows="its own retry rules.",
+        default="the `delivery` settings",
+        option=Option('Retry rules of this registration, such as {"maxAge": "1h"}.', "JSON"),
+    ),
+    Field(
+        name="filter",
+        kind=Kind(
+            lambda value, where, reading: read_filter(reading.given, value, where),
+            {"type": "array", "maxItems": MAX_CONDITIONS, "items": ref("FilterCondition")},
+            list[Condition],
+            lambda conditions: [write_condition(one) for one in conditions],
+            needs=True,
+            empty=[],
+        ),
+        meaning="An event must meet all of these conditions; it is dropped otherwise.",
+        shows="the conditions that an event must meet; it is dropped otherwise.",
+        form=Input(
+            "Filter",
+            note='JSON: conditions that an event must meet, such as [{"pointer": "/data/key/fromMe", "op": '
+            '"equals", "value": false}]. Others are dropped.',
+        ),
+        option=Option(
+            "Only events that meet this condition, such as '/data/key/fromMe=false'; repeatable.", "CONDITION"
+        ),
+    ),
+    Field(
+        name="plugins",
+        kind=Kind(_check_plugins, ref("PluginBlocks"), dict[str, Any], empty={}),
+        meaning="Options for plugins, an object for each.",
+        shows="options of plugins, one object per plugin.",
+        show=lambda registration, showing: showing.secret_options.masked(registration.plugins),
+        unmask=lambda given, stored, options: options.unmasked(given, stored or {}),
+        is_secret=True,
+        form=Input("Options of plugins", note='JSON, such as {"message_filters": {"deny": ["*@g.us"]}}.'),
+        option=Option("Plugin options, by plugin name.", "JSON"),
+    ),
+    Field(
+        name="tls",
+        kind=Parts(
+            "Tls",
+            "How hookgw and the receiver identify themselves in TLS; empty if that is as for everybody.",
+            TLS_PARTS,
+            TlsIdentity,
+            is_closed=True,
+            whole=check_whole,
+            legend="For receivers with a private authority, or that want a certificate. Each is the text of "
+            "a PEM file.",
+        ),
+        meaning="Replaces the stored identity as a whole; an empty object removes it. It has no effect on "
+        "http URLs.",
+        shows="how hookgw and the receiver identify themselves in TLS.",
+        unmask=lambda given, stored, _: unmask_tls(given, stored or NO_IDENTITY),
+        heading="TLS",
+    ),
+)
+"""What clients write, in the order of documents, forms and commands."""
+
+AUDITED: Audited = {one.attribute: (one.json, one.audit) for one in FIELDS} | {
+    "paused_at": ("paused", lambda at: text_of(at is not None))
+}
+"""The other fields of the record follow from these, or say how it went."""
+
+
+def state_of(registration: Registration) -> tuple[Literal["active", "paused", "disabled"], str | None]:
+    """Return the state, and why the registration is not active."""
+    if not registration.enabled:
+        return "disabled", registration.disabled_reason or "It was set with enabled: false."
+    if registration.paused_at is not None:
+        return "paused", f"It was paused at {rfc3339(registration.paused_at)}; it waits for a resume."
+    return "active", None
+
+
+BEFORE = (
+    Shown("id", str, "never changes."),
+    Shown("instance", str, "the instance's name.", instead="the instance here is {instance}."),
+    Shown(
+        "label",
+        str,
+        "unique within the instance.",
+        instead="the label here is {label}. For another one, use /webhook/set/{instance}/<label>.",
+    ),
+)
+AFTER = (
+    Shown("created_at", Time, "when it was first set.", lambda one, _: rfc3339(one.created_at)),
+    Shown("updated_at", Time, "when it was last set.", lambda one, _: rfc3339(one.updated_at)),
+    Shown("instance_id", str, "the instance's id.", lambda _, showing: showing.instance_id),
+    Shown(
+        "paused",
+        bool,
+        "whether its deliveries wait for a resume.",
+        lambda one, _: one.is_paused,
+        "use /webhook/pause/{instance}/{label} and /webhook/resume/{instance}/{label}.",
+    ),
+    Shown(
+        "state",
+        Literal["active", "paused", "disabled"],
+        "whether it is active.",
+        lambda one, _: state_of(one)[0],
+        "it follows from enabled, /webhook/pause and /webhook/resume.",
+    ),
+    Shown("state_reason", str | None, "why it is not active.", lambda one, _: state_of(one)[1]),
+    Shown(
+        "warnings",
+        list[str],
+        "fields of the request that were ignored, and problems with the URL.",
+        lambda _, showing: list(showing.warnings),
+    ),
+    Shown(
+        "job",
+        str,
+        "the job that makes its pending deliveries dead letters, if it was disabled and that takes long.",
+        is_optional=True,
+    ),
+)
+LISTED = (
+    Shown(
+        "source",
+        Literal["api", "configuration"],
+        "`configuration` for one of `global_webhooks`, which receives the events of every instance. Its "
+        "`instance` and `instanceId` are `*`, and only the configuration can change it.",
+        lambda one, _: "configuration" if is_global(one.id) else "api",
+    ),
+)
+SHOWN = (*BEFORE, *FIELDS, *AFTER)
+"""What responses have, in their order; lists also have those in :data:`LISTED`."""
+READ_ONLY = {row.json: row.instead for row in (*BEFORE, *AFTER, *LISTED)}
+"""Fields that responses have beside those of ``set``, and what to do instead of changing them. Clients may
+send them back; they change nothing.
+"""
+
+
+def plugin_blocks(names: Sequence[str]) -> Schema:
+    """Options for plugins, by the names of plugins."""
+    # No component for the names: generators that do not know this keyword would lose it.
+    allowed = {"propertyNames": {"enum": list(names)}, "maxProperties": MAX_PLUGINS}
+    return {
+        "type": "object",
+        **(allowed if names else {"maxProperties": 0}),
+        "additionalProperties": {"type": "object", "additionalProperties": True},
+        "description": "Options for plugins by their names.",
+    }
