@@ -232,6 +232,9 @@ def _of_protobuf(
 ) -> Content:
     content = message[kind]
     context = mapping(found_at(content, "contextInfo"))
+    quoted = mapping(context.get("quotedMessage"))
+    if said := text(found_at(quoted, "extendedTextMessage", "text")):
+        context = {**context, "quotedMessage": {"conversation": said, **quoted}}
     if kind == "extendedTextMessage":
         # As other gateways have it: with a context or without, a text is where receivers look for texts.
         body = text(content.get("text"))
@@ -243,7 +246,7 @@ def _of_protobuf(
     mimetype = text(media.get("mimetype")) or text(found_at(content, "mimetype"))
     link = _link_of(payload, media_url, mimetype, file_name)
     if kind in FILE_MESSAGES:
-        file = {**content, "mimetype": mimetype or "application/octet-stream"}
+        file = {**content, "mimetype": mimetype} if mimetype else dict(content)
         if link:  # else it is WhatsApp's own, of the encrypted file
             file["url"] = link
         if file_name:

@@ -92,11 +92,9 @@ def as_baileys(value: Any) -> Any:
 
 
 def is_passed_on(found: Any, given: Any) -> bool:
-    """Return whether a content has all fields that the engine gave; a file may have some more."""
+    """Return whether a content has all fields that the engine gave."""
     return isinstance(found, dict) and all(
-        name in found and found[name] == value
-        for name, value in given.items()
-        if name not in ("mimetype", "fileName", "caption")
+        name in found and found[name] == value for name, value in given.items()
     )
 
 
@@ -197,6 +195,11 @@ def test_texts_are_where_receivers_look_for_them() -> None:
         "messageContextInfo": BESIDE["messageContextInfo"],
     }
     assert data["contextInfo"] == context
+    # So is the text that is answered.
+    quoted = {"quotedMessage": {"extendedTextMessage": {"text": "well?"}}}
+    reply = {"extendedTextMessage": {"text": "yes", "contextInfo": quoted}}
+    found = data_of("message", message(_data={"message": reply}))["contextInfo"]["quotedMessage"]
+    assert found == {"conversation": "well?", **quoted["quotedMessage"]}
     # The preview of a link is a part of what came.
     preview = {**plain["extendedTextMessage"], "matchedText": "https://shop.example", "title": "Shop"}
     data = data_of("message", message(_data={"message": {"extendedTextMessage": preview}}))
