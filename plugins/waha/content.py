@@ -177,6 +177,24 @@ def content_of(payload: Mapping[str, Any], engine: Mapping[str, Any], media_url:
     return found._replace(context={**_reply_of(payload), **found.context})
 
 
+def edited_content_of(payload: Mapping[str, Any], engine: Mapping[str, Any], media_url: MediaUrl) -> Content:
+    """Return the new content of a message that was edited.
+
+    Args:
+        payload: WAHA's report, with the new text or caption in ``body``.
+        engine: as the engine describes the edit.
+        media_url: makes links to files.
+    """
+    body, outer = text(payload.get("body")), _protobuf_of(engine)
+    edit = found_at(outer, "editedMessage", "message", "protocolMessage") or outer.get("protocolMessage")
+    message = _protobuf_of({"message": found_at(edit, "editedMessage")})
+    if not (kind := _kind_of(message)):
+        return Content("conversation", {"conversation": body}, {})
+    found = _of_protobuf(kind, message, payload, media_url)
+    # Of a new caption, too, this is where receivers look for the new text.
+    return found._replace(message={**found.message, "conversation": body})
+
+
 # NOWEB and GOWS
 
 
@@ -214,6 +232,9 @@ def _of_protobuf(
 ) -> Content:
     content = message[kind]
     context = mapping(found_at(content, "contextInfo"))
+    quoted = mapping(context.get("quotedMessage"))
+    if said := text(found_at(quoted, "extendedTextMessage", "text")):
+        context = {**context, "quotedMessage": {"conversation": said, **quoted}}
     if kind == "extendedTextMessage":
         # As other gateways have it: with a context or without, a text is where receivers look for texts.
         body = text(content.get("text"))
@@ -225,7 +246,7 @@ def _of_protobuf(
     mimetype = text(media.get("mimetype")) or text(found_at(content, "mimetype"))
     link = _link_of(payload, media_url, mimetype, file_name)
     if kind in FILE_MESSAGES:
-        file = {**content, "mimetype": mimetype or "application/octet-stream"}
+        file = {**content, "mimetype": mimetype} if mimetype else dict(content)
         if link:  # else it is WhatsApp's own, of the encrypted file
             file["url"] = link
         if file_name:

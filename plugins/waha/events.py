@@ -15,7 +15,7 @@ import msgspec
 
 from hookgw import NewEvent, Recent, event_id_of
 
-from .content import MediaUrl, content_of
+from .content import MediaUrl, content_of, edited_content_of
 from .fields import found_at, id_text, items, mapping, number, seconds, text
 from .ids import is_group, jid_of, parse_message_id
 
@@ -218,7 +218,10 @@ def _edited(name: str, payload: dict[str, Any], account: Account) -> Translated 
     engine = mapping(payload.get("_data"))
     if push_name := _push_name(engine):
         data["pushName"] = push_name
-    data["message"], data["messageType"] = {"conversation": body}, "conversation"
+    content = edited_content_of(payload, engine, account.media_url)
+    data["message"], data["messageType"] = content.message, content.type
+    if content.context:
+        data["contextInfo"] = content.context
     data["messageTimestamp"] = _time_of(payload)
     return "MESSAGES_EDITED", data, None
 

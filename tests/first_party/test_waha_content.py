@@ -92,11 +92,9 @@ def as_baileys(value: Any) -> Any:
 
 
 def is_passed_on(found: Any, given: Any) -> bool:
-    """Return whether a content has all fields that the engine gave; a file may have some more."""
+    """Return whether a content has all fields that the engine gave."""
     return isinstance(found, dict) and all(
-        name in found and found[name] == value
-        for name, value in given.items()
-        if name not in ("mimetype", "fileName", "caption")
+        name in found and found[name] == value for name, value in given.items()
     )
 
 
@@ -162,6 +160,23 @@ def test_go_writes_one_of_several_fields_into_an_object_of_its_own() -> None:
     assert data_of("message", message(body=None, _data=raw))["message"] == {"conversation": "hi"}
 
 
+@pytest.mark.parametrize("is_wrapped", [True, False])
+@pytest.mark.parametrize("name", ["message", "Message"])
+def test_a_new_caption_stays_one(name: str, is_wrapped: bool) -> None:
+    new = {"imageMessage": {"caption": "new", "contextInfo": {"isForwarded": True}}}
+    content: dict[str, Any] = {"protocolMessage": {"type": 14, "editedMessage": new}}
+    if is_wrapped:
+        content = {"editedMessage": {"message": content}}
+    report = message(body="new", editedMessageId="A", _data={name: content})
+    data = data_of("message.edited", report)
+    assert (data["messageType"], data["contextInfo"]) == ("imageMessage", {"isForwarded": True})
+    assert data["message"]["imageMessage"]["caption"] == "new"
+    assert data["message"]["conversation"] == "new"
+    text = {"protocolMessage": {"editedMessage": {"extendedTextMessage": {"text": "new"}}}}
+    data = data_of("message.edited", {**report, "_data": {name: text}})
+    assert (data["messageType"], data["message"]) == ("conversation", {"conversation": "new"})
+
+
 def test_keys_alone_are_no_message() -> None:
     keys = {"senderKeyDistributionMessage": BESIDE["senderKeyDistributionMessage"]}
     assert event_of("message", message(body=None, _data={"message": keys})) is None
@@ -180,6 +195,11 @@ def test_texts_are_where_receivers_look_for_them() -> None:
         "messageContextInfo": BESIDE["messageContextInfo"],
     }
     assert data["contextInfo"] == context
+    # So is the text that is answered.
+    quoted = {"quotedMessage": {"extendedTextMessage": {"text": "well?"}}}
+    reply = {"extendedTextMessage": {"text": "yes", "contextInfo": quoted}}
+    found = data_of("message", message(_data={"message": reply}))["contextInfo"]["quotedMessage"]
+    assert found == {"conversation": "well?", **quoted["quotedMessage"]}
     # The preview of a link is a part of what came.
     preview = {**plain["extendedTextMessage"], "matchedText": "https://shop.example", "title": "Shop"}
     data = data_of("message", message(_data={"message": {"extendedTextMessage": preview}}))

@@ -496,12 +496,50 @@ _FIELDS = st.sampled_from(
             "ackName",
             "lastKnownPresence",
             "imageMessage",
+            *(
+                "Message",
+                "RawMessage",
+                "viewOnceMessage",
+                "extendedTextMessage",
+                "contextInfo",
+                "conversation",
+            ),
+            *(
+                "protocolMessage",
+                "editedMessage",
+                "mentionedJidList",
+                "ctwaContext",
+                "listResponse",
+                "low",
+                "high",
+            ),
+            *(
+                "messageTimestamp",
+                "pollOptions",
+                "isViewOnce",
+                "InteractiveMessage",
+                "NativeFlowMessage",
+                "pn",
+            ),
         ),
     ]
 )
 _TEXTS = st.one_of(
     st.sampled_from(
-        [ID, ANA, GROUP, "A", "api", "join", "typing", "/api/files/a", "status@broadcast", "1@lid"]
+        [
+            ID,
+            ANA,
+            GROUP,
+            "A",
+            "api",
+            "join",
+            "typing",
+            "/api/files/a",
+            "status@broadcast",
+            "1@lid",
+            "image",
+            "x_y",
+        ]
     ),
     st.text(max_size=8),
 )
