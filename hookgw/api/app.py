@@ -13,12 +13,12 @@ import trio
 from quart import Blueprint
 from quart_trio import QuartTrio
 
-from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth, is_dashboard
+from hookgw.api.auth import install_auth, is_dashboard
 from hookgw.api.cors import CrossOrigin
 from hookgw.api.fast_emit import FastEmit
 from hookgw.api.fast_ingest import FastIngest
 from hookgw.api.fleet_questions import FleetQuestions
-from hookgw.api.forwarding import FORWARDED, FORWARDER, QUESTION, Forwarder
+from hookgw.api.forwarding import Forwarder
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
 from hookgw.api.query import install_query_check
@@ -136,21 +136,26 @@ class Application(QuartTrio):
             return
         base, is_outside = self._base_path, self._read_path(scope)
         path = scope["path"]
-        scope[REQUEST_QUOTA] = self._quota
         # Quart's documentation has plugins put their middleware there.
         client = client_of(scope, receive, send, has_middleware="asgi_app" in vars(self))
         exchange = RequestResponse(
-            scope, client, self._limit, self._count, self._active, self._memory, self.response_memory
+            scope,
+            client,
+            self._limit,
+            self._count,
+            self._active,
+            self._memory,
+            self.response_memory,
+            self._quota,
         )
         scope[EXCHANGE] = exchange
         self._believe_proxy(exchange)
         if self._forwarder is not None:
-            self._forwarder.admit(scope)
-            scope[FORWARDER] = self._forwarder
+            self._forwarder.admit(exchange)
         cross_origin = None if is_outside else self._cross_origin
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
             return
-        if QUESTION in scope and path.startswith(QUESTIONS):
+        if exchange.is_question and path.startswith(QUESTIONS):
             # Also beyond the limit: otherwise the others would take a busy node for a dead one.
             await exchange.run(partial(self._questions.respond, exchange))
             return
@@ -170,7 +175,7 @@ class Application(QuartTrio):
         finally:
             if self._forwarder is not None:
                 with trio.move_on_after(1, shield=True):
-                    await self._forwarder.close_response(scope)
+                    await self._forwarder.close_response(exchange)
 
     async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
         fleet = self._gateway.fleet
@@ -192,7 +197,7 @@ class Application(QuartTrio):
 
     async def _is_preflight(self, exchange: RequestResponse, cross_origin: CrossOrigin, path: str) -> bool:
         """Add the headers that browsers need; return whether the request asked for them, and is answered."""
-        if FORWARDED in exchange.scope or is_dashboard(path):
+        if exchange.is_forwarded or is_dashboard(path):
             return False  # the node that forwarded it adds them
         exchange.extra = cross_origin.lines(exchange.scope)
         lines = cross_origin.preflight(exchange.scope)
@@ -280,8 +285,8 @@ class Application(QuartTrio):
         """Whether fast paths are in use."""
         return bool(self._fast_paths)
 
-    def _count(self, scope: Any, status: int) -> None:
-        self._gateway.metrics.requested(scope.get(ROUTE) or UNMATCHED, status)
+    def _count(self, exchange: RequestResponse, status: int) -> None:
+        self._gateway.metrics.requested(exchange.route or UNMATCHED, status)
 
 
 def _decoded_path(scope: Any) -> str:

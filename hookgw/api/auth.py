@@ -15,10 +15,7 @@ from typing import TYPE_CHECKING, Any
 from quart import g, request
 from quart_trio import QuartTrio
 
-from hookgw.api.forwarding import FORWARDED
-from hookgw.api.request_body import KEY_CHECK
-from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
-from hookgw.api.server.response_memory import KEY_HOLDER
+from hookgw.api.server.exchange import EXCHANGE, RequestResponse
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.gateway.audit import act_as, holder_as_actor
@@ -29,12 +26,6 @@ from hookgw.models.instances import check_name
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
-
-ROUTE = "hookgw.route"
-"""The key in a request's scope for the template of its route, for metrics."""
-
-REQUEST_QUOTA = "hookgw.request_quota"
-"""The key in a request's scope for the :class:`~hookgw.auth.request_quota.RequestQuota`."""
 
 INGEST_RULE = f"{INGEST_PATH}<instance>/<token>"
 INGEST_BELOW_RULE = f"{INGEST_RULE}/<path:below>"
@@ -97,8 +88,9 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
     async def check_key() -> None:
         rule = request.url_rule
         scope: Any = request.scope
+        exchange: RequestResponse = scope[EXCHANGE]
         # Before any refusal, so that refused requests are counted by route, too.
-        scope[ROUTE] = rule.rule if rule is not None else None
+        exchange.route = rule.rule if rule is not None else None
         if rule is not None:
             required = required_key(rule.rule, rule.arguments)
         elif required_key(request.path, ()) is RequiredKey.NONE:
@@ -107,8 +99,8 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
             required = RequiredKey.ANY  # any caller with a key may learn that a route does not exist
         if required is RequiredKey.NONE:
             return
-        await learn_key(gateway, scope)
-        holder = g.holder = authenticate(gateway, scope)
+        await learn_key(gateway, exchange)
+        holder = g.holder = authenticate(gateway, exchange)
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None))
         # The names that the route matched, not the raw path: another spelling of it must not open anything.
@@ -119,16 +111,17 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
             raise Forbidden("This call requires a global key.")
 
 
-async def learn_key(gateway: Gateway, scope: Any) -> None:
+async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
     """In a fleet, read what other nodes have changed if a request shows an unknown key: it may be new.
 
     Raises:
         TooManyRequests: too many wrong keys came from the client's address. Nothing is read then.
     """
     if gateway.fleet is not None:
+        scope = exchange.scope
         key = shown_key(scope["headers"])
         if key and gateway.keys.holder_of(key) is None:
-            if not scope.get(FORWARDED):  # the node that forwards it has checked it
+            if not exchange.is_forwarded:  # the node that forwards it has checked it
                 client = scope["client"]
                 gateway.authenticator.check_address(client[0] if client else None)
             # Calls at once share one read, so that guesses cost the database little.
@@ -136,22 +129,20 @@ async def learn_key(gateway: Gateway, scope: Any) -> None:
                 await gateway.fleet.catch_up()
 
 
-def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
+def authenticate(gateway: Gateway, exchange: RequestResponse) -> KeyHolder:
     """Return the holder of a request's key, and count the request against the instance's quota.
 
     Args:
         gateway: knows the keys.
-        scope: the request's scope. ``headers`` has the key, and ``client`` is the address; the quota lease,
-            :data:`~hookgw.api.server.response_memory.KEY_HOLDER` and
-            :data:`~hookgw.api.request_body.KEY_CHECK` are added.
+        exchange: the request. It gets the holder of the key, the lease, and the check of the key.
 
     Raises:
         Unauthorized: the request has no key, an unknown one, or more than one.
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
     """
-    notes = scope[EXCHANGE].notes
+    scope, notes = exchange.scope, exchange.notes
     key, known = notes.get(_KEY) or (shown_key(scope["headers"]), None)
-    if scope.get(FORWARDED):  # the node that forwards it has counted it
+    if exchange.is_forwarded:  # the node that forwards it has counted it
         holder = gateway.keys.holder_of(key)
     else:
         client = scope["client"]
@@ -159,11 +150,10 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
     if holder is None:  # one message for a missing and a wrong key: no hint which it was
         raise Unauthorized("Send a valid key in the apikey header.")
     notes[_KEY] = key, holder
-    scope[KEY_HOLDER] = holder
-    scope[KEY_CHECK] = partial(gateway.keys.check_held, holder)
-    instance, quota = holder.principal.instance, scope.get(REQUEST_QUOTA)
-    if instance is not None and quota is not None:
-        scope[QUOTA_LEASE] = quota.enter(instance)  # RequestResponse.run returns the lease
+    exchange.holder = holder
+    exchange.check_key = partial(gateway.keys.check_held, holder)
+    if holder.principal.instance is not None:
+        exchange.lease = exchange.quota.enter(holder.principal.instance)
     return holder
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hookgw.api.auth import ROUTE, authenticate, check_access, learn_key
+from hookgw.api.auth import authenticate, check_access, learn_key
 from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.routes.events import EMIT_PATH, EMIT_RULE
@@ -48,15 +48,15 @@ class FastEmit:
     async def respond(self, exchange: RequestResponse) -> None:
         """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
-        scope[ROUTE] = EMIT_RULE  # metrics count both paths as one route
+        exchange.route = EMIT_RULE  # metrics count both paths as one route
         notes = exchange.notes
         headers = notes.get(_HEADERS) or notes.setdefault(_HEADERS, FirstHeaders(scope["headers"]))
         try:
             instance = scope["path"][len(EMIT_PATH) :]
             if self._gateway.fleet is not None:
-                await learn_key(self._gateway, scope)
+                await learn_key(self._gateway, exchange)
             # 401 and 403 before the body is read, as on the ordinary path.
-            check_access(authenticate(self._gateway, scope).principal, instance)
+            check_access(authenticate(self._gateway, exchange).principal, instance)
             body = await self._endpoint.emit(instance, headers, None, exchange)
             response = JsonResponse(EMIT_STATUS, body)
         except Gone:  # the client left: there is nobody to respond to

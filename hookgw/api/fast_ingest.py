@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookgw.api.auth import INGEST_BELOW_RULE, INGEST_RULE, ROUTE
+from hookgw.api.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.api.routes.ingest import IngestEndpoint
 from hookgw.api.server.errors import response_to
 from hookgw.api.server.exchange import Gone, RequestResponse
@@ -43,7 +43,7 @@ class FastIngest:
         """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
         instance, token, *below = scope["path"][len(INGEST_PATH) :].split("/")
-        scope[ROUTE] = INGEST_BELOW_RULE if below else INGEST_RULE
+        exchange.route = INGEST_BELOW_RULE if below else INGEST_RULE
         try:
             answer = await self._endpoint.answer(exchange, None, instance, token, *below)
         except Gone:  # the client left: there is nobody to respond to

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import structlog
 
-from hookgw.api.auth import ROUTE
 from hookgw.api.server.errors import error_body
 from hookgw.api.server.exchange import Gone, RequestResponse
 from hookgw.gateway.fleet.all_nodes import PATH, AllNodes, digest_of
@@ -32,7 +31,7 @@ class FleetQuestions:
     async def respond(self, exchange: RequestResponse) -> None:
         """Answer a request below :data:`PATH` that a node has signed."""
         scope: Any = exchange.scope
-        scope[ROUTE] = f"{PATH}<question>"
+        exchange.route = f"{PATH}<question>"
         body = b"".join([chunk async for chunk in exchange.chunks()])
         answer = None
         # The signature covers the target, and the target the body.

@@ -15,9 +15,9 @@ import trio
 from quart import Response, request
 
 from hookgw.api.call_places import Place, place_of
-from hookgw.api.request_body import MAX_VALUES, WHOLE_BODY, in_one_part, read_body
+from hookgw.api.request_body import MAX_VALUES, current_exchange, in_one_part, read_body
 from hookgw.api.server.errors import VERSION_HEADER
-from hookgw.api.server.exchange import EXCHANGE, BrokenOff, RequestResponse
+from hookgw.api.server.exchange import BrokenOff, RequestResponse
 from hookgw.auth.fleet_secret import HEADER, OF_NODE, Origin
 from hookgw.gateway.fleet.fleet import Fleet
 from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooManyRequests, Unavailable
@@ -30,19 +30,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger("hookgw.fleet")
 
-FORWARDED = "hookgw.forwarded"
-"""The key in a request's scope that says that another node has forwarded it."""
-
-QUESTION = "hookgw.question"
-"""The key in a request's scope that says that another node asks this one; see ``AllNodes``."""
-
-FORWARDER = "hookgw.forwarder"
-"""The key in a request's scope for the :class:`Forwarder`, in a fleet."""
-
 CREATE_RULE = "/instance/create"
-
-RESPONSE = "hookgw.forwarded_response"
-"""The key in a request's scope for the other node's response."""
 
 MOST_STREAMS = 500
 """The most streams of other nodes that pass through this one at a time."""
@@ -71,6 +59,7 @@ class Forwarder:
         self._fleet = fleet
         self._streams = 0
         self._reading: set[trio.CancelScope] = set()
+        self._responses: dict[RequestResponse, httpx.Response] = {}
         self._is_closed = False
 
     def close(self) -> None:
@@ -79,24 +68,23 @@ class Forwarder:
         for scope in self._reading:
             scope.cancel()
 
-    async def close_response(self, scope: Any) -> None:
+    async def close_response(self, exchange: RequestResponse) -> None:
         """Close the other node's response to a request that has ended, if it was forwarded.
 
         It must not be left to the body's generator: that never starts if the request ends before its response
         begins, for example because the client leaves, and then the connection would be held for good.
         """
-        response: httpx.Response | None = scope.pop(RESPONSE, None)
+        response = self._responses.pop(exchange, None)
         if response is not None:
             await response.aclose()
 
-    def admit(self, scope: Any) -> None:
-        """Take the client's address and scheme from a request that another node has forwarded.
+    def admit(self, exchange: RequestResponse) -> None:
+        """Note whether a request comes from another node.
 
-        Args:
-            scope: of the request. Both are changed, and :data:`FORWARDED` is set. Of a request of the node
-                itself, :data:`QUESTION` is set instead.
+        If that node has forwarded it, the client's address and scheme are those that it saw.
         """
-        secret = self._fleet.secret
+        exchange.forward_to_owner = self.forward_to_owner
+        scope, secret = exchange.scope, self._fleet.secret
         if secret is None:
             return
         value = next((value for name, value in scope["headers"] if name == HEADER), None)
@@ -106,12 +94,12 @@ class Forwarder:
         if origin is None:
             return
         if origin.scheme == OF_NODE:
-            scope[QUESTION] = True
+            exchange.is_question = True
         else:
             scope["client"] = (origin.client, 0) if origin.client else None
             # The names of cookies depend on it, and this node may not trust the proxy that says so.
             scope["scheme"] = origin.scheme
-            scope[FORWARDED] = True
+            exchange.is_forwarded = True
 
     async def forward(self) -> Response | None:
         """Forward the current request, if its path or its query names what another node has.
@@ -137,9 +125,9 @@ class Forwarder:
                 with suppress(StorageUnavailable):
                     await self._fleet.catch_up()
         elif rule.rule == CREATE_RULE:
-            scope: Any = request.scope
-            body = scope[WHOLE_BODY] = bytes(await request.body)
-            name = await _name_in(body, scope[EXCHANGE])
+            exchange = current_exchange()
+            body = exchange.whole_body = bytes(await request.body)
+            name = await _name_in(body, exchange)
             # A request that cannot be right is refused here as well as there.
             return await self.forward_to_owner(name) if isinstance(name, str) else None
         return None
@@ -148,8 +136,7 @@ class Forwarder:
         """Forward the current request, if another node has an instance.
 
         Args:
-            instance: its name. If the body names it, the body is in the request's scope, as
-                :data:`~hookgw.api.request_body.WHOLE_BODY`.
+            instance: its name. If the body names it, the exchange has the body as ``whole_body``.
 
         Returns:
             The other node's response; ``None`` if this node has the instance.
@@ -160,11 +147,11 @@ class Forwarder:
         """
         if self._fleet.holds(instance):
             return None
-        scope: Any = request.scope
-        if scope.get(FORWARDED):
+        exchange = current_exchange()
+        if exchange.is_forwarded:
             # Two nodes that see the fleet at different moments must not send a request to and fro.
             raise self._fleet.moving(instance)
-        response = await self._send(self._fleet.owner_of(instance), scope, shard_of(instance))
+        response = await self._send(self._fleet.owner_of(instance), exchange, shard_of(instance))
         if request.method not in ("GET", "HEAD"):
             # The client sees its own change, also if its next request comes to this node.
             with suppress(StorageUnavailable):
@@ -177,16 +164,16 @@ class Forwarder:
         Raises:
             NotFound: there is no such node.
         """
-        scope: Any = request.scope
-        if not name or name == self._fleet.node or scope.get(FORWARDED):
+        exchange = current_exchange()
+        if not name or name == self._fleet.node or exchange.is_forwarded:
             return None
         node = next((node for node in self._fleet.view.nodes if node.name == name), None)
         if node is None or not node.url:
             raise NotFound(f"There is no node {name[:64]!r}.")
-        return await self._send(node, scope, None)
+        return await self._send(node, exchange, None)
 
-    async def _send(self, node: FleetNode, scope: Any, shard: int | None) -> Response:
-        secret = self._fleet.secret
+    async def _send(self, node: FleetNode, exchange: RequestResponse, shard: int | None) -> Response:
+        scope, secret = exchange.scope, self._fleet.secret
         if secret is None:  # two nodes without it cannot be in one fleet
             raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0)
         target = _target(scope)
@@ -199,7 +186,9 @@ class Forwarder:
         headers.append((HEADER, signed))
         has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
         url = httpx.URL(node.url).copy_with(raw_path=target)
-        content = scope.get(WHOLE_BODY, request.body if has_body else None)
+        content: Any = exchange.whole_body
+        if content is None and has_body:
+            content = request.body
         outgoing = self._fleet.http.build_request(scope["method"], url, headers=headers, content=content)
         response = None
         try:
@@ -215,14 +204,14 @@ class Forwarder:
             raise Unavailable(
                 f"The node {node.name} has not answered. The call may have been carried out.", retry_after=1.0
             )
-        scope[RESPONSE] = response
+        self._responses[exchange] = response
         is_stream = response.headers.get("content-type", "").startswith(_STREAM)
         if is_stream and self._streams >= MOST_STREAMS:
             raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
         if scope["method"] == "HEAD":
             forwarded = Response(b"", response.status_code)
         else:
-            body = self._body_of(node, shard, response, scope[EXCHANGE], is_stream)
+            body = self._body_of(node, shard, response, exchange, is_stream)
             forwarded = Response(body, response.status_code)
         # The other node ends what takes too long, and knows what may: a stream, a large file.
         forwarded.timeout = None
@@ -293,6 +282,5 @@ async def forward_form(instance: str) -> Response | None:
 
     Call this after the form was read and checked; see :meth:`Forwarder.forward_to_owner`.
     """
-    scope: Any = request.scope
-    forwarder: Forwarder | None = scope.get(FORWARDER)
-    return None if forwarder is None else await forwarder.forward_to_owner(instance)
+    forward = current_exchange().forward_to_owner
+    return None if forward is None else await forward(instance)

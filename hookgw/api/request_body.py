@@ -23,11 +23,6 @@ from hookgw.parsing.json_text import decode_strict
 
 T = TypeVar("T")
 
-WHOLE_BODY = "hookgw.body"
-"""The key in a request's scope of a body that was read before the route. Quart gives a body once."""
-KEY_CHECK = "hookgw.key_check"
-"""The key in a request's scope of a function that raises ``Unauthorized`` if the caller's key is no longer
-valid. Authentication adds it; open paths have none."""
 NDJSON = "application/x-ndjson"
 # No request but an emit needs more. Reading the fields of a registration takes longer than decoding them.
 MAX_VALUES = 20_000
@@ -42,6 +37,13 @@ class Headers(ListedHeaders, Protocol):
         """Return the first header of a name, in any case; ``None`` if there is none."""
 
 
+def current_exchange() -> RequestResponse:
+    """Return the exchange of the current request."""
+    scope: Any = request.scope
+    exchange: RequestResponse = scope[EXCHANGE]
+    return exchange
+
+
 def json_response(value: Any, status: int = 200) -> Response:
     """Return a JSON response."""
     return Response(msgspec.json.encode(value), status, content_type=JSON)
@@ -49,9 +51,7 @@ def json_response(value: Any, status: int = 200) -> Response:
 
 async def reserve(size: int) -> None:
     """Wait for memory for the response to the current request; see :meth:`RequestResponse.reserve`."""
-    scope: Any = request.scope
-    exchange: RequestResponse = scope[EXCHANGE]
-    await exchange.reserve(size)
+    await current_exchange().reserve(size)
 
 
 def content_type(headers: Headers, *accepted: str) -> str:
@@ -164,7 +164,7 @@ def check_key_again(exchange: RequestResponse) -> None:
     """
     # Names are reused. A client may hold its body back until its instance is deleted and another tenant has
     # created one of the same name: the request must not reach that one.
-    check: Callable[[], None] | None = exchange.scope.get(KEY_CHECK)
+    check = exchange.check_key
     if check is not None:
         check()
 
@@ -207,13 +207,12 @@ class CheckedRequest(TrioRequest):
 
 
 async def kept_body() -> AsyncIterator[bytes]:
-    """Yield the parts of the current request's body. At the end, it is in the scope as :data:`WHOLE_BODY`."""
-    scope: Any = request.scope
+    """Yield the parts of the current request's body. At the end, the exchange has it as ``whole_body``."""
     parts = []
     async for chunk in request.body:
         parts.append(chunk)
         yield chunk
-    scope[WHOLE_BODY] = b"".join(parts)
+    current_exchange().whole_body = b"".join(parts)
 
 
 async def in_one_part(body: bytes) -> AsyncIterator[bytes]:
@@ -244,9 +243,8 @@ async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
         UnsupportedContentType, TooLarge, Unauthorized: see :func:`content_type` and :func:`read_body`.
     """
     content_type(request.headers, JSON)
-    scope: Any = request.scope
-    exchange: RequestResponse = scope[EXCHANGE]
-    chunks = in_one_part(scope[WHOLE_BODY]) if WHOLE_BODY in scope else request.body
+    exchange = current_exchange()
+    chunks = request.body if exchange.whole_body is None else in_one_part(exchange.whole_body)
     body = await read_body(request.headers, chunks, limit, exchange)
 
     def steps() -> Generator[None, None, T]:

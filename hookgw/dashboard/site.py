@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl, quote, urlencode
 from quart import Blueprint, Response, g, render_template, request
 
 from hookgw._version import __version__
-from hookgw.api.auth import REQUEST_QUOTA, check_access
-from hookgw.api.request_body import KEY_CHECK, kept_body, read_body, reserve
+from hookgw.api.auth import check_access
+from hookgw.api.request_body import kept_body, read_body, reserve
 from hookgw.api.server.errors import BUG, response_to
-from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
-from hookgw.api.server.response_memory import KEY_HOLDER, PAGE
+from hookgw.api.server.exchange import EXCHANGE, RequestResponse
+from hookgw.api.server.response_memory import PAGE
 from hookgw.api.templates import load_templates
 from hookgw.dashboard.assets import load_assets
 from hookgw.dashboard.cookies import SESSION, Cookies
@@ -193,14 +193,14 @@ class Site:
         holder = signed_in.holder
         self.gateway.authenticator.admit(holder)
         scope: Any = request.scope
-        quota = scope.get(REQUEST_QUOTA)
-        if holder.principal.instance is not None and quota is not None:
-            scope[QUOTA_LEASE] = quota.enter(holder.principal.instance)
+        exchange: RequestResponse = scope[EXCHANGE]
+        if holder.principal.instance is not None:
+            exchange.lease = exchange.quota.enter(holder.principal.instance)
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, "dashboard"))
         # As the API's authentication does: shared code asks there for the caller.
-        scope[KEY_HOLDER] = holder
-        scope[KEY_CHECK] = partial(self.gateway.keys.check_held, holder)
+        exchange.holder = holder
+        exchange.check_key = partial(self.gateway.keys.check_held, holder)
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))
         if "instance" in values:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 import structlog
-from quart import abort
+from quart import Response, abort, request
 
 from hookgw import __version__
 from hookgw.api.app import Application
+from hookgw.api.server.exchange import RequestResponse
 from hookgw.config.settings import ServerSettings
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.errors import (
@@ -270,6 +273,22 @@ class TestBasePath:
         assert (
             await client.send(client.build_request("GET", str(client.base_url) + path))
         ).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/webhook/find/loja1", "/healthz", "/nope"])
+async def test_a_request_has_one_key_of_hookgws_in_its_scope(
+    path: str, app: Application, client: httpx.AsyncClient
+) -> None:
+    seen: list[object] = []
+
+    @app.after_request
+    async def look(response: Response) -> Response:
+        scope: Any = request.scope
+        seen.append([type(scope[key]) for key in scope if key.startswith("hookgw")])
+        return response
+
+    await client.get(path)
+    assert seen == [[RequestResponse]]
 
 
 async def test_requests_are_counted_by_route(client: httpx.AsyncClient) -> None:

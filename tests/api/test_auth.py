@@ -15,7 +15,6 @@ import trio
 from hookgw.api import request_body
 from hookgw.api.app import Application
 from hookgw.api.auth import learn_key
-from hookgw.api.forwarding import FORWARDED
 from hookgw.auth.authenticator import Authenticator
 from hookgw.config.settings import AuthSettings, Settings
 from hookgw.gateway.gateway import Gateway
@@ -201,13 +200,17 @@ async def test_nothing_is_read_for_an_address_with_too_many_wrong_keys(gateway: 
     fleet = Fleet()
     authenticator = Authenticator(gateway.authenticator._keyring, settings, trio.current_time, lambda _: None)
     here: Any = SimpleNamespace(fleet=fleet, keys=gateway.keys, authenticator=authenticator)
-    scope = {"headers": [(b"apikey", b"wrong")], "client": ("192.0.2.1", 1)}
+
+    def request_from(address: str, *, is_forwarded: bool = False) -> Any:
+        scope = {"headers": [(b"apikey", b"wrong")], "client": (address, 1)}
+        return SimpleNamespace(scope=scope, is_forwarded=is_forwarded)
+
     for _ in range(2):
-        await learn_key(here, scope)
+        await learn_key(here, request_from("192.0.2.1"))
         assert authenticator.authenticate("wrong", "192.0.2.1") is None
     with pytest.raises(TooManyRequests):
-        await learn_key(here, scope)
+        await learn_key(here, request_from("192.0.2.1"))
     assert fleet.reads == 2
-    await learn_key(here, scope | {"client": ("192.0.2.2", 1)})
-    await learn_key(here, scope | {FORWARDED: True})
+    await learn_key(here, request_from("192.0.2.2"))
+    await learn_key(here, request_from("192.0.2.1", is_forwarded=True))
     assert fleet.reads == 4

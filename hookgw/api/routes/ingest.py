@@ -12,12 +12,12 @@ from urllib.parse import parse_qsl
 
 from quart import Blueprint, Response, request
 
-from hookgw.api.auth import INGEST_BELOW_RULE, INGEST_RULE, REQUEST_QUOTA
+from hookgw.api.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.openapi.describe import BYTES, Body, NotJson, describes
 from hookgw.api.request_body import read_body
 from hookgw.api.server.errors import JSON
-from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE, RequestResponse
+from hookgw.api.server.exchange import EXCHANGE, RequestResponse
 from hookgw.api.server.response_head import BODILESS
 from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.connectors import IngestRequest
@@ -80,9 +80,7 @@ class IngestEndpoint:
         scope: Any = exchange.scope
         # Networks do not repeat a request after a 4xx, and 429 is one.
         try:
-            quota = scope.get(REQUEST_QUOTA)
-            if quota is not None:
-                scope[QUOTA_LEASE] = _Lease(quota.enter(instance))
+            exchange.lease = _Lease(exchange.quota.enter(instance))
             session = self._ingest.session(instance)
         except TooManyRequests as limit:
             raise _repeatable(limit) from None

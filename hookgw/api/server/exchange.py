@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import trio
+from quart import Response
 
 from hookgw.api.server.body_memory import COPIES, SMALL, BodyMemory
 from hookgw.api.server.client import REQUEST, Client
@@ -17,14 +18,13 @@ from hookgw.api.server.errors import JSON, response_to, shown_path
 from hookgw.api.server.response_head import BODILESS
 from hookgw.api.server.response_memory import SMALL as SMALL_RESPONSE
 from hookgw.api.server.response_memory import ResponseMemory, holder_of
-from hookgw.auth.request_quota import QuotaLease
+from hookgw.auth.keyring import KeyHolder
+from hookgw.auth.request_quota import QuotaLease, RequestQuota
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.models.units import Size
 
 EXCHANGE = REQUEST
 """The key in the request's scope for its :class:`RequestResponse`, once the application has it."""
-QUOTA_LEASE = "hookgw.quota_lease"
-"""The key in the request's scope for its share of the instance's request quota."""
 
 
 class Gone(Exception):
@@ -70,10 +70,11 @@ class RequestResponse:
         scope: of the request (ASGI).
         client: the connection's side.
         limit: the most bytes of a body; reading more raises.
-        report_status: called with the status of the response.
+        report_status: called with this object and the status of the response.
         active: counts the request once its body is complete.
         memory: counts the body as far as it is in memory.
         responses: counts the response as far as it is in memory.
+        quota: whoever authenticates the request enters it there.
     """
 
     def __init__(
@@ -81,14 +82,32 @@ class RequestResponse:
         scope: Any,
         client: Client,
         limit: int,
-        report_status: Callable[[Any, int], None],
+        report_status: Callable[[RequestResponse, int], None],
         active: ActiveRequests,
         memory: BodyMemory,
         responses: ResponseMemory,
+        quota: RequestQuota,
     ) -> None:
         self.scope = scope
         self.extra: tuple[tuple[bytes, bytes], ...] = ()
         """Headers for the response, besides those of the application."""
+        self.route: str | None = None
+        """The template of its route, for metrics."""
+        self.quota = quota
+        self.holder: KeyHolder | None = None
+        """Of the caller's key or session; ``None`` before one is known, and on open paths."""
+        self.lease: QuotaLease | None = None
+        """Its share of the quota of the caller's instance; :meth:`run` returns it."""
+        self.check_key: Callable[[], None] | None = None
+        """Raises ``Unauthorized`` if the caller's key is no longer valid; ``None`` on open paths."""
+        self.whole_body: bytes | None = None
+        """The body, if it was read before the route: Quart gives a body once."""
+        self.is_forwarded = False
+        """Whether another node has forwarded it, and authenticated it before."""
+        self.is_question = False
+        """Whether another node asks this one; see ``AllNodes``."""
+        self.forward_to_owner: Callable[[str], Awaitable[Response | None]] | None = None
+        """In a fleet, forwards it if another node has an instance, and returns that node's response."""
         self.is_read = False
         """Whether all of the body has been received."""
         self.is_static = False
@@ -133,9 +152,9 @@ class RequestResponse:
         """
         self._leave_active()
         self._hold(0)
-        if (lease := self._lease) is not None:
-            del self.scope[QUOTA_LEASE]
-            lease.leave()
+        if self.lease is not None:
+            self.lease.leave()
+            self.lease = None
 
     async def reserve(self, size: int) -> None:
         """Wait for memory for a response of so many bytes, before the work for it starts.
@@ -148,7 +167,7 @@ class RequestResponse:
             Unavailable: the memory is full.
         """
         self._may_be_refused = True
-        self._holder = self._holder or holder_of(self.scope)
+        self._holder = self._holder or holder_of(self.holder, self.scope["client"])
         more = size - self._room
         if more > 0:
             if not self._responses.reserve_nowait(self._holder, more):
@@ -168,7 +187,7 @@ class RequestResponse:
         """Count so many bytes of the response as in memory, and no others."""
         size = size if size > SMALL_RESPONSE and not self.is_static else 0
         if size != self._room:
-            self._holder = self._holder or holder_of(self.scope)
+            self._holder = self._holder or holder_of(self.holder, self.scope["client"])
             self._responses.change(self._holder, self._room, size)
             self._room = size
 
@@ -222,8 +241,8 @@ class RequestResponse:
     def _let_go(self) -> None:
         self._holders -= 1
         if not self._holders:
-            if (lease := self._lease) is not None:
-                lease.leave()
+            if self.lease is not None:
+                self.lease.leave()
             self._memory.release(self)
 
     async def receive(self) -> Any:
@@ -287,8 +306,8 @@ class RequestResponse:
             Unavailable: there is no memory for more of it.
         """
         self._decoded += size
-        if (lease := self._lease) is not None:
-            lease.hold(self._received + self._decoded)
+        if self.lease is not None:
+            self.lease.hold(self._received + self._decoded)
         self._memory.hold(self, COPIES * size)
         await self._wait_room()
 
@@ -299,18 +318,12 @@ class RequestResponse:
             self._refusal = refusal
             raise
 
-    @property
-    def _lease(self) -> QuotaLease | None:
-        # Authentication adds it to the scope if the key belongs to an instance.
-        lease: QuotaLease | None = self.scope.get(QUOTA_LEASE)
-        return lease
-
     def _check_size(self) -> None:
         try:
             if self._received > self._limit:
                 raise self._too_large()
-            if self._received and (lease := self._lease) is not None:
-                lease.hold(self._received + self._decoded)
+            if self._received and self.lease is not None:
+                self.lease.hold(self._received + self._decoded)
         except HookgwError as refusal:
             self._refusal = refusal  # run() sees only a group around it
             raise
@@ -386,7 +399,7 @@ class RequestResponse:
     def _begin(self, status: int) -> None:
         self._is_started = True
         self.want_body()  # no longer: but receive() also notices that the client leaves
-        self._report_status(self.scope, status)
+        self._report_status(self, status)
         if not self.is_read:
             self._memory.release(self)  # the rest of the body is read and dropped
 

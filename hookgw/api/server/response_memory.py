@@ -21,9 +21,6 @@ from hookgw.fair import Share
 from hookgw.models.errors import Unavailable
 from hookgw.models.units import Size
 
-KEY_HOLDER = "hookgw.key_holder"
-"""The key in a request's scope for the :class:`~hookgw.auth.keyring.KeyHolder` of its key or session."""
-
 SMALL = 16 * 1024
 """Responses of at most this many bytes count nothing: those of ``server.max_requests`` are 16 MiB."""
 LIST = 2 * 2**20
@@ -119,11 +116,9 @@ class _Reservation:
         self.is_granted.set()
 
 
-def holder_of(scope: Any) -> str:
-    """Return who holds the memory for the response to a request."""
-    key: KeyHolder | None = scope.get(KEY_HOLDER)
+def holder_of(key: KeyHolder | None, client: tuple[Any, ...] | None) -> str:
+    """Return who holds the memory for the response to a request with a key, or from an address (ASGI)."""
     if key is not None:
         instance = key.principal.instance
         return f"instance {instance}" if instance is not None else f"key {key.key.name}"
-    client = scope["client"]
     return f"address {rate_limit_key(client[0])}" if client else "no address"

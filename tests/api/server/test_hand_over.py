@@ -8,7 +8,7 @@ import pytest
 
 from hookgw.api.server.body_memory import BodyMemory
 from hookgw.api.server.client import client_of
-from hookgw.api.server.exchange import QUOTA_LEASE, ActiveRequests, RequestResponse
+from hookgw.api.server.exchange import ActiveRequests, RequestResponse
 from hookgw.api.server.response_memory import ResponseMemory
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.models.errors import TooManyRequests, Unavailable
@@ -25,7 +25,6 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
         "method": "POST",
         "path": "/",
         "headers": [],
-        QUOTA_LEASE: quota.enter("shop"),
     }
 
     async def receive() -> Any:
@@ -34,8 +33,16 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
     async def send(_: Any) -> None: ...
 
     exchange = RequestResponse(
-        scope, client_of(scope, receive, send), 2**20, lambda *_: None, ActiveRequests(9), memory, RESPONSES
+        scope,
+        client_of(scope, receive, send),
+        2**20,
+        lambda *_: None,
+        ActiveRequests(9),
+        memory,
+        RESPONSES,
+        quota,
     )
+    exchange.lease = quota.enter("shop")
     release = exchange.hand_over()
 
     async def application() -> None:
@@ -66,11 +73,18 @@ async def test_an_answer_for_the_application_comes_first_and_once() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    memory = BodyMemory(2**20, lambda _: None)
+    quota, memory = RequestQuota(1, 2**20, lambda _: None), BodyMemory(2**20, lambda _: None)
     counted: list[int] = []
     client = client_of(scope, receive, send)
     exchange = RequestResponse(
-        scope, client, 2**20, lambda _, status: counted.append(status), ActiveRequests(9), memory, RESPONSES
+        scope,
+        client,
+        2**20,
+        lambda _, status: counted.append(status),
+        ActiveRequests(9),
+        memory,
+        RESPONSES,
+        quota,
     )
 
     async def application() -> None:

@@ -118,11 +118,11 @@ async def test_a_client_that_leaves_while_it_waits_holds_nothing(is_granted: boo
     ],
 )
 def test_who_holds_a_response(instance: str | None, address: str | None, holder: str) -> None:
-    scope: dict[str, object] = {"client": (address, 1) if address else None}
+    key = None
     if instance is not None:
         principal = GLOBAL if instance == "*" else Principal(instance)
-        scope[response_memory.KEY_HOLDER] = KeyHolder(principal, Key(name="crm", hash=""), None)
-    assert holder_of(scope) == holder
+        key = KeyHolder(principal, Key(name="crm", hash=""), None)
+    assert holder_of(key, (address, 1) if address else None) == holder
 
 
 @pytest.fixture

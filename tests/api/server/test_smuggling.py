@@ -13,6 +13,7 @@ import trio
 
 from hookgw import __version__
 from hookgw.api.app import Application
+from hookgw.api.server.exchange import RequestResponse
 from hookgw.gateway.gateway import Gateway
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
@@ -101,7 +102,11 @@ async def seen(app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPat
     """The queries of the requests that reached the application."""
     await gateway.instances.create("loja1")  # without it, emits would be answered by their head alone
     queries: list[str] = []
-    monkeypatch.setattr(app, "_count", lambda scope, status: queries.append(scope["query_string"].decode()))
+
+    def note(exchange: RequestResponse, _status: int) -> None:
+        queries.append(exchange.scope["query_string"].decode())
+
+    monkeypatch.setattr(app, "_count", note)
     return queries
 
 
