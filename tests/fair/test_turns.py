@@ -113,6 +113,7 @@ def test_who_leaves_keeps_the_turn_until_it_comes() -> None:
     assert turns.first() == ("a", "a2")
     assert turns.remove("a", "a2")
     assert turns.first() == ("b", "b1")  # the turn of a has passed
+    assert turns.holders == 1
     turns.add("a", "a3")
     assert [turns.pop("b"), turns.first()] == ["b1", ("a", "a3")]
 
