@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 H = TypeVar("H", bound=Hashable)
@@ -17,12 +17,14 @@ class PerHolder(Generic[H]):
 
     Attributes:
         used: how much all holders have together.
+        on_given: called after each :meth:`give`, if set.
     """
 
-    __slots__ = ("_held", "used")
+    __slots__ = ("_held", "on_given", "used")
 
     def __init__(self) -> None:
         self.used = 0
+        self.on_given: Callable[[], None] | None = None
         self._held: dict[H, int] = {}
 
     def __contains__(self, holder: H) -> bool:
@@ -56,3 +58,5 @@ class PerHolder(Generic[H]):
         else:
             del held[holder]
         self.used -= amount
+        if self.on_given is not None:
+            self.on_given()

@@ -69,13 +69,13 @@ class Claim(Protocol):
 
 
 C = TypeVar("C", bound=Claim)
-_give = PerHolder[str].give  # for every delivery, where super() would take as long as the rest
 
 
 class Share(PerHolder[str], Generic[C]):
     """Something limited, who has how much of it, and who waits for it.
 
-    Every :meth:`take` and every grant is followed by one :meth:`give` of the same amount. A claim that is
+    Every :meth:`take` and every grant is followed by one :meth:`give` of the same amount, which serves the
+    line. A claim that is
     larger than a holder may have fits when nobody has anything, and waits until then: cut it, or let it count
     as a quarter of the total at most.
 
@@ -143,17 +143,12 @@ class Share(PerHolder[str], Generic[C]):
         room = share_of(free + held + 1, self.ratio, self._spare, self._little) - held
         return room if room < free else free  # noqa: FURB136
 
-    def give(self, holder: str, amount: int = 1) -> None:
-        """Give back what was taken, and serve the line."""
-        _give(self, holder, amount)
-        if self._lines:
-            self.serve()
-
     def line_up(self, claim: C) -> None:
         """Wait in line: the claim does not fit now."""
         if self._lines is None:
             self._lines = Turns()
         self._lines.add(claim.holder, claim)
+        self.on_given = self.serve
 
     def leave(self, claim: C) -> bool:
         """Leave the line; return whether the claim was in it."""
@@ -179,3 +174,5 @@ class Share(PerHolder[str], Generic[C]):
             lines.pop(holder)
             self.take(holder, claim.amount)
             claim.granted()
+        if not lines:
+            self.on_given = None

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from hookgw.auth.media_links import MediaLinks
 from hookgw.auth.rate_limit import Pace, TokenBucket
+from hookgw.fair import Claim, Share
 from hookgw.gateway.connectors.media_download import MediaDownload
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
@@ -17,7 +18,8 @@ from hookgw.models.units import Size
 MOST = 64
 """Downloads at a time."""
 MOST_OF_INSTANCE = 16
-"""Downloads of one instance's files at a time: a quarter, as of other requests."""
+"""Downloads of one instance's files at a time: a quarter, as of other requests. It never has more than are
+free beside them."""
 RATE = 50
 """Downloads of one instance's files per second, with bursts of twice as many: each asks the network."""
 
@@ -49,7 +51,8 @@ class MediaDownloads:
         self._limit = limit
         self._now = now
         self._on_limited = on_limited
-        self._count = 0
+        # No instance has more than it leaves free, so that the next one finds some.
+        self._downloads: Share[Claim] = Share(MOST, 1)
         self._buckets: WeakKeyDictionary[ConnectorSession, TokenBucket] = WeakKeyDictionary()
 
     def open(self, name: str, token: str) -> MediaDownload:
@@ -83,22 +86,23 @@ class MediaDownloads:
             try:
                 await download.run()
             finally:
-                self._count -= 1
+                self._downloads.give(name)
                 session.calls.discard(download.scope)
 
         self._connectors.start_task(run, f"media of {name}")
-        self._count += 1
+        self._downloads.take(name)
         session.calls.add(download.scope)
         return download
 
     def _check_limits(self, session: ConnectorSession) -> None:
-        if self._count >= MOST:
+        downloads, name = self._downloads, session.instance
+        if downloads.used >= MOST:
             self._on_limited("media")
             raise Unavailable(f"{MOST} files are being downloaded, the maximum. Retry later.", retry_after=1)
-        if len(session.calls) >= MOST_OF_INSTANCE:
+        if (held := downloads.held(name)) >= MOST_OF_INSTANCE or not downloads.fits(name):
             self._on_limited("media")
             raise TooManyRequests(
-                f"{MOST_OF_INSTANCE} files of this instance are being downloaded, the maximum. Retry later.",
+                f"{held} files of this instance are being downloaded, the maximum now. Retry later.",
                 retry_after=1,
             )
         bucket = self._buckets.get(session)

@@ -39,3 +39,12 @@ def test_a_unit_is_counted_by_default() -> None:
     assert counts.held(("shop", True)) == 1
     counts.give(("shop", True))
     assert not list(counts)
+
+
+def test_it_says_when_something_was_given_back() -> None:
+    counts, heard = PerHolder[str](), list[int]()
+    counts.take("shop", 3)
+    counts.on_given = lambda: heard.append(counts.used)
+    counts.give("shop", 1)
+    counts.give("shop", 2)
+    assert heard == [2, 0]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from hookgw.fair import Share, share_of
+from hookgw.fair.share import LOOKED_AT
 
 
 class Claim:
@@ -104,6 +105,33 @@ def test_who_leaves_the_line_keeps_its_holders_turn() -> None:
     [back] = line_up(share, "again")
     share.give("first")
     assert (back.is_granted, other.is_granted) == (True, False)
+
+
+def test_who_leaves_the_line_lets_a_smaller_claim_of_its_holder_pass() -> None:
+    share: Share[Claim] = Share(100, 3)
+    share.take("other", 50)
+    large, small = Claim("shop", 60), Claim("shop", 10)
+    share.line_up(large)
+    share.line_up(small)
+    assert share.leave(large)
+    assert small.is_granted
+
+
+def test_many_holders_that_must_wait_are_not_all_looked_at_unless_others_are_served_between_them() -> None:
+    share: Share[Claim] = Share(1000, 3)
+    share.take("other", 500)
+    for start in (0, 15):
+        for number in range(start, start + 15):
+            share.line_up(Claim(f"large {number}", 999))
+        share.line_up(Claim(f"small {start}"))
+    for number in range(LOOKED_AT):
+        share.line_up(Claim(f"large {30 + number}", 999))
+    last = Claim("last")
+    share.line_up(last)
+    share.serve()
+    assert [share.held("small 0"), share.held("small 15"), last.is_granted] == [1, 1, False]
+    share.serve()  # it begins where it stopped
+    assert last.is_granted
 
 
 def test_a_larger_total_serves_the_line() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -555,11 +556,35 @@ async def test_an_instance_has_a_limit_of_downloads(
     assert (await client.get(link_to(connector))).status_code == 200
 
 
+async def test_few_instances_do_not_take_all_downloads(
+    server: Running, connector: FakeConnector, files: Files, gateway: Gateway
+) -> None:
+    files.send = files.hanging  # type: ignore[method-assign]
+    async with AsyncExitStack() as stack:
+        for name, most in {"a": 16, "b": 16, "c": 16, "d": 8, "e": 4, "quiet": 1}.items():
+            await gateway.instances.create(name, integration="fake")
+            await gateway.instances.connect(name)
+            link = connector.session(name).media_url("1")
+            begun = files.begun
+            # As many as it leaves free, and at most 16.
+            for _ in range(most):
+                await stack.enter_async_context(await request(server, link))
+            await settle()
+            assert files.begun - begun == most
+            if name != "quiet":
+                async with await request(server, link) as stream:
+                    assert (await read_answer(stream))[0] == 429
+
+
+@pytest.fixture
+def one_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hookgw.gateway.media.MOST", 1)
+
+
 async def test_all_instances_have_a_limit_of_downloads(
-    server: Running, connector: FakeConnector, files: Files, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    one_download: None, server: Running, connector: FakeConnector, files: Files, gateway: Gateway
 ) -> None:
     assert MOST > MOST_OF_INSTANCE
-    monkeypatch.setattr("hookgw.gateway.media.MOST", 1)
     await gateway.instances.create("other", integration="fake")
     await gateway.instances.connect("other")
     files.send = files.hanging  # type: ignore[method-assign]
