@@ -1,14 +1,17 @@
-"""The memory for what servers answer to connectors, and for the files of tenants' URLs: one budget for all.
+"""The memory for what servers answer, and for the files of tenants' URLs: one budget for all.
 
 An answer counts as far as it has arrived. Before more of it is read, what has arrived must fit into the share
 of its instance (:mod:`hookgw.fair`): one instance gets half of the memory, and while it holds that, another
 one gets a quarter. The rest is not read meanwhile, so that TCP holds the server up. What a server announces
 counts for nothing. An answer that arrives in one piece, as most do, is never counted.
 
-Answers that are half read may wait for each other. So none waits longer than :data:`PATIENCE`: then it fails,
-and what it held lets the others go on. At least one of them does, also if their patience ends together: the
-first one to fail gives its memory back before the next one is looked at. The same patience frees the place of
-a request for a file, for which the upload of another file may wait.
+An answer to a delivery never waits. Without room it is cut: its status decides the attempt
+(:meth:`hookgw.delivery.http.pools.PooledTransport.admit`).
+
+Answers to connectors that are half read may wait for each other. So none waits longer than :data:`PATIENCE`:
+then it fails, and what it held lets the others go on. At least one of them does, also if their patience ends
+together: the first one to fail gives its memory back before the next one is looked at. The same patience
+frees the place of a request for a file, for which the upload of another file may wait.
 """
 
 from __future__ import annotations
