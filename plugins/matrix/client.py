@@ -67,13 +67,11 @@ class Client:
         self._http = http
         self._root = homeserver.rstrip("/")
 
-    async def get(self, *path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+    async def get(
+        self, *path: str, query: Mapping[str, str] | None = None, seconds: float = REQUEST_TIMEOUT
+    ) -> dict[str, Any]:
         """GET a JSON object; ``path`` is below ``/_matrix/client/v3``, in parts that are quoted here."""
-        return await self._call("GET", _client_path(path), query=query)
-
-    async def poll(self, *path: str, query: Mapping[str, str], seconds: float) -> dict[str, Any]:
-        """GET a JSON object for which the homeserver may wait."""
-        return await self._call("GET", _client_path(path), query=query, seconds=seconds, is_poll=True)
+        return await self._call("GET", _client_path(path), query=query, seconds=seconds)
 
     async def post(self, *path: str, body: Any) -> dict[str, Any]:
         """POST JSON, and return the JSON object of the response."""
@@ -140,7 +138,6 @@ class Client:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         seconds: float = REQUEST_TIMEOUT,
-        is_poll: bool = False,
     ) -> dict[str, Any]:
         if body is not None:
             content, headers = msgspec.json.encode(body), {"content-type": "application/json"}
@@ -152,7 +149,7 @@ class Client:
                 content=content,
                 headers={**(headers or {}), **self._authorization()},
                 timeout=seconds,
-                extensions={"long_poll": is_poll},
+                extensions={"long_poll": path == _client_path(("sync",))},
             )
         except httpx.HTTPError as error:
             raise _unreachable(error) from error

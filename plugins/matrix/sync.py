@@ -167,7 +167,7 @@ class Receiver:
         }
         if state.since:
             query["since"] = state.since
-        answer = await self._connection.client.poll("sync", query=query, seconds=_POLL_TIMEOUT)
+        answer = await self._connection.client.get("sync", query=query, seconds=_POLL_TIMEOUT)
         next_batch = text(answer.get("next_batch"))
         if not next_batch:
             raise Unreachable("The homeserver's answer has no next_batch.")

@@ -97,14 +97,9 @@ class Client:
     def __repr__(self) -> str:
         return f"Client(base_url={self._base!r})"
 
-    async def get(self, method: str, **parameters: Any) -> Any:
+    async def get(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
         """Call a method that changes nothing; a broken connection may repeat it. Return its result."""
-        return await self._call("GET", method, REQUEST_TIMEOUT, params=_form(parameters))
-
-    async def poll(self, method: str, *, seconds: float, **parameters: Any) -> Any:
-        """Call a method that waits for news. Return its result."""
-        poll = {"long_poll": True}
-        return await self._call("GET", method, seconds, params=_form(parameters), extensions=poll)
+        return await self._call("GET", method, seconds, params=_form(parameters))
 
     async def call(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
         """Call a method once. Return its result.
@@ -175,7 +170,14 @@ class Client:
     async def _call(self, verb: str, method: str, seconds: float, **request: Any) -> Any:
         url = f"{self._base}/bot{self._token}/{method}"
         try:
-            response = await self._http.request(verb, url, timeout=seconds, follow_redirects=False, **request)
+            response = await self._http.request(
+                verb,
+                url,
+                timeout=seconds,
+                follow_redirects=False,
+                extensions={"long_poll": method == "getUpdates"},
+                **request,
+            )
         except httpx.HTTPError as error:
             # Not as the cause: a traceback shows it, and its text may hold the URL.
             raise self._unreachable(error) from None

@@ -115,7 +115,7 @@ class Poller:
         in_conflict = self._conflicts > 0
         seconds = POLL_IN_CONFLICT if in_conflict else POLL if wait else 0
         offset, began = self._connection.state.offset, trio.current_time()
-        answer = await self._client.poll(
+        answer = await self._client.get(
             "getUpdates",
             seconds=seconds + _PATIENCE,
             offset=offset or None,
