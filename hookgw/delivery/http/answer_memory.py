@@ -3,7 +3,8 @@
 An answer counts as far as it has arrived. Before more of it is read, what has arrived must fit into the share
 of its instance (:mod:`hookgw.fair`): one instance gets half of the memory, and while it holds that, another
 one gets a quarter. The rest is not read meanwhile, so that TCP holds the server up. What a server announces
-counts for nothing. An answer that arrives in one piece, as most do, is never counted.
+counts for nothing. An answer that arrives in one piece, as most do, is never counted. An answer that a call
+of a connector gets counts until the call has ended; another one, until it is handed over.
 
 An answer to a delivery never waits. Without room it is cut: its status decides the attempt
 (:meth:`hookgw.delivery.http.pools.PooledTransport.admit`).
@@ -15,6 +16,10 @@ frees the place of a request for a file, for which the upload of another file ma
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import trio
 
@@ -52,7 +57,10 @@ class AnswerMemory:
         return self.limit * RATIO // (RATIO + 1)
 
     def hold(self, holder: str) -> HeldAnswer:
-        """Begin to count an answer to an instance. :meth:`HeldAnswer.release` must follow."""
+        """Begin to count an answer to an instance.
+
+        :meth:`HeldAnswer.hand_over` or :meth:`HeldAnswer.release` must follow.
+        """
         return HeldAnswer(self, holder)
 
 
@@ -92,8 +100,44 @@ class HeldAnswer:
             share.take(self._holder, amount)
         self._size += amount
 
+    def hand_over(self) -> None:
+        """Pass the answer on; count it until the end of the block of :func:`keeping_answers`, if any."""
+        call = _call.get()
+        if call is not None and call.is_open:
+            call.held.append(self)
+        else:
+            self.release()
+
     def release(self) -> None:
         """Count the answer no longer. Idempotent."""
         size, self._size = self._size, 0
         if size:
             self._memory.share.give(self._holder, size)
+
+
+class _Call:
+    """A call of a connector, and the answers that it has got."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.held: list[HeldAnswer] = []
+
+
+_call: ContextVar[_Call | None] = ContextVar("call", default=None)
+
+
+@contextmanager
+def keeping_answers() -> Iterator[None]:
+    """Count the answers that this block gets until its end, also those of tasks that it starts.
+
+    Somebody reads, decodes and sends on what was handed over, and may wait for a turn meanwhile.
+    """
+    call = _Call()
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        call.is_open = False
+        _call.reset(token)
+        for held in call.held:
+            held.release()
