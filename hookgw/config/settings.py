@@ -242,7 +242,7 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     """How much memory deliveries may take in all; the rest of the backlog stays on disk."""
     # Of this, one instance gets at most half, so that a file at a URL has at most a quarter of it.
     answer_memory: Size = Size(256 * 2**20)
-    """The memory for networks' answers to connectors, and for files at URLs of tenants, which count twice."""
+    """The memory for all answers, and for files at URLs of tenants, which count twice."""
     lane_buffer: int = 256
     """How many deliveries a lane holds in memory; the rest of its backlog stays on disk."""
     lane_idle: Duration = Duration(60)

@@ -96,11 +96,11 @@ class OutboundHttp:
         self._contexts = ClientContexts(read_ca_file(settings.ca_file), threads)
         self._timeout = settings.timeout
         self._connector_requests = connector_requests
-        self._answers = AnswerMemory(settings.answer_memory)
         self._connector_clients: list[ConnectorClients] = []
         self._deadlines = Deadlines()
         self._max_answer = settings.max_answer
         self._connection_age = settings.connection_age or math.inf
+        self._answers = AnswerMemory(settings.answer_memory)
         self.pools = ConnectionPools(
             partial(
                 PooledTransport,
@@ -113,6 +113,7 @@ class OutboundHttp:
             host_connections=settings.host_connections,
             descriptors=descriptors,
             idle=settings.lane_idle,
+            answers=self._answers,
         )
         # Without `deadlines`: plugins may still make requests when run() has ended and nothing enforces them.
         self.http = guarded_client(

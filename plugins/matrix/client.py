@@ -73,23 +73,19 @@ class Client:
         self._root = homeserver.rstrip("/")
 
     async def get(
-        self, *path: str, query: Mapping[str, str] | None = None, events: Sequence[str] = ()
+        self,
+        *path: str,
+        query: Mapping[str, str] | None = None,
+        seconds: float = REQUEST_TIMEOUT,
+        events: Sequence[str] = (),
     ) -> dict[str, Any]:
         """GET a JSON object; ``path`` is below ``/_matrix/client/v3``, in parts that are quoted here.
 
         Args:
-            path, query: of the request.
+            path, query, seconds: of the request.
             events: where events are in the answer; see ``Session.decode_json``.
         """
-        return await self._call("GET", _client_path(path), query=query, events=events)
-
-    async def poll(
-        self, *path: str, query: Mapping[str, str], seconds: float, events: Sequence[str]
-    ) -> dict[str, Any]:
-        """GET a JSON object for which the homeserver may wait, at most so long."""
-        return await self._call(
-            "GET", _client_path(path), query=query, seconds=seconds, is_poll=True, events=events
-        )
+        return await self._call("GET", _client_path(path), query=query, seconds=seconds, events=events)
 
     async def post(self, *path: str, body: Any) -> dict[str, Any]:
         """POST JSON, and return the JSON object of the response."""
@@ -156,7 +152,6 @@ class Client:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         seconds: float = REQUEST_TIMEOUT,
-        is_poll: bool = False,
         events: Sequence[str] = (),
     ) -> dict[str, Any]:
         if body is not None:
@@ -169,7 +164,7 @@ class Client:
                 content=content,
                 headers={**(headers or {}), **self._authorization()},
                 timeout=seconds,
-                extensions={"long_poll": is_poll},
+                extensions={"long_poll": path == _client_path(("sync",))},
             )
         except httpx.HTTPError as error:
             raise _unreachable(error) from error

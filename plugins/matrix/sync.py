@@ -191,7 +191,7 @@ class Receiver:
         }
         if state.since:
             query["since"] = state.since
-        answer = await self._connection.client.poll(
+        answer = await self._connection.client.get(
             "sync", query=query, seconds=_POLL_TIMEOUT, events=_EVENTS_OF_SYNC
         )
         next_batch = text(answer.get("next_batch"))

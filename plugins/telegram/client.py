@@ -102,15 +102,15 @@ class Client:
     def __repr__(self) -> str:
         return f"Client(base_url={self._base!r})"
 
-    async def get(self, method: str, **parameters: Any) -> Any:
+    async def get(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
         """Call a method that changes nothing; a broken connection may repeat it. Return its result."""
-        return await self._call("GET", method, REQUEST_TIMEOUT, params=_form(parameters))
+        return await self._call("GET", method, seconds, params=_form(parameters))
 
     async def updates(self, left_out: Callable[[bytes], None], *, seconds: float, **parameters: Any) -> Any:
         """Call ``getUpdates``; ``left_out`` is called with each update that is too large to be read."""
-        poll, form = {"long_poll": True}, _form(parameters)
-        events = ["/result/#"]
-        return await self._call("GET", "getUpdates", seconds, events, left_out, params=form, extensions=poll)
+        return await self._call(
+            "GET", "getUpdates", seconds, events=["/result/#"], left_out=left_out, params=_form(parameters)
+        )
 
     async def call(self, method: str, *, seconds: float = REQUEST_TIMEOUT, **parameters: Any) -> Any:
         """Call a method once. Return its result.
@@ -189,7 +189,14 @@ class Client:
     ) -> Any:
         url = f"{self._base}/bot{self._token}/{method}"
         try:
-            response = await self._http.request(verb, url, timeout=seconds, follow_redirects=False, **request)
+            response = await self._http.request(
+                verb,
+                url,
+                timeout=seconds,
+                follow_redirects=False,
+                extensions={"long_poll": method == "getUpdates"},
+                **request,
+            )
         except httpx.HTTPError as error:
             # Not as the cause: a traceback shows it, and its text may hold the URL.
             raise self._unreachable(error) from None

@@ -294,6 +294,17 @@ async def test_certificates_are_loaded_in_a_thread_at_start(
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize(("requests", "places", "polls"), [(200, 50, 100), (10, 16, 16)])
+async def test_plugins_divide_the_places_for_requests_and_for_long_polls(
+    requests: int, places: int, polls: int
+) -> None:
+    outbound = OutboundHttp(DeliverySettings(), connector_requests=requests)
+    clients = outbound.connector_clients({"matrix": [], "telegram": []})
+    shared = [one._shared for one in clients.values()]
+    assert [(one.places.total, one.polls.total) for one in shared] == [(places, polls)] * 2
+    assert shared[0].memory is shared[1].memory
+
+
 class Reaching:
     """A connector that tells what its client reaches, and what it fetches."""
 

@@ -149,7 +149,7 @@ async def ask_clients(clients: ConnectorClients, url: str, own: tuple[str, str, 
     of_its_own = clients.of_instance("a", lambda: {own})
     assert (await of_its_own.get(f"http://127.0.0.1:{server.port}/")).text == "ok"
     with pytest.raises(Invalid, match="cannot be read"):
-        await clients.fetch("a", url, limit=100, held=clients.hold_file("a"))
+        await clients.fetch("a", url, limit=100)
     other = clients.of_instance("a", frozenset)
     refusals = (httpx.ConnectError, httpx.InvalidURL)
     for method in ("GET", "POST"):

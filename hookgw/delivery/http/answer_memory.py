@@ -1,17 +1,25 @@
-"""The memory for what servers answer to connectors, and for the files of tenants' URLs: one budget for all.
+"""The memory for what servers answer, and for the files of tenants' URLs: one budget for all.
 
 An answer counts as far as it has arrived. Before more of it is read, what has arrived must fit into the share
 of its instance (:mod:`hookgw.fair`): one instance gets half of the memory, and while it holds that, another
 one gets a quarter. The rest is not read meanwhile, so that TCP holds the server up. What a server announces
-counts for nothing. An answer that arrives in one piece, as most do, is never counted.
+counts for nothing. An answer that arrives in one piece, as most do, is never counted. An answer that a call
+of a connector gets counts until the call has ended; another one, until it is handed over.
 
-Answers that are half read may wait for each other. So none waits longer than :data:`PATIENCE`: then it fails,
-and what it held lets the others go on. At least one of them does, also if their patience ends together: the
-first one to fail gives its memory back before the next one is looked at. The same patience frees the place of
-a request for a file, for which the upload of another file may wait.
+An answer to a delivery never waits. Without room it is cut: its status decides the attempt
+(:meth:`hookgw.delivery.http.pools.PooledTransport.admit`).
+
+Answers to connectors that are half read may wait for each other. So none waits longer than :data:`PATIENCE`:
+then it fails, and what it held lets the others go on. At least one of them does, also if their patience ends
+together: the first one to fail gives its memory back before the next one is looked at. The same patience
+frees the place of a request for a file, for which the upload of another file may wait.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import trio
 
@@ -49,7 +57,10 @@ class AnswerMemory:
         return self.limit * RATIO // (RATIO + 1)
 
     def hold(self, holder: str) -> HeldAnswer:
-        """Begin to count an answer to an instance. :meth:`HeldAnswer.release` must follow."""
+        """Begin to count an answer to an instance.
+
+        :meth:`HeldAnswer.hand_over` or :meth:`HeldAnswer.release` must follow.
+        """
         return HeldAnswer(self, holder)
 
 
@@ -89,8 +100,44 @@ class HeldAnswer:
             share.take(self._holder, amount)
         self._size += amount
 
+    def hand_over(self) -> None:
+        """Pass the answer on; count it until the end of the block of :func:`keeping_answers`, if any."""
+        call = _call.get()
+        if call is not None and call.is_open:
+            call.held.append(self)
+        else:
+            self.release()
+
     def release(self) -> None:
         """Count the answer no longer. Idempotent."""
         size, self._size = self._size, 0
         if size:
             self._memory.share.give(self._holder, size)
+
+
+class _Call:
+    """A call of a connector, and the answers that it has got."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.held: list[HeldAnswer] = []
+
+
+_call: ContextVar[_Call | None] = ContextVar("call", default=None)
+
+
+@contextmanager
+def keeping_answers() -> Iterator[None]:
+    """Count the answers that this block gets until its end, also those of tasks that it starts.
+
+    Somebody reads, decodes and sends on what was handed over, and may wait for a turn meanwhile.
+    """
+    call = _Call()
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        call.is_open = False
+        _call.reset(token)
+        for held in call.held:
+            held.release()

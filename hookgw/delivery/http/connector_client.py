@@ -120,23 +120,26 @@ class ConnectorClients:
         """
         return ConnectorClient(_ConnectorTransport(self._shared, instance, servers), timeout=self._timeout)
 
-    async def fetch(self, instance: str, url: str, *, limit: int, held: HeldAnswer) -> FetchedFile:
+    async def fetch(self, instance: str, url: str, *, limit: int) -> FetchedFile:
         """Return the file at a URL that a tenant gave, without any of the operator's servers.
 
         Args:
             instance: on whose behalf.
-            url, limit, held: see :func:`hookgw.delivery.http.fetch.fetch_file`, also for the errors. No file
-                may take more than the most that one instance gets of the memory for answers.
+            url, limit: see :func:`hookgw.delivery.http.fetch.fetch_file`, also for the errors. No file may
+                take more than the most that one instance gets of the memory for answers.
         """
         # No word about `servers` in its errors: to list a server does not open it to the URLs of tenants.
         transport = _ConnectorTransport(self._shared, instance, frozenset, advises=False)
         files = ConnectorClient(transport, timeout=self._timeout)
-        most = self._shared.memory.most_of_holder // COPIES
-        return await fetch_file(files, url, limit=min(limit, most), held=held)
-
-    def hold_file(self, instance: str) -> HeldAnswer:
-        """Begin to count a file of an instance; ``release`` must follow, when the file is not needed."""
-        return self._shared.memory.hold(instance)
+        held = self._shared.memory.hold(instance)
+        try:
+            most = self._shared.memory.most_of_holder // COPIES
+            file = await fetch_file(files, url, limit=min(limit, most), held=held)
+        except BaseException:
+            held.release()
+            raise
+        held.hand_over()
+        return file
 
     async def aclose(self) -> None:
         """Close all connections that are idle."""
@@ -301,9 +304,9 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
             response = await transport.handle_async_request(request)
         except BaseException:
             transport.close_nowait()
-            raise
-        finally:
             held.release()
+            raise
+        held.hand_over()
         if transport.connected:
             self._shared.put_idle(dialer, target.origin, transport)
         # Half a document must not look like a whole one to a connector that only checks the status.

@@ -41,7 +41,7 @@ async def fetch_file(client: httpx.AsyncClient, url: str, *, limit: int, held: H
         client: makes the requests, and vets every address.
         url: as a tenant gave it.
         limit: the most bytes that are read, after decoding.
-        held: counts the file; the caller releases it, when the file is no longer needed.
+        held: counts the file; the caller hands it over, or releases it.
 
     Raises:
         Invalid: the file cannot be read, or is too large; a sentence.

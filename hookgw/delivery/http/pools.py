@@ -66,8 +66,16 @@ import msgspec
 import structlog
 import trio
 
+from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.connection import Connection, PoolKey
-from hookgw.delivery.http.errors import Blocked, DeadlinePassed, DeliveryError, OutOfDescriptors, TlsFailed
+from hookgw.delivery.http.errors import (
+    Blocked,
+    DeadlinePassed,
+    DeliveryError,
+    OutOfDescriptors,
+    ResponseFailed,
+    TlsFailed,
+)
 from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import Stream
 from hookgw.delivery.http.transport import LaneTransport
@@ -116,6 +124,7 @@ class PooledTransport(LaneTransport):
         holder: to whom it is lent.
         is_probe: whether the pool was suspect when this was lent.
         idle_since: when it became idle, by ``trio.current_time()``; ``None`` while it is lent.
+        admitted: bytes of the memory for answers that its loan has.
     """
 
     keeps_late = True
@@ -124,6 +133,18 @@ class PooledTransport(LaneTransport):
     holder: str = ""
     is_probe: bool = False
     idle_since: float | None = None
+    admitted = 0
+
+    async def admit(self, amount: int) -> None:
+        """Count what has arrived of a response that is longer than one read.
+
+        If it has no room in the memory for answers, the response ends here: its status decides the attempt.
+        """
+        answers = self.pools.answers
+        if not answers.fits(self.holder, amount):
+            raise ResponseFailed("The memory for answers (delivery.answer_memory) is full.")
+        answers.take(self.holder, amount)
+        self.admitted += amount
 
     async def _open(self, target: Target, deadline: float) -> Stream:
         try:
@@ -265,9 +286,11 @@ class ConnectionPools:
         host_connections: how many each pool lends at a time; see :meth:`divide`.
         descriptors: how many connections there may be in all.
         idle: seconds after which an idle connection is closed.
+        answers: the memory for responses that are longer than one read.
 
     Attributes:
         host_connections: how many each pool lends on this node.
+        answers: as given.
     """
 
     def __init__(
@@ -277,8 +300,10 @@ class ConnectionPools:
         host_connections: int = HOST_CONNECTIONS,
         descriptors: int = 2**20,
         idle: float = 60.0,
+        answers: AnswerMemory | None = None,
     ) -> None:
         self._make_transport = make_transport
+        self.answers = (answers or AnswerMemory(2**40)).share
         self.host_connections = self._whole_host = host_connections
         self._pools: dict[PoolKey, HostPool] = {}
         # Of all pools, the longest idle first.
@@ -352,6 +377,9 @@ class ConnectionPools:
         """Take a connection back after its exchange. If it is open, it is fit for another."""
         pool, holder = transport.pool, transport.holder
         pool.lent.remove(transport)
+        if transport.admitted:
+            self.answers.give(holder, transport.admitted)
+            transport.admitted = 0
         if self._is_closed or pool.used > pool.limit:  # more than the node's part: see divide()
             transport.close_nowait()
         elif transport.awaits_response:

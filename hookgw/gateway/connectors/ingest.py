@@ -14,6 +14,7 @@ import structlog
 import trio
 
 from hookgw.auth.rate_limit import Pace, TokenBucket
+from hookgw.delivery.http.answer_memory import keeping_answers
 from hookgw.gateway.connectors.ingest_url import takes_requests
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
@@ -132,7 +133,7 @@ class IngestService:
             )
         self._at_work[session] = at_work + 1
         try:
-            with trio.move_on_after(INGEST_TIMEOUT), session.answering():
+            with trio.move_on_after(INGEST_TIMEOUT), session.answering(), keeping_answers():
                 return await session.connector.ingest(session, request)
         except EventLeftOut:
             return IngestResponse()  # after any other status, the network would repeat it for ever

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import structlog
 import trio
 
+from hookgw.delivery.http.answer_memory import keeping_answers
 from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.models.connectors import NewEvent
 from hookgw.models.errors import HookgwError, NetworkRefused, PluginFailed, Unavailable
@@ -37,7 +38,7 @@ async def call_in_time(
         NetworkRefused: the call took too long, or the connector failed.
         HookgwError: from the call.
     """
-    with trio.move_on_after(seconds):
+    with trio.move_on_after(seconds), keeping_answers():
         try:
             return await call()
         except PluginFailed as failure:
@@ -90,8 +91,7 @@ class OutgoingCall(Generic[T]):
         try:
             try:
                 assert self._make is not None  # noqa: S101 -- run() is called once
-                with self._session.keeping_files():
-                    self._result = await call_in_time(self._session.connector, self._make, self._timeout)
+                self._result = await call_in_time(self._session.connector, self._make, self._timeout)
             except HookgwError as error:
                 self._error = error
             finally:

@@ -12,7 +12,6 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.delivery.http.answer_memory import HeldAnswer
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.gateway.connectors.inbound_media import InboundMedia
@@ -87,17 +86,8 @@ class _Request:
     is_open = True
 
 
-class _Files:
-    """The files that an outgoing call has fetched, and holds in memory."""
-
-    def __init__(self) -> None:
-        self.is_open = True
-        self.held: list[HeldAnswer] = []
-
-
-# Variables of the context, not of the session: its run, and requests of others, go on meanwhile.
+# A variable of the context, not of the session: its run, and requests of others, go on meanwhile.
 _request: ContextVar[_Request | None] = ContextVar("request", default=None)
-_files: ContextVar[_Files | None] = ContextVar("files", default=None)
 
 
 class ConnectorSession:
@@ -243,31 +233,8 @@ class ConnectorSession:
         return self.connector.option_rules.servers(self._given_options)
 
     async def fetch(self, url: str, *, limit: int) -> FetchedFile:
-        """Return the file at a URL that a tenant gave. In a call, it counts until the call has ended."""
-        held, is_kept = self._clients.hold_file(self.instance), False
-        try:
-            file = await self._clients.fetch(self.instance, url, limit=limit, held=held)
-            files = _files.get()
-            if files is not None and files.is_open:
-                files.held.append(held)
-                is_kept = True
-            return file
-        finally:
-            if not is_kept:
-                held.release()
-
-    @contextmanager
-    def keeping_files(self) -> Iterator[None]:
-        """Count the files that this block fetches until its end, also those of tasks that it starts."""
-        files = _Files()
-        token = _files.set(files)
-        try:
-            yield
-        finally:
-            files.is_open = False
-            _files.reset(token)
-            for held in files.held:
-                held.release()
+        """Return the file at a URL that a tenant gave."""
+        return await self._clients.fetch(self.instance, url, limit=limit)
 
     async def decode_json(
         self, text: bytes, *, events: Sequence[str] = (), left_out: Callable[[bytes], None] | None = None

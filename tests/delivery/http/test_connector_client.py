@@ -173,9 +173,7 @@ async def test_no_file_is_fetched_from_a_listed_server() -> None:
     async with serving(always_ok) as server:
         clients = clients_for([("http", "127.0.0.1", server.port)])
         with pytest.raises(Invalid, match=r"cannot be read: The host .* is blocked") as refusal:
-            await clients.fetch(
-                "a", f"http://127.0.0.1:{server.port}/", limit=100, held=clients.hold_file("a")
-            )
+            await clients.fetch("a", f"http://127.0.0.1:{server.port}/", limit=100)
         assert server.connections == 0
     # To list it would not help, and the message is for a tenant.
     assert "plugins.options" not in str(refusal.value)
@@ -337,9 +335,8 @@ async def test_an_instance_whose_server_hangs_leaves_places_to_others() -> None:
                 nursery.start_soon(attacker.post, f"http://127.0.0.1:{hangs.port}/")
             await all_hang.wait()
             assert (await victim.post(f"http://127.0.0.1:{works.port}/")).text == "ok"
-            held = clients.hold_file("v")
             with pytest.raises(Invalid, match="is not dialled"):
-                await clients.fetch("v", f"http://127.0.0.1:{works.port}/", limit=9, held=held)
+                await clients.fetch("v", f"http://127.0.0.1:{works.port}/", limit=9)
             nursery.cancel_scope.cancel()
         async with trio.open_nursery() as nursery:  # no place was lost
             for _ in range(6):

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.answer_memory import PATIENCE, AnswerMemory
+from hookgw.delivery.http.answer_memory import PATIENCE, AnswerMemory, keeping_answers
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.fetch import FETCH_TIMEOUT, MAX_REDIRECTS, fetch_file
@@ -68,13 +68,10 @@ async def test_an_endless_file_ends_at_the_limit() -> None:
     clients = ConnectorClients("x", dialer, (), dialer, MEMORY, timeout=5, max_requests=1, max_polls=1)
     async with serving(endless) as server:
         with pytest.raises(Invalid, match="more than 1MiB"):
-            await clients.fetch("a", f"http://127.0.0.1:{server.port}/", limit=2**20, held=MEMORY.hold("a"))
+            await clients.fetch("a", f"http://127.0.0.1:{server.port}/", limit=2**20)
     # Its place is free again.
     async with serving(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx")) as server:
-        assert (
-            await clients.fetch("a", f"http://127.0.0.1:{server.port}/", limit=1, held=MEMORY.hold("a"))
-            == b"x"
-        )
+        assert await clients.fetch("a", f"http://127.0.0.1:{server.port}/", limit=1) == b"x"
 
 
 async def test_a_compressed_file_counts_as_it_is_without_compression() -> None:
@@ -126,9 +123,7 @@ async def test_every_redirect_is_vetted_and_none_brings_the_password_along() -> 
             moved = f"HTTP/1.1 302 Moved\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode()
             words = "127.0.0.3 is not dialled" if is_refused else "redirects more than"
             with pytest.raises(Invalid, match=words):
-                await clients.fetch(
-                    "a", f"http://user:secret@127.0.0.1:{server.port}/a", limit=9, held=MEMORY.hold("a")
-                )
+                await clients.fetch("a", f"http://user:secret@127.0.0.1:{server.port}/a", limit=9)
     assert b"authorization: basic" in asked[0].lower()
     assert all(b"authorization" not in request.lower() for request in asked[2:])
 
@@ -157,7 +152,7 @@ async def test_what_is_no_url_is_a_sentence(url: str, words: str) -> None:
     dialer = Dialer(AddressGuard(), connect_timeout=5, resolve=unknown)  # type: ignore[arg-type]
     clients = ConnectorClients("x", dialer, (), dialer, MEMORY, timeout=5, max_requests=1, max_polls=1)
     with pytest.raises(Invalid, match=words):
-        await clients.fetch("a", url, limit=9, held=MEMORY.hold("a"))
+        await clients.fetch("a", url, limit=9)
 
 
 @pytest.mark.parametrize(
@@ -183,19 +178,20 @@ async def test_a_slow_file_is_not_waited_for(autojump_clock: MockClock) -> None:
         await fetched(lambda _: httpx.Response(200, content=drip()))
 
 
-async def test_a_file_counts_twice_until_it_is_released() -> None:
+async def test_a_file_counts_twice_until_the_call_has_ended() -> None:
     memory = AnswerMemory(2**20)
     dialer = Dialer(AddressGuard(["127.0.0.0/8"]), connect_timeout=5)
     clients = ConnectorClients("x", dialer, (), dialer, memory, timeout=5, max_requests=1, max_polls=1)
     size = 2**17
     answer = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
-    async with serving(answering(answer, answer)) as server:
-        held = clients.hold_file("a")
+    async with serving(answering(answer)) as server:
         url = f"http://127.0.0.1:{server.port}/"
-        assert len(await clients.fetch("a", url, limit=2**20, held=held)) == size
-    assert memory.share.held("a") == 2 * size
-    held.release()
-    assert memory.share.used == 0
+        with keeping_answers():
+            assert len(await clients.fetch("a", url, limit=2**20)) == size
+            assert memory.share.held("a") == 2 * size
+        assert memory.share.used == 0
+        assert len(await clients.fetch("a", url, limit=2**20)) == size  # of no call
+        assert memory.share.used == 0
 
 
 async def test_no_file_is_larger_than_the_memory_of_one_instance() -> None:
@@ -205,7 +201,7 @@ async def test_no_file_is_larger_than_the_memory_of_one_instance() -> None:
     async with serving(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 262145\r\n\r\n")) as server:
         url = f"http://127.0.0.1:{server.port}/"
         with pytest.raises(Invalid, match="more than 256KiB"):
-            await clients.fetch("a", url, limit=2**30, held=clients.hold_file("a"))
+            await clients.fetch("a", url, limit=2**30)
 
 
 async def test_a_file_for_which_there_is_no_memory_is_refused_for_now(mock_clock: MockClock) -> None:
@@ -216,7 +212,7 @@ async def test_a_file_for_which_there_is_no_memory_is_refused_for_now(mock_clock
 
     async def fetch(url: str) -> None:
         with pytest.raises(NetworkRefused, match=r"delivery\.answer_memory") as refusal:
-            await clients.fetch("a", url, limit=2000, held=clients.hold_file("a"))
+            await clients.fetch("a", url, limit=2000)
         assert (refusal.value.status, refusal.value.retry_after) == (503, 5)
 
     answer = b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n" + bytes(1000)
