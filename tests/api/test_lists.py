@@ -286,3 +286,15 @@ def is_list(response: Any) -> bool:
         or typing.get_origin(response) is list
         or "cursor" in getattr(response, "__struct_fields__", ())
     )
+
+
+async def test_a_short_list_has_room_where_a_long_one_waits(
+    app: Application, client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.instances.create("loja1")
+    monkeypatch.setattr(response_memory, "PATIENCE", 0.01)
+    total = gateway.settings.server.response_memory
+    app.response_memory.change("others", 0, total * 3 // 4)
+    for path in ("/delivery/list/loja1", "/audit/list"):
+        assert (await client.get(f"{path}?limit=5")).status_code == 200
+        assert (await client.get(f"{path}?limit=100")).status_code == 503

@@ -14,7 +14,7 @@ from hookgw.api.openapi.describe import Parameter, describes
 from hookgw.api.present import present_audit_entry
 from hookgw.api.query import read_limit, read_times
 from hookgw.api.request_body import json_response, reserve
-from hookgw.api.server.response_memory import LIST
+from hookgw.api.server.response_memory import ENTRY, LIST
 from hookgw.kernel.schema_parts import TIME_SCHEMA
 from hookgw.models.audit import AuditAction
 from hookgw.models.errors import Invalid
@@ -91,7 +91,7 @@ class AuditRoutes:
             cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
             limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
         )
-        await reserve(LIST)
+        await reserve(min(LIST, query.limit * ENTRY))
         page = await self._gateway.audit.list(query)
         is_global = current_principal().is_global
         shown = await first_of(page.entries, partial(present_audit_entry, is_global=is_global))

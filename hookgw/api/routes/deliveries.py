@@ -16,7 +16,7 @@ from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import present_attempt, present_delivery, present_lane, present_report
 from hookgw.api.query import read_limit, read_times
 from hookgw.api.request_body import json_response, read_parsed, reserve
-from hookgw.api.server.response_memory import LIST
+from hookgw.api.server.response_memory import ENTRY, LIST
 from hookgw.api.silent_nodes import name_silent
 from hookgw.kernel.schema_parts import TIME_SCHEMA
 from hookgw.models.deliveries import DeliveryState
@@ -93,7 +93,7 @@ class DeliveryRoutes:
         """List an instance's deliveries, the newest first, page by page."""
         self._gateway.instances.get(instance)
         query, registrations = self._read_query(instance), self._registrations(instance)
-        await reserve(LIST)
+        await reserve(min(LIST, query.limit * ENTRY))
         shown, left, cursor = ShownList(), query.limit, query.cursor
         while True:
             part = msgspec.structs.replace(query, cursor=cursor, limit=min(left, _READ_AT_ONCE))

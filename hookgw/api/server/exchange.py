@@ -77,6 +77,15 @@ class RequestResponse:
         quota: whoever authenticates the request enters it there.
     """
 
+    # Of the class, because an emit needs none of them.
+    is_static = False
+    """Whether the bytes of the response are in memory once for all requests: they count nothing."""
+    _room = 0
+    """The bytes of the response that are reserved, or in memory."""
+    _holder = ""
+    _may_be_refused = False
+    _is_waiting = False
+
     def __init__(
         self,
         scope: Any,
@@ -110,18 +119,12 @@ class RequestResponse:
         """In a fleet, forwards it if another node has an instance, and returns that node's response."""
         self.is_read = False
         """Whether all of the body has been received."""
-        self.is_static = False
-        """Whether the bytes of the response are in memory once for all requests: they count nothing."""
         self._client = client
         self._limit = limit
         self._report_status = report_status
         self._active = active
         self._memory = memory
         self._responses = responses
-        self._room = 0  # bytes of the response that count
-        self._holder = ""
-        self._may_be_refused = False
-        self._is_waiting = False
         self._is_counted = False
         self._is_exempt = False
         self.notes = client.notes

@@ -25,6 +25,8 @@ SMALL = 16 * 1024
 """Responses of at most this many bytes count nothing: those of ``server.max_requests`` are 16 MiB."""
 LIST = 2 * 2**20
 """The bytes of a list, after which it ends with its cursor."""
+ENTRY = 32 * 1024
+"""The bytes of a long entry of a list: an answer of 4 KiB is up to six times as long in JSON."""
 PAGE = 256 * 1024
 """The bytes of a page of the dashboard."""
 ONE = 64 * 1024
