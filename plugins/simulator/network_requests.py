@@ -52,7 +52,7 @@ async def read_messages(session: Session, request: IngestRequest, options: Optio
         body = await session.decode_json(request.body, events=("/messages/#",))
         messages = body.get("messages") if isinstance(body, dict) else None
         if not isinstance(messages, NetworkEvents):
-            raise ValueError("it has no list `messages`")
+            raise ValueError("it has no list `messages`")  # noqa: TRY004
         return await session.in_turns(_converted(messages))
     except ValueError as error:
         raise Invalid(f"The body is not a request of the simulated network: {error}.") from None

@@ -9,7 +9,7 @@ from typing import cast
 import httpx
 import trio
 
-from hookgw.delivery.http.response import decode_content
+from hookgw.delivery.http.response import decode_in_steps
 from hookgw.models.connectors import FetchedFile
 from hookgw.models.errors import Invalid
 from hookgw.models.units import Size
@@ -83,7 +83,7 @@ async def _receive(response: httpx.Response, limit: int) -> bytes | bytearray:
     coding = response.headers.get("content-encoding", "").strip().lower()
     if coding in ("", "identity"):
         return received
-    content, is_whole = decode_content(bytes(received), coding, limit + 1)
+    content, is_whole = await decode_in_steps(bytes(received), coding, limit + 1)
     if not is_whole and len(content) <= limit:
         raise Invalid("The file at the URL is compressed in a way that cannot be undone.")
     return content
