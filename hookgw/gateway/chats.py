@@ -26,6 +26,9 @@ MOST_FOUND = 1_000
 MOST_MESSAGE = 8 * 1024
 """Messages of at most this many bytes are in the list of chats."""
 
+MOST_CONTACT = 64 * 1024
+"""A contact of more bytes is not one: reading it could hold up everything else."""
+
 _MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
 _CONTACTS = ("CONTACTS_UPSERT", "CONTACTS_UPDATE", "CONTACTS_SET")
 _GROUP = "@g.us"
@@ -249,7 +252,7 @@ def _contacts_in(event: Event) -> Iterator[Contact | None]:
     if event.kind in _CONTACTS:
         # One by one: decoding tens of thousands at once would hold up everything else.
         for text in _entries_of(event.data_json):
-            item = decode_json(bytes(text))
+            item = decode_json(bytes(text)) if len(memoryview(text)) <= MOST_CONTACT else None
             jid = _field(item, "remoteJid", "id")
             if not jid:
                 yield None

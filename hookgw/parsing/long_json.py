@@ -36,7 +36,7 @@ check_syntax = msgspec.json.Decoder(msgspec.Raw).decode
 """Read a JSON text without making objects of it. Raises what a decoder of msgspec's raises."""
 
 
-def finish(steps: Generator[None, None, T]) -> T:
+def finish(steps: Generator[object, None, T]) -> T:
     """Run a computation to its end without a pause, and return its result."""
     while True:
         try:

@@ -46,8 +46,8 @@ MOST_BESIDE = 200_000
 """JSON values of a text beside its events."""
 MOST_ITEMS = 100_000
 """Items and members of a text that are looked at one by one."""
-_MOST_BYTES = 16 * 2**20 + PART
-"""Bytes of an event. Only a text whose bytes were mended has more."""
+_MOST_GROWTH = 2**20
+"""Bytes that a text may grow by, because U+FFFD has three."""
 _SEARCHED = 2**20
 _WINDOW = 1024
 _LONGEST_NAME = 64 * 1024
@@ -350,7 +350,7 @@ class _Reader:
             return None, end
         end, values = yield from measure(self._text, at)
         event = self._text[at:end]
-        if values > MOST_VALUES or end - at > _MOST_BYTES:
+        if values > MOST_VALUES:
             self._leave_out(_TOO_MANY, event)
             return [], end
         yield
@@ -361,7 +361,7 @@ class _Reader:
         end = self._end_of_short(at)
         if end is None:
             end, values = yield from measure(self._text, at)
-            if values > MOST_VALUES or end - at > _MOST_BYTES:
+            if values > MOST_VALUES:
                 self._leave_out(_TOO_MANY, self._text[at:end])
                 return _LEFT_OUT, end
             yield
@@ -468,9 +468,12 @@ def _mend_encoding(text: bytes) -> Generator[None, None, bytes]:
         is_sound = False
     if is_sound:
         return text
-    decoder, pieces = codecs.getincrementaldecoder("utf-8")("replace"), []
+    decoder, pieces, size = codecs.getincrementaldecoder("utf-8")("replace"), [], 0
     for at in range(0, len(text), CHUNK):
         pieces.append(decoder.decode(text[at : at + CHUNK], final=at + CHUNK >= len(text)).encode())
+        size += len(pieces[-1])
+        if size > at + _MOST_GROWTH:
+            raise ValueError("is not UTF-8")
         yield
     return b"".join(pieces)
 

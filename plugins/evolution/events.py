@@ -125,7 +125,7 @@ async def read_reports(session: Session, body: bytes, path: str) -> list[Report]
                     date_time=found.date_time or "",
                     sender=found.sender or None,
                 )
-                return await _in_parts(session, report)
+                return [] if left_out and not data else await _in_parts(session, report)
     try:
         whole = await session.decode_json(body, events=("/data", "/data/#", "/#"), left_out=left_out.append)
     except ValueError as error:
@@ -139,6 +139,8 @@ async def read_reports(session: Session, body: bytes, path: str) -> list[Report]
         await trio.lowlevel.checkpoint()
         if isinstance(one, dict):
             data = one.get("data")
+            if left_out and isinstance(data, NetworkEvents) and not data:
+                continue
             with suppress(RecursionError):
                 report = Report(
                     event=_text(one.get("event")) or path,
@@ -154,8 +156,6 @@ async def _in_parts(session: Session, report: Report) -> list[Report]:
     """Return a report, or of a list with very many values, a report for each part of it."""
     if not isinstance(report.data, NetworkEvents):
         return [report]
-    if report.data_json is None and not report.data:
-        return []  # all of it was left out
     texts = await session.in_turns(_join(report.data, session.max_data))
     if len(texts) > 1:
         return [msgspec.structs.replace(report, data=None, data_json=text) for text in texts]

@@ -145,7 +145,7 @@ class Simulator:
         options = self._options_of(session)
         if request.method == "GET":
             return IngestResponse(body=answer_challenge(request, options))
-        messages = read_messages(request, options)
+        messages = await read_messages(session, request, options)
         connection = self._connections.get(session.instance)
         if connection is None:
             # The network repeats the request after a 503, and not after a 4xx.

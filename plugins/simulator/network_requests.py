@@ -1,13 +1,14 @@
-"""Requests of the network to an instance's ``ingestUrl``, proved as Meta's networks prove them. No I/O."""
+"""Requests of the network to an instance's ``ingestUrl``, proved as Meta's networks prove them."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from collections.abc import Generator
 
 import msgspec
 
-from hookgw import IngestRequest, Invalid, ProofRefused
+from hookgw import IngestRequest, Invalid, NetworkEvents, ProofRefused, Session
 
 from .options import Options
 
@@ -21,10 +22,6 @@ class InboundMessage(msgspec.Struct, rename={"sender": "from"}):
     name: str = ""
 
 
-class _Body(msgspec.Struct):
-    messages: list[InboundMessage]
-
-
 def answer_challenge(request: IngestRequest, options: Options) -> bytes:
     """Return the challenge of a ``GET``, by which the network verifies that the URL is ours.
 
@@ -36,7 +33,7 @@ def answer_challenge(request: IngestRequest, options: Options) -> bytes:
     return request.query.get("hub.challenge", "").encode()
 
 
-def read_messages(request: IngestRequest, options: Options) -> list[InboundMessage]:
+async def read_messages(session: Session, request: IngestRequest, options: Options) -> list[InboundMessage]:
     """Return the messages of a ``POST``.
 
     Raises:
@@ -52,9 +49,21 @@ def read_messages(request: IngestRequest, options: Options) -> list[InboundMessa
             "x-hub-signature-256 is not the HMAC-SHA256 of the body with the option app_secret."
         )
     try:
-        return msgspec.json.decode(request.body, type=_Body).messages
-    except msgspec.DecodeError as error:
+        body = await session.decode_json(request.body, events=("/messages/#",))
+        messages = body.get("messages") if isinstance(body, dict) else None
+        if not isinstance(messages, NetworkEvents):
+            raise ValueError("it has no list `messages`")  # noqa: TRY004
+        return await session.in_turns(_converted(messages))
+    except ValueError as error:
         raise Invalid(f"The body is not a request of the simulated network: {error}.") from None
+
+
+def _converted(messages: NetworkEvents) -> Generator[None, None, list[InboundMessage]]:
+    converted = []
+    for message in messages:
+        converted.append(msgspec.convert(message, InboundMessage))
+        yield
+    return converted
 
 
 def _is_same(given: str, wanted: str) -> bool:

@@ -105,6 +105,25 @@ async def test_odd_bytes_in_a_report_keep_nothing_back(name: str, autojump_clock
 
 
 @pytest.mark.parametrize("name", LINES)
+async def test_too_many_values_are_acknowledged_and_keep_nothing_back(
+    name: str, autojump_clock: MockClock
+) -> None:
+    async with LINES[name]() as line:
+        raw = json.dumps(line.news(0)).encode()
+        large = b"[" + b"[]," * 20_000 + b"1]"
+        # In the report, and in the first object inside of it.
+        inside = raw.index(b"{", 1)
+        for body in (
+            b'{"odd": %b, %b' % (large, raw[1:]),
+            raw[: inside + 1] + b'"odd": %b,' % large + raw[inside + 1 :],
+        ):
+            assert await line.post(body) == 200
+        before = count_of(line)
+        assert await line.post(json.dumps(line.news(1)).encode()) == 200
+        assert count_of(line) == before + 1
+
+
+@pytest.mark.parametrize("name", LINES)
 async def test_what_is_no_report_at_all_gets_an_answer(name: str, autojump_clock: MockClock) -> None:
     async with LINES[name]() as line:
         before = count_of(line)

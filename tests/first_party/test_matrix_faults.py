@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import unquote
@@ -23,6 +23,7 @@ from hookgw import (
     MediaMessage,
     MessageKey,
     NetworkRefused,
+    NewEvent,
     NotFound,
     NotSupported,
     ReactionMessage,
@@ -186,6 +187,47 @@ async def test_the_first_sync_reads_no_history(
     assert "since" not in homeserver.syncs[0]
     assert homeserver.syncs[1]["since"] == "s1"
     assert homeserver.paths("POST login") == ["login"]
+
+
+async def test_thousands_of_events_of_one_room_are_stored_in_order_and_in_parts(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    stored: list[int] = []
+    emit_all = session.emit_all
+
+    async def counting(events: Sequence[NewEvent], **more: Any) -> None:
+        stored.append(len(events))
+        await emit_all(events, **more)
+
+    session.emit_all = counting  # type: ignore[method-assign]
+    large = message(9999, odd=[[]] * 20_001)
+    timeline = [message(number) for number in range(3_000)]
+    async with connected(homeserver, session):
+        homeserver.sync(
+            *timeline[:2_000], large, *timeline[2_000:], {"odd": 1}, account_data={"x": [[]] * 20_001}
+        )
+        while session.stored["since"] != "s2":  # noqa: ASYNC110
+            await trio.sleep(0.1)
+    assert texts(session) == [str(number) for number in range(3_000)]
+    assert max(stored) < 1_000
+    assert [json.loads(text) for text in session.left_out] == [large, [[]] * 20_001]
+
+
+@pytest.mark.parametrize("odd", ["\\ud83d", "\\ude00\\ud83d"])
+async def test_half_an_emoji_in_a_long_answer_costs_only_itself(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, odd: str
+) -> None:
+    timeline = [message(number) for number in range(500)]
+    answer = {
+        "next_batch": "s2",
+        "rooms": {"join": {ROOM: {"timeline": {"events": [*timeline, message(777)]}}}},
+    }
+    async with connected(homeserver, session):
+        homeserver.reply(
+            httpx.Response(200, content=json.dumps(answer).replace('"777"', f'"{odd}"').encode())
+        )
+        await session.wait_for("MESSAGES_UPSERT", 501)
+    assert texts(session)[-1] == "\ufffd" * (len(odd) // 6)
 
 
 async def test_a_restart_continues_with_the_same_login(

@@ -221,6 +221,22 @@ async def test_an_update_that_nobody_can_read_is_skipped_in_the_end(
     assert world.texts() == ["good"]
 
 
+async def test_an_update_that_is_too_large_is_skipped_at_once(
+    autojump_clock: MockClock, world: World
+) -> None:
+    """Telegram forgets it, too: it would come again and again."""
+    world.bot.push("message", {**world.bot.message("large"), "x": [[]] * 20_000}, number=500)
+    async with world.connected():
+        while not world.session.stored.get("offset"):  # noqa: ASYNC110
+            await trio.sleep(0.1)
+        assert world.session.stored["offset"] == 501
+        world.bot.push("message", {**world.bot.message("large"), "x": [[]] * 20_000}, number=501)
+        world.bot.push("message", world.bot.message("good"), number=502)
+        await world.session.wait_for("MESSAGES_UPSERT")
+    assert world.texts() == ["good"]
+    assert len(world.session.left_out) == 2
+
+
 async def test_a_second_poller_is_reported_and_its_end_noticed(
     autojump_clock: MockClock, world: World
 ) -> None:

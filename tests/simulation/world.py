@@ -29,7 +29,7 @@ from hookgw.models.events import Event
 from hookgw.models.randomness import random_source
 from hookgw.models.registrations import Registration
 from hookgw.models.signing_keys import verifying_key
-from hookgw.parsing import finish
+from hookgw.parsing.long_json import finish
 from hookgw.plugins.hook_implementation import new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo

@@ -73,7 +73,9 @@ PAGES = {
                 "DashboardPage",
                 "__version__",
             ],
-            "Events": ["Event", "EventKind", "NewEvent", "event_id_of", "decode_json"],
+            "Events": [
+                *("Event", "EventKind", "NewEvent", "NetworkEvents", "event_id_of", "decode_json"),
+            ],
             "Registrations and deliveries": [
                 *("Registration", "Ordering", "RetryOptions", "Secret", "Signature", "TlsIdentity"),
                 *("Delivery", "DeliveryState", "Attempt", "Outcome", "Outgoing", "LaneState"),
@@ -90,7 +92,7 @@ PAGES = {
             ],
             "Errors": [
                 *("HookgwError", "Invalid", "NotFound", "Conflict", "TooLarge", "Unavailable"),
-                *("NetworkRefused", "NotSupported", "ProofRefused"),
+                *("NetworkRefused", "NotSupported", "ProofRefused", "EventLeftOut"),
             ],
             "The gateway": [
                 *("PluginGateway", "Events", "Instances", "Registrations", "Catalog", "Receipt"),

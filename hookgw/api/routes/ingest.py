@@ -21,8 +21,7 @@ from hookgw.api.server.exchange import EXCHANGE, RequestResponse
 from hookgw.api.server.response_head import BODILESS
 from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.connectors import IngestRequest
-from hookgw.models.errors import Invalid, TooManyRequests, Unavailable, UnsupportedContentEncoding
-from hookgw.parsing.json_text import check_values
+from hookgw.models.errors import TooManyRequests, Unavailable, UnsupportedContentEncoding
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -32,10 +31,6 @@ _SANDBOXED = {"content-security-policy": "sandbox; default-src 'none'"}
 _ANSWER = NotJson("*/*", "The answer of the connector.")
 _BODY = {"type": "string", "format": "binary", "description": "What the network sends."}
 _ERRORS = (401, 404, 413, 415, 501, 503)  # of a GET, too, which may have a body
-
-
-EVENTS_AT_ONCE = 3
-"""A request may have as many JSON values as so many events (``events.max_values``): Meta's have 120,000."""
 
 
 class IngestAnswer(NamedTuple):
@@ -55,7 +50,6 @@ class IngestEndpoint:
         server = gateway.settings.server
         # One request of a network may report as much as a batch.
         self._limit = max(server.max_body, server.max_batch_body)
-        self._max_values = EVENTS_AT_ONCE * gateway.settings.events.max_values
 
     async def answer(
         self,
@@ -90,11 +84,6 @@ class IngestEndpoint:
         if headers.get("content-encoding") not in (None, "", "identity"):
             raise UnsupportedContentEncoding("Send the body without a content-encoding.", accepted="identity")
         body = await read_body(headers, chunks, self._limit, exchange)
-        try:
-            # Whatever a connector does with it: a million brackets would block the process when decoded.
-            check_values(body, self._max_values)
-        except ValueError as error:
-            raise Invalid(f"The body {error}.") from None
         query: dict[str, str] = {}
         if scope["query_string"]:
             for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):

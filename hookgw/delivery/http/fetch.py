@@ -11,7 +11,7 @@ import httpx
 import trio
 
 from hookgw.delivery.http.answer_memory import HeldAnswer, MemoryFull
-from hookgw.delivery.http.response import decode_content
+from hookgw.delivery.http.response import decode_in_steps
 from hookgw.models.connectors import FetchedFile
 from hookgw.models.errors import Invalid, NetworkRefused
 from hookgw.models.units import Size
@@ -98,10 +98,11 @@ async def _receive(response: httpx.Response, limit: int, held: HeldAnswer) -> by
     coding = response.headers.get("content-encoding", "").strip().lower()
     if coding in ("", "identity"):
         return received
-    content, is_whole = decode_content(bytes(received), coding, limit + 1)
+    content, is_whole = await decode_in_steps(
+        bytes(received), coding, limit + 1, lambda size: held.take(COPIES * size)
+    )
     if not is_whole and len(content) <= limit:
         raise Invalid("The file at the URL is compressed in a way that cannot be undone.")
-    await held.take(COPIES * max(0, len(content) - len(received)))
     return content
 
 

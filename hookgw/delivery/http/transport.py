@@ -25,6 +25,7 @@ import math
 import ssl
 
 import httpx
+import msgspec
 import trio
 
 from hookgw.delivery.http import httpx_adapter
@@ -42,13 +43,14 @@ from hookgw.delivery.http.errors import (
     TimedOut,
     TlsFailed,
 )
-from hookgw.delivery.http.response import Response
+from hookgw.delivery.http.response import Response, decode_in_steps
 from hookgw.delivery.http.stream import PlainStream, Stream, open_tls
 from hookgw.models.target_url import Target
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 
 MAX_ANSWER = 64 * 2**10
 """Bytes of a (decoded) response body that are read by default."""
+_DECODED_AT_ONCE = 2**20
 
 REPEAT_WITHIN = 1.0
 """Seconds from sending within which the end of a used connection means that it was idle for too long. Later,
@@ -177,6 +179,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             opened_at = trio.current_time()
             stream = await self._open(target, deadline)
             self._connection = Connection(stream, origin, self._max_answer, opened_at)
+            self._connection.parser.decodes = self._max_answer <= _DECODED_AT_ONCE
             return await self._converse(self._connection, request, deadline, started_at)
         except DeliveryError as failure:
             if first is not None and first.reached > failure.reached:
@@ -224,6 +227,11 @@ class LaneTransport(httpx.AsyncBaseTransport):
             self._turn = self._turn or trio.Lock()
             async with self._turn:
                 response = await self.exchange(target, head, body, deadline=deadline)
+            coding = response.header("content-encoding")
+            if coding is not None and self._max_answer > _DECODED_AT_ONCE:
+                content, is_sound = await decode_in_steps(response.body, coding, self._max_answer, self.admit)
+                is_whole = response.complete and is_sound
+                response = msgspec.structs.replace(response, body=content, complete=is_whole)
         return httpx_adapter.to_httpx(response, request)
 
     async def aclose(self) -> None:

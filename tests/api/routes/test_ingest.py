@@ -23,7 +23,7 @@ from hookgw.config.settings import ServerSettings, Settings
 from hookgw.gateway.connectors import ingest
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
-from hookgw.models.connectors import ConnectionState, IngestRequest, IngestResponse, Session
+from hookgw.models.connectors import ConnectionState, IngestRequest, IngestResponse, NewEvent, Session
 from hookgw.models.errors import (
     Invalid,
     NetworkRefused,
@@ -558,14 +558,34 @@ async def test_a_refused_request_is_in_the_log_once_in_a_while(
     assert found == [(401, "The signature is missing or wrong."), (400, "The body is no message.")]
 
 
-async def test_a_body_of_countless_values_is_refused_before_the_connector_reads_it(world: World) -> None:
-    body = b"[" + b"[]," * 300_000 + b"1]"
-    response = await world.http.post(world.url, content=body, headers=signed(body))
-    assert response.status_code == 400
-    assert response.json()["response"]["message"] == [
-        "The body has too many JSON values: at most 300,000 are allowed."
-    ]
-    assert world.connector.calls_of("ingest") == []
+async def emit_parts(session: Session, request: IngestRequest) -> IngestResponse:
+    """Raise an event for each item of ``items``, or one for the whole body, if it is an event itself."""
+    places = ("/items/#",) if request.query else ("",)
+    body = await session.decode_json(request.body, events=places)
+    ids = [str(item["id"]) for item in (body["items"] if request.query else [body])]
+    await session.emit_all([NewEvent(kind="MESSAGES_UPSERT", data=MESSAGE, event_id=id_) for id_ in ids])
+    return IngestResponse(status=202)
+
+
+async def test_an_event_with_too_many_values_is_answered_with_200_and_reported(world: World) -> None:
+    """After any other status, the network would repeat it for ever."""
+    world.answers_with(emit_parts)
+    body = b'{"id": "e1", "x": [%b1]}' % (b"[]," * 20_000)
+    with structlog.testing.capture_logs() as logs:
+        assert (await world.post(body)).status_code == 200
+        # What is beside it is not lost.
+        items = b'{"items": [{"id": 1}, %b, {"id": 2}]}' % body
+        assert (await world.http.post(f"{world.url}?items=1", content=items)).status_code == 202
+        await world.gateway.operational.drain()
+    reported = [log for log in logs if log["event"] == "operational event"]
+    assert [(log["event_kind"], log["instance"], log["connector"]) for log in reported] == [
+        ("EVENT_LEFT_OUT", "shop", "fake")
+    ] * len(reported)
+    assert sum(log["count"] for log in reported) == 2
+    assert [log["reason"] for log in logs if log["event"] == "events left out"] == [
+        "The event has too many JSON values: at most 20,000 are allowed."
+    ] * len(reported)
+    assert (await world.emits("1")).status_code == 202
 
 
 async def test_many_requests_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
