@@ -294,13 +294,12 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if target.scheme == "http":
             return PlainStream(await self._dialer.dial(target.host, target.port))
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.
-        context = self._ssl_context
+        context, holder = self._ssl_context, getattr(self, "looks_up_for", "")
         if isinstance(context, ClientContexts):
-            context = await context.get(self.tls)
+            context = await context.get(self.tls, holder)
         sock = await self._dialer.dial(target.host, target.port)
         self._phase = Phase.TLS
         limit = self._dialer.connect_timeout
         with trio.move_on_after(limit):
-            holder = getattr(self, "looks_up_for", "")
             return await open_tls(sock, context, target, self.tls or NO_IDENTITY, holder)
         raise TimedOut(Phase.TLS, f"The TLS handshake with {target.place} took longer than {limit:g} s.")
