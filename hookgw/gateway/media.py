@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 
 from hookgw.auth.media_links import MediaLinks
 from hookgw.auth.rate_limit import Pace, TokenBucket
-from hookgw.fair import Claim, Share
 from hookgw.gateway.connectors.media_download import MediaDownload
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
@@ -50,7 +49,7 @@ class MediaDownloads:
         self._limit = limit
         self._now = now
         self._on_limited = on_limited
-        self._share: Share[Claim] = Share(MOST, ratio=1)
+        self._count = 0
         self._buckets: WeakKeyDictionary[ConnectorSession, TokenBucket] = WeakKeyDictionary()
 
     def open(self, name: str, token: str) -> MediaDownload:
@@ -84,26 +83,22 @@ class MediaDownloads:
             try:
                 await download.run()
             finally:
-                self._share.give(name)
+                self._count -= 1
                 session.calls.discard(download.scope)
 
         self._connectors.start_task(run, f"media of {name}")
-        self._share.take(name)
+        self._count += 1
         session.calls.add(download.scope)
         return download
 
     def _check_limits(self, session: ConnectorSession) -> None:
+        if self._count >= MOST:
+            self._on_limited("media")
+            raise Unavailable(f"{MOST} files are being downloaded, the maximum. Retry later.", retry_after=1)
         if len(session.calls) >= MOST_OF_INSTANCE:
             self._on_limited("media")
             raise TooManyRequests(
                 f"{MOST_OF_INSTANCE} files of this instance are being downloaded, the maximum. Retry later.",
-                retry_after=1,
-            )
-        if not self._share.fits(session.instance):
-            self._on_limited("media")
-            raise Unavailable(
-                f"{self._share.used} files are being downloaded. Of {MOST} at a time, the rest is for "
-                "instances that have fewer. Retry later.",
                 retry_after=1,
             )
         bucket = self._buckets.get(session)

@@ -556,9 +556,10 @@ async def test_an_instance_has_a_limit_of_downloads(
 
 
 async def test_all_instances_have_a_limit_of_downloads(
-    server: Running, connector: FakeConnector, files: Files, gateway: Gateway
+    server: Running, connector: FakeConnector, files: Files, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gateway.media._share.total = 1
+    assert MOST > MOST_OF_INSTANCE
+    monkeypatch.setattr("hookgw.gateway.media.MOST", 1)
     await gateway.instances.create("other", integration="fake")
     await gateway.instances.connect("other")
     files.send = files.hanging  # type: ignore[method-assign]
@@ -567,18 +568,6 @@ async def test_all_instances_have_a_limit_of_downloads(
         async with await request(server, connector.session("other").media_url("1")) as stream:
             status, headers, _ = await read_answer(stream)
             assert (status, headers["retry-after"]) == (503, "1")
-
-
-async def test_busy_instances_leave_downloads_to_another(
-    client: httpx.AsyncClient, connector: FakeConnector, gateway: Gateway
-) -> None:
-    share = gateway.media._share
-    assert share.total == MOST
-    for busy in map(str, range(6)):
-        while share.fits(busy) and share.held(busy) < MOST_OF_INSTANCE:
-            share.take(busy)
-    assert share.used > MOST - MOST_OF_INSTANCE
-    assert (await client.get(link_to(connector))).status_code == 200
 
 
 async def test_an_instance_has_a_rate_of_downloads(
