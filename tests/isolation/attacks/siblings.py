@@ -129,7 +129,7 @@ async def files_to_send(target: Target) -> None:
     body = msgspec.json.encode({"number": ROOM, "mediatype": "image", "media": url})
     request = render("POST", f"/message/sendMedia/{NAME}", body, key=key)
     await target.begin()
-    await target.flood(lambda: request, connections=100, pause=0.05)
+    await target.flood(lambda: request, connections=100, pause=0.05, ramp=0.01)
 
 
 @attack("anonymous forms", "posts login forms without a key, and requests to ingestUrls that nobody has")
