@@ -395,7 +395,7 @@ def security(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def isolation(session: nox.Session) -> None:
-    """Attack a running gateway in every known way, with a victim beside the attacker: about ten minutes.
+    """Attack a running gateway in every known way, with a victim beside the attacker: twelve minutes.
 
     It prints the victim's latencies when quiet and under attack, and fails if an attack hurt the victim.
     ``nox -s isolation -- --only patterns --seconds 30`` runs one attack for longer. ``--write`` updates the

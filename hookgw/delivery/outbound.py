@@ -208,7 +208,7 @@ class OutboundHttp:
         target = parse_target(registration.url)
         try:
             if target.scheme == "https" and registration.tls != NO_IDENTITY:
-                await self._contexts.get(registration.tls)
+                await self._contexts.get(registration.tls, registration.instance)
         except TlsFailed as refusal:  # such as a key that is too short for the system's policy
             return [f"tls: {refusal.message}"]
         with trio.move_on_after(CHECK_TIMEOUT):

@@ -283,7 +283,7 @@ class Cancellations:
                 job=running.job,
                 audit=[] if running.is_stored else [self._entry(job)],
             )
-            async with self._jobs.turn():
+            async with self._jobs.turn(job.instance):
                 done = await self._retried(running, step)
             running.job = running.job.advanced(sum(done.counts.values()), running.job.cursor)
             for registration_id, count in done.counts.items():

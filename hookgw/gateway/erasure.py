@@ -166,7 +166,7 @@ class Erasures:
             cursor: str | None = first
             while cursor is not None:
                 find = partial(self._store.find_concerned, job.instance, value, cursor, pending=pending)
-                async with self._jobs.turn():
+                async with self._jobs.turn(job.instance):
                     page = await retry_until_readable(find, _log_refusal)
                     if page.events:
                         met = await self._erase(running, page.events, value)

@@ -23,7 +23,9 @@ import msgspec
 import structlog
 import trio
 
+from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
 from hookgw.dispatch.store_retry import retry_until_readable
+from hookgw.fair import Share
 from hookgw.models.clock import Clock
 from hookgw.models.errors import HookgwError, StorageUnavailable, Unavailable
 from hookgw.models.jobs import Job, JobKind, JobState, new_job_id
@@ -85,8 +87,9 @@ class Jobs:
         self._begin: Mapping[JobKind, Begin] = {}
         self._running: dict[str, RunningJob] = {}
         self._finished: dict[str, Job] = {}
-        # Among all jobs: twenty at once must not take twenty times as much of the disk as one.
-        self._turns = trio.Lock()
+        # Among all jobs: twenty at once must not take twenty times as much of the disk as one. In turn among
+        # instances: one of them has a job for each registration that it disables.
+        self._disk: Share[WaitingClaim] = Share(1, ratio=1)
 
     async def load(self) -> None:
         """Read the records. Jobs that were running count as running from now on.
@@ -232,13 +235,16 @@ class Jobs:
         return next((job for job in parks if registration in job.registrations), None)
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Hold the disk for one step, and rest after it."""
-        async with self._turns:
+    async def turn(self, instance: str) -> AsyncIterator[None]:
+        """Hold the disk for one step of an instance's job, and rest after it."""
+        await take_in_line(self._disk, instance)
+        try:
             begun = trio.current_time()
             yield
             # As long as the step took: jobs together use half of what the disk can do at most.
             await trio.sleep(min(trio.current_time() - begun, MOST_REST))
+        finally:
+            self._disk.give(instance)
 
     async def _carry_out(self, running: RunningJob, work: Callable[[], Awaitable[None]]) -> None:
         begun = trio.current_time()

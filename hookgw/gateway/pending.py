@@ -248,7 +248,7 @@ class PendingDeliveries:
                     spared=spared,
                     job=job,
                 )
-                async with self._jobs.turn():
+                async with self._jobs.turn(running.job.instance):
                     step = await retry_until_readable(park, refused)
                 running.job = running.job.advanced(step.count, cursor)
                 self.report_dead(registration_id, known.get(registration_id), reason, step.count)

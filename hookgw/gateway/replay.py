@@ -197,7 +197,7 @@ class Replays:
         The line for a turn is that of all instances, and a change may take long: a connector stops first.
         """
         while True:
-            async with self._jobs.turn():
+            async with self._jobs.turn(instance):
                 if not self._registry.is_changing(instance):
                     async with self._registry.changing(instance):
                         yield

@@ -668,7 +668,7 @@ class Script:
             with suppress(HookgwError):
                 await self.kit.gateway.deliveries.replay("shop", replay)
             # The clock must not stop during a step: the rest after it would never end, nor others begin.
-            async with self.kit.gateway.jobs.turn():
+            async with self.kit.gateway.jobs.turn("another"):
                 nursery.cancel_scope.cancel()
 
     async def resend(self) -> None:

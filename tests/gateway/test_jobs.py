@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -490,3 +490,21 @@ async def test_jobs_take_turns(
         nursery.start_soon(gateway.instances.delete, "shop")
         nursery.start_soon(gateway.instances.delete, "bakery")
     assert sorted(order[:2]) == sorted(order[2:4]) == ["bakery", "shop"]
+
+
+async def test_an_instance_with_many_jobs_delays_another_one_by_one_step() -> None:
+    turn, order = jobs.Jobs(cast("Any", None), cast("Any", None)).turn, list[str]()
+
+    async def work(instance: str) -> None:
+        for _ in range(3):
+            async with turn(instance):
+                order.append(instance)
+                await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery, turn("shop"):
+        for _ in range(10):
+            nursery.start_soon(work, "shop")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(work, "bakery")
+        await trio.testing.wait_all_tasks_blocked()
+    assert [place for place, name in enumerate(order) if name == "bakery"][2] <= 6

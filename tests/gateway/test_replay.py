@@ -355,7 +355,7 @@ async def test_changes_of_the_instance_do_not_wait_for_the_jobs_of_others(
 ) -> None:
     await dead_letters(hookgw_gateway, hookgw_receiver, 1)
     gateway = hookgw_gateway.gateway
-    async with trio.open_nursery() as nursery, gateway.jobs.turn():
+    async with trio.open_nursery() as nursery, gateway.jobs.turn("another"):
         nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
         await trio.testing.wait_all_tasks_blocked()
         assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None
@@ -374,6 +374,6 @@ async def test_the_jobs_of_others_do_not_wait_for_a_change_of_the_instance(
         nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
         await trio.testing.wait_all_tasks_blocked()
         assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None
-        assert await is_free(gateway.jobs.turn())
+        assert await is_free(gateway.jobs.turn("another"))
     await hookgw_gateway.settled()
     assert len(hookgw_receiver.requests) == 1

@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", choices=ATTACKS, metavar="NAME", help="this attack; repeatable"
     )
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long each attack takes (5)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="how long each attack takes (4)")
     parser.add_argument("--full", action="store_true", help="the full sizes, which take minutes each")
     parser.add_argument("--steps", action="store_true", help="also print the longest steps of the event loop")
     parser.add_argument(

@@ -18,7 +18,7 @@ from tests.isolation.report import Figures
 from tests.support.gateway_process import KEY, write_config
 from tests.support.processes import Process, started
 
-QUIET = 3.0
+QUIET = 2.0
 """Seconds for which the victim is alone."""
 PREPARATION = 120.0
 """Seconds that the preparation of an attack may take."""

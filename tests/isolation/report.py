@@ -12,9 +12,9 @@ ALWAYS_FINE = 0.1
 """… and a latency up to this is fine in any case. Seconds."""
 MAX_HEALTHZ = 0.2
 """The longest response of ``/healthz``, in seconds."""
-BUDGETS = 128 + 128 + 64
-"""The defaults of ``delivery.memory``, ``server.body_memory`` and ``server.response_memory``, in MiB. An
-attack may use so much more memory than there was at rest."""
+BUDGETS = 128 + 128 + 64 + 256
+"""The defaults of ``delivery.memory``, ``server.body_memory``, ``server.response_memory`` and
+``delivery.answer_memory``, in MiB. An attack may use so much more memory than there was at rest."""
 
 HEADER = (
     "| attack | what the attacker does | emit answered, quiet → attacked | delivered, quiet → attacked "

@@ -124,7 +124,13 @@ class Target:
         await self.call("POST", f"/webhook/set/{name}/{label}", {"url": url, **fields})
 
     async def flood(
-        self, requests: Callable[[], bytes], *, connections: int = 4, pause: float = 0.0, label: str = ""
+        self,
+        requests: Callable[[], bytes],
+        *,
+        connections: int = 4,
+        pause: float = 0.0,
+        ramp: float = 0.0,
+        label: str = "",
     ) -> None:
         """Send requests one after the other on each connection, until cancelled.
 
@@ -132,6 +138,7 @@ class Target:
             requests: makes the next request.
             connections: how many.
             pause: seconds between a response and the next request.
+            ramp: seconds between the first requests of two connections.
             label: what the responses are counted as.
         """
 
@@ -150,6 +157,7 @@ class Target:
         async with trio.open_nursery() as nursery:
             for number in range(connections):
                 nursery.start_soon(one, number)
+                await trio.sleep(ramp)
 
     async def receiver(
         self, behaviour: Behaviour | None = None, *, port: int = 0, context: ssl.SSLContext | None = None

@@ -19,6 +19,15 @@ def test_the_page_has_every_attack_in_order() -> None:
     assert rows == [[f"| {name}", attack.what] for name, attack in ATTACKS.items()]
 
 
+def test_what_tenants_share_is_attacked_by_what_there_is() -> None:
+    _, _, section = PAGE.read_text(encoding="utf-8").partition("\n## What tenants share\n")
+    rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 30
+    for row in rows:
+        for name in row.split(" | ")[3].removesuffix(" |").split(", "):
+            assert name in ATTACKS or name == "none yet" or name.startswith("`tests/"), row
+
+
 def test_written_rows_replace_the_former_ones_of_their_attacks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     first, second, third, *_ = ATTACKS

@@ -23,7 +23,7 @@ from tests.isolation.homeserver import ROOM, serve_homeserver
 from tests.isolation.wire import Closed, Connection, render
 
 ADDRESS = "127.0.0.1"
-WORK = {"emits": 25.0, "sends": 10.0, "names": 5.0}
+WORK = {"emits": 25.0, "sends": 10.0, "names": 5.0, "reads": 10.0}
 """How often a second the victim does what it does."""
 LABELS = 12
 """How many registrations a victim with new names has at a time; an instance may have 16."""
@@ -76,7 +76,9 @@ class Victim:
         self._port = port
         self.key = key
         self._receiver = receiver
-        self._work = {"emits": self.emit, "sends": self.send, "names": self.register}[work]
+        self._work = {"emits": self.emit, "sends": self.send, "names": self.register, "reads": self.read}[
+            work
+        ]
         self._idle: list[Connection] = []
         self.phase = ""
         self._due: dict[str, tuple[str, float]] = {}
@@ -150,6 +152,13 @@ class Victim:
         # Its answer is not measured: hookgw waits some seconds for the name, to warn of refused addresses.
         if await self._exchange(request, 201, "set", [], due) == 201:
             await self.emit(number, due)
+
+    async def read(self, number: int, due: float) -> None:
+        """Emit an event, and look at the newest deliveries meanwhile."""
+        request = render("GET", "/delivery/list/victim?limit=10", key=self.key)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.emit, number, due)
+            await self._exchange(request, 200, "list", self._answered[self.phase], due)
 
     async def probe(self, due: float) -> None:
         """Ask whether the process is alive."""
@@ -228,7 +237,7 @@ async def main(port: int, global_key: str, work: str) -> None:
         if work == "sends":
             await call("GET", "/instance/connect/victim")
             await victim.wait_open(call)
-        if work == "emits":
+        if work in ("emits", "reads"):
             await call("POST", "/webhook/set/victim", {"url": f"http://127.0.0.1:{receiver}/"})
         await victim.work(0, trio.current_time())
         await victim.wait_arrived()

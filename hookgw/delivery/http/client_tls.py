@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import ssl
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, partial
@@ -24,6 +24,8 @@ import httpx
 import trio
 
 from hookgw.delivery.http.errors import TlsFailed
+from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
+from hookgw.fair import Share
 from hookgw.models.errors import StartError
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
@@ -32,7 +34,7 @@ MOST_KEPT = 64
 """Contexts of identities that are kept. One takes 0.8 MB for the usual authorities, or 60 KB with its own."""
 
 AT_A_TIME = 2
-"""Contexts that are built at a time: each takes up to 100 ms of CPU."""
+"""Contexts that are built at a time: each takes up to 100 ms of CPU. No instance has both places."""
 
 
 def with_hookgws_rules(context: ssl.SSLContext) -> ssl.SSLContext:
@@ -101,13 +103,19 @@ class ClientContexts:
         self._extra = extra_authorities
         self._threads = threads
         self._limiter = trio.CapacityLimiter(AT_A_TIME)
+        self._places: Share[WaitingClaim] = Share(AT_A_TIME, ratio=1)
         self._usual: ssl.SSLContext | None = None
         self._kept: OrderedDict[TlsIdentity, ssl.SSLContext] = OrderedDict()
+        self._holders: dict[TlsIdentity, str] = {}  # of those that are kept
         # Many lanes of one registration ask for its context at the same moment.
         self._being_built: dict[TlsIdentity, trio.Event] = {}
 
-    async def get(self, identity: TlsIdentity | None = None) -> ssl.SSLContext:
+    async def get(self, identity: TlsIdentity | None = None, holder: str = "") -> ssl.SSLContext:
         """Return the context for an identity; ``None`` for that of everybody.
+
+        Args:
+            identity: how connections are made.
+            holder: the instance that they are for.
 
         Raises:
             TlsFailed: OpenSSL refuses the certificate or the key.
@@ -120,13 +128,17 @@ class ClientContexts:
                     self._kept.move_to_end(identity)
                 return found
             if identity not in self._being_built:
-                return await self._make(identity)
+                return await self._make(identity, holder)
             await self._being_built[identity].wait()
 
-    async def _make(self, identity: TlsIdentity) -> ssl.SSLContext:
+    async def _make(self, identity: TlsIdentity, holder: str) -> ssl.SSLContext:
         built = self._being_built[identity] = trio.Event()
         try:
-            context = await self._threads.run(partial(self._build, identity), limiter=self._limiter)
+            await take_in_line(self._places, holder)
+            try:
+                context = await self._threads.run(partial(self._build, identity), limiter=self._limiter)
+            finally:
+                self._places.give(holder)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
             what = "The authorities" if identity == NO_IDENTITY else "What is in tls of the registration"
@@ -137,9 +149,14 @@ class ClientContexts:
         if identity == NO_IDENTITY:
             self._usual = context
         else:
-            self._kept[identity] = context
+            self._kept[identity], self._holders[identity] = context, holder
             if len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+                # The oldest one of the instance with the most: whoever changes its identities all the time
+                # displaces its own.
+                counts = Counter(self._holders.values())
+                most = max(counts.values())
+                gone = next(one for one in self._kept if counts[self._holders[one]] == most)
+                del self._kept[gone], self._holders[gone]
         return context
 
     def _build(self, identity: TlsIdentity) -> ssl.SSLContext:

@@ -306,13 +306,12 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if target.scheme == "http":
             return PlainStream(await self._dialer.dial(target.host, target.port, self.looks_up_for))
         # Before dialling: loading certificates can fail, and would then leave a connected socket open.
-        context = self._ssl_context
+        context, holder = self._ssl_context, self.looks_up_for
         if isinstance(context, ClientContexts):
-            context = await context.get(self.tls)
-        sock = await self._dialer.dial(target.host, target.port, self.looks_up_for)
+            context = await context.get(self.tls, holder)
+        sock = await self._dialer.dial(target.host, target.port, holder)
         self._phase = Phase.TLS
         limit = self._dialer.connect_timeout
         with trio.move_on_after(limit):
-            holder = getattr(self, "looks_up_for", "")
             return await open_tls(sock, context, target, self.tls or NO_IDENTITY, holder)
         raise TimedOut(Phase.TLS, f"The TLS handshake with {target.place} took longer than {limit:g} s.")

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 import trio
+import trio.testing
 import trustme
 
 from hookgw.config.proxy_url import parse_proxy
@@ -326,6 +327,42 @@ async def test_the_contexts_used_last_are_kept(monkeypatch: pytest.MonkeyPatch) 
     assert threads.calls == 3
     await contexts.get(second)
     assert threads.calls == 4
+
+
+async def test_who_has_most_contexts_loses_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_tls, "MOST_KEPT", 3)
+    threads = Counting()
+    contexts = ClientContexts(threads=cast("Any", threads))
+    quiet, *many = (TlsIdentity(ca=pem_of(AUTHORITY), server_name=f"{n}.example") for n in range(6))
+    await contexts.get(quiet, "quiet")
+    for tls in many:
+        await contexts.get(tls, "greedy")
+    assert threads.calls == 6
+    await contexts.get(quiet, "quiet")
+    assert threads.calls == 6
+
+
+async def test_an_instance_that_builds_many_contexts_delays_another_one_by_none() -> None:
+    begun, may_end = list[str](), trio.Event()
+
+    class Held(Counting):
+        async def run(self, call: Any, *, limiter: Any = None) -> Any:
+            begun.append("")
+            await may_end.wait()
+            return await super().run(call, limiter=limiter)
+
+    contexts = ClientContexts(threads=cast("Any", Held()))
+    quiet, *many = (TlsIdentity(ca=pem_of(AUTHORITY), server_name=f"{n}.example") for n in range(6))
+    async with trio.open_nursery() as nursery:
+        for tls in many:
+            nursery.start_soon(contexts.get, tls, "greedy")
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(begun) == 1
+        nursery.start_soon(contexts.get, quiet, "quiet")
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(begun) == 2
+        may_end.set()
+    assert len(begun) == 6
 
 
 async def test_a_key_that_openssl_refuses_fails_the_attempt_and_nothing_else() -> None:

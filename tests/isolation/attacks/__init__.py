@@ -12,13 +12,14 @@ from tests.isolation.attacks import (
     processor,
     reads,
     receivers,
+    siblings,
     values,
     work,
 )
 
 _MODULES = (
     *(processor, values, outbox, receivers, reads, answers),
-    *(work, connections, networks, plugins),
+    *(work, connections, networks, siblings, plugins),
 )
 
 ATTACKS = {
