@@ -24,21 +24,21 @@ def _read_pem(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     return content.decode("utf-8", "replace")
 
 
-def _file(option: str, text: str) -> Any:
-    return click.option(option, metavar="FILE", callback=_read_pem, help=text)
-
+_PARTS = {part.form.name: part for part in TLS_PARTS if part.form}
 
 TLS_OPTIONS = (
-    _file("--tls-ca", "PEM file: trust only these authorities for the receiver's certificate."),
-    _file("--tls-certificate", "PEM file: present this certificate to the receiver."),
-    _file("--tls-key", "PEM file: the key of that certificate; - reads it from standard input."),
-    click.option(
-        "--tls-server-name", metavar="NAME", help="Name in the receiver's certificate; '' removes it."
+    *(
+        click.option(
+            f"--{name.replace('_', '-')}",
+            metavar=part.option.metavar,
+            callback=_read_pem if part.option.metavar == "FILE" else None,
+            help=part.option.help,
+        )
+        for name, part in _PARTS.items()
+        if part.option
     ),
     click.option("--no-tls", is_flag=True, help="Remove all that the --tls options have set."),
 )
-
-_FIELDS = {part.form.name: part.json for part in TLS_PARTS if part.form}
 
 
 def take_tls(
@@ -47,12 +47,9 @@ def take_tls(
     """Take the options out of ``fields``, and return the field ``tls`` to send; ``None`` for no change.
 
     The API replaces the field as a whole. So what is stored goes back with what is given, the key masked.
-
-    Raises:
-        click.UsageError: ``no_tls`` and another option are given.
     """
     removes = fields.pop("no_tls")
-    given = {name: value for option, name in _FIELDS.items() if (value := fields.pop(option)) is not None}
+    given = {part.json: value for name, part in _PARTS.items() if (value := fields.pop(name)) is not None}
     if removes and given:
         raise click.UsageError("Use --no-tls or the other --tls options, not both.")
     if removes:

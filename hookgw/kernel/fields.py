@@ -278,7 +278,7 @@ class Field(Shown, kw_only=True):
     def shown(self, record: Any, context: Any) -> Any:
         show = self.show
         value = show(record, context) if show else self.kind.present(getattr(record, self.attribute))
-        return UNSET if self.is_optional and value is None else value
+        return UNSET if value is None and self.is_optional else value
 
 
 class Reading(NamedTuple):
@@ -336,6 +336,7 @@ def response_type(name: str, rows: Iterable[Shown], doc: str) -> Any:
     )
 
 
-def present(cls: Any, rows: Iterable[Shown], record: Any, context: Any) -> Any:
-    """Return a record as a response."""
-    return cls(**{row.name: row.shown(record, context) for row in rows if row.shows})
+def presenter(cls: Any, rows: Iterable[Shown]) -> Callable[[Any, Any], Any]:
+    """Return what makes a response of a record and of what that is shown with."""
+    shown = [(row.name, row.shown) for row in rows if row.shows]
+    return lambda record, context: cls(**{name: show(record, context) for name, show in shown})

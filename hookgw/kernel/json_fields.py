@@ -124,7 +124,6 @@ def cut_short(sentences: list[str]) -> list[str]:
 
 
 def place(path: str, name: str) -> str:
-    """Return the path of a field, for messages."""
     return f"{path}.{show_name(name)}" if path else show_name(name)
 
 

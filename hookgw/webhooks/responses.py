@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from hookgw.kernel.fields import present, response_type
+from hookgw.kernel.fields import presenter, response_type
 from hookgw.models import registrations as records
 from hookgw.models.masking import repr_without
 from hookgw.models.signing_keys import Signature, public_key_of
@@ -62,13 +63,11 @@ class RegistrationPage(Struct, frozen=True):
     cursor: str | None = None
 
 
-def present_registration(registration: records.Registration, showing: Showing) -> Any:
-    """Return a registration as ``set`` and ``find`` do: headers, URL and options masked, without secrets."""
-    return present(Registration, SHOWN, registration, showing)
-
-
-def present_listed_registration(registration: records.Registration, showing: Showing) -> Any:
-    return present(ListedRegistration, (*SHOWN, *LISTED), registration, showing)
+present_registration: Callable[[records.Registration, Showing], Any] = presenter(Registration, SHOWN)
+"""Returns what ``set`` and ``find`` do: headers, URL and options masked, without secrets."""
+present_listed_registration: Callable[[records.Registration, Showing], Any] = presenter(
+    ListedRegistration, (*SHOWN, *LISTED)
+)
 
 
 def present_secret(registration: records.Registration) -> Secret:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.kernel.fields import Block, Field, Input, Line, request_schema
+from hookgw.kernel.fields import Block, Field, Input, Line, Option, request_schema
 from hookgw.kernel.json_fields import text_up_to
 from hookgw.kernel.schema_parts import Schema
 from hookgw.models.errors import Invalid
@@ -103,6 +103,7 @@ TLS_PARTS = (
             "-----BEGIN CERTIFICATE-----",
             name="tls_ca",
         ),
+        option=Option("PEM file: trust only these authorities for the receiver's certificate.", "FILE"),
     ),
     Field(
         name="client_certificate",
@@ -111,6 +112,7 @@ TLS_PARTS = (
         shows="what hookgw presents, in PEM.",
         is_optional=True,
         form=Input("Client certificate", "-----BEGIN CERTIFICATE-----", name="tls_certificate"),
+        option=Option("PEM file: present this certificate to the receiver.", "FILE"),
     ),
     Field(
         name="client_key",
@@ -129,6 +131,7 @@ TLS_PARTS = (
             "The stored key is never shown; a masked one stays as it is.",
             name="tls_key",
         ),
+        option=Option("PEM file: the key of that certificate; - reads it from standard input.", "FILE"),
     ),
     Field(
         name="server_name",
@@ -137,6 +140,7 @@ TLS_PARTS = (
         shows="the name in the receiver's certificate.",
         is_optional=True,
         form=Input("Name in the receiver's certificate", "as in the URL", name="tls_server_name"),
+        option=Option("Name in the receiver's certificate; '' removes it.", "NAME"),
     ),
 )
 # No schema can say that a key fits, or when a certificate expires.

@@ -17,7 +17,7 @@ from hookgw.kernel.fields import (
     Period,
     Shown,
     Whole,
-    present,
+    presenter,
     read_fields,
     request_schema,
     response_type,
@@ -94,7 +94,7 @@ def read(body: dict[str, Any], *, is_set: bool = True) -> dict[str, Any]:
 
 
 def shown(cat: Cat) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(present(Response, SHOWN, cat, 7)))
+    return msgspec.json.decode(msgspec.json.encode(presenter(Response, SHOWN)(cat, 7)))
 
 
 def test_a_missing_field_is_as_the_table_says() -> None:
