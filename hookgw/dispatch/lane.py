@@ -96,6 +96,9 @@ DESCRIPTOR_WAIT = 0.25
 LEASE_WAIT = 0.1
 """Seconds after which a lane looks again whether its node may send, unless it is paused first."""
 
+LATE_LOOK = 0.01
+"""Seconds that a head which is due still looks for a late response."""
+
 LONG_WAIT = 1.0
 """Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
 lane waits briefly, reports nothing, and keeps its deliveries in memory, so as not to read them again."""
@@ -529,6 +532,10 @@ class Lane:
         """Wait until the head is due, a flag is set, or a long wait can go on without the head in memory."""
         wait = delivery.next_at - self._services.clock.steady()
         if wait <= 0 and self._rate_waited_for is None:
+            if self._late is not None:
+                # The wait passed in settling, with a slow plugin or disk: what has come meanwhile counts.
+                with trio.move_on_after(LATE_LOOK):
+                    await self._listen()
             return
         is_long = wait >= LONG_WAIT
         self._waiting_until = delivery.next_at

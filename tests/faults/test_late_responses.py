@@ -11,6 +11,7 @@ import trio.testing
 import trustme
 from trio.testing import MockClock
 
+import hookgw
 from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.models.deliveries import DeliveryState, Outcome
 from hookgw.models.events import Event
@@ -185,6 +186,30 @@ async def test_a_late_response_that_comes_in_a_pause_counts_when_it_ends(
     assert await state_of(hookgw_gateway, event) is DeliveryState.PENDING
     await hookgw_gateway.gateway.registrations.resume("shop")
     await wait_for_state(hookgw_gateway, event, DeliveryState.DELIVERED)
+    assert hookgw_receiver.ids == [event.id]
+
+
+async def test_a_late_response_that_comes_while_a_plugin_hears_of_the_attempt_counts(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """The wait for the next attempt has passed when the plugin is done (seed 19931)."""
+
+    class Slow:
+        @hookgw.hookimpl
+        async def hookgw_attempt(self, attempt: hookgw.Attempt) -> None:
+            if attempt.outcome is Outcome.UNANSWERED:
+                await trio.sleep(100)
+
+    hookgw_receiver.will(answer(wait=TOOK))
+    settings = {"plugins": {"hook_timeout": "90s"}}
+    async with open_kit(tmp_path, plugins={"slow": Slow()}, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        event = await kit.emit(KIND, {})
+        await hookgw_receiver.wait_for(1)
+        for passed in (TIMEOUT + 0.1, TOOK - TIMEOUT, 90):
+            hookgw_clock.jump(passed)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+        await wait_for_state(kit, event, DeliveryState.DELIVERED)
     assert hookgw_receiver.ids == [event.id]
 
 
