@@ -209,7 +209,7 @@ class Session(Protocol):
                 an object, and ``#`` for the items of a list. An empty text stands for the whole text. A list
                 of events becomes :class:`hookgw.NetworkEvents`, which decodes them whenever you iterate it;
                 do that in :meth:`in_turns`, because there may be many.
-            left_out: called with the text of each event that is left out.
+            left_out: called with the beginning of each event that is left out, at most 256 KiB.
 
         Raises:
             EventLeftOut: the whole text is an event, and is left out. Let the exception pass: it makes an

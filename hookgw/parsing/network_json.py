@@ -44,6 +44,8 @@ PART = CHUNK
 """Bytes of a text that is decoded in one step without counting its values: less than 3 ms, whatever it is."""
 MOST_BESIDE = 200_000
 """JSON values of a text beside its events."""
+MOST_SHOWN = 256 * 1024
+"""Bytes of something that was left out."""
 MOST_ITEMS = 100_000
 """Items and members of a text that are looked at one by one."""
 _MOST_GROWTH = 2**20
@@ -72,7 +74,7 @@ class LeftOut(msgspec.Struct, frozen=True):
 
     Attributes:
         reason: completes "the event …".
-        text: its bytes.
+        text: its first bytes, at most :data:`MOST_SHOWN`.
     """
 
     reason: str
@@ -109,7 +111,7 @@ class NetworkEvents:
             except (msgspec.DecodeError, RecursionError):
                 items = []
             if len(items) <= 1:
-                self._left_out(LeftOut(str(error), part[1:-1]))
+                self._left_out(LeftOut(str(error), part[1:-1][:MOST_SHOWN]))
                 return []
             return [event for item in items for event in self._decode(b"[%b]" % bytes(item))]
         return found
@@ -349,12 +351,11 @@ class _Reader:
         if end is not None:
             return None, end
         end, values = yield from measure(self._text, at)
-        event = self._text[at:end]
         if values > MOST_VALUES:
-            self._leave_out(_TOO_MANY, event)
+            self._leave_out(_TOO_MANY, at, end)
             return [], end
         yield
-        return [b"[%b]" % event], end
+        return [b"[%b]" % self._text[at:end]], end
 
     def _read_value(self, at: int, *, is_event: bool) -> Generator[None, None, tuple[Any, int]]:
         """Read a value in one step; leave it out if it is too large for that."""
@@ -362,7 +363,7 @@ class _Reader:
         if end is None:
             end, values = yield from measure(self._text, at)
             if values > MOST_VALUES:
-                self._leave_out(_TOO_MANY, self._text[at:end])
+                self._leave_out(_TOO_MANY, at, end)
                 return _LEFT_OUT, end
             yield
         else:
@@ -378,7 +379,7 @@ class _Reader:
         except ValueError as error:
             if str(error) != _TOO_DEEP:
                 raise
-        self._leave_out(_TOO_DEEP, self._text[at:end])
+        self._leave_out(_TOO_DEEP, at, end)
         return _LEFT_OUT, end
 
     def _end_of_short(self, at: int) -> int | None:
@@ -389,9 +390,9 @@ class _Reader:
                 return None
             raise
 
-    def _leave_out(self, reason: str, text: bytes) -> None:
+    def _leave_out(self, reason: str, at: int, end: int) -> None:
         self.reason = reason
-        self._left_out(LeftOut(reason, text))
+        self._left_out(LeftOut(reason, self._text[at : min(end, at + MOST_SHOWN)]))
 
     def _count_item(self) -> None:
         self._items += 1

@@ -76,7 +76,7 @@ class FakeSession:
         stored: the connector's state, as it was saved last; ``None`` if there is none.
         max_data: the most bytes of an event's data.
         base64_limit: the bytes of the largest file that fits into an event as base64.
-        left_out: the texts of events that have too many JSON values.
+        left_out: how events begin that have too many JSON values.
         media: reference, type and file name of each link that was made, by the link.
     """
 
