@@ -274,10 +274,11 @@ class OperationalEvents:
             time=now,
         )
         self._metrics.operational_event(event_kind)
+        about_instance = registration.instance if registration else more.get("instance") or ""
         if self._hooks.implements("hookgw_operational_event"):
-            self._to_plugins.put(event)
+            self._to_plugins.put(event, about_instance)
         if self.registration is not None and event_kind in self._wanted:
-            self._to_url.put(event)
+            self._to_url.put(event, about_instance)
 
     async def _notify(self, events: list[Event]) -> None:
         for event in events:

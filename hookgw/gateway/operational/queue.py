@@ -9,10 +9,12 @@ from itertools import islice
 import structlog
 import trio
 
+from hookgw.fair import Claim, Share
 from hookgw.models.events import Event
 
 MOST_WAITING = 10_000
-"""The most events that wait in memory for one place. Further events are lost, and logged."""
+"""The most events that wait in memory for one place; at most half of them are about one instance. Further
+events are lost, and logged."""
 BATCH = 100
 """The most events that are sent together."""
 
@@ -28,17 +30,20 @@ class EventQueue:
 
     def __init__(self, place: str) -> None:
         self._place = place
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[tuple[str, Event]] = deque()
+        # So that one tenant, whose lanes fail and recover all the time, loses its own.
+        self._share: Share[Claim] = Share(MOST_WAITING, ratio=1)
         self._arrived = trio.Event()
         self._empty = trio.Event()
         self._empty.set()
 
-    def put(self, event: Event) -> None:
-        """Queue an event. Never waits."""
-        if len(self._waiting) >= MOST_WAITING:
+    def put(self, event: Event, instance: str = "") -> None:
+        """Queue an event about an instance, or about none. Never waits."""
+        if not self._share.fits(instance):
             logger.error("operational event lost: too many are queued", place=self._place, kind=event.kind)
             return
-        self._waiting.append(event)
+        self._share.take(instance)
+        self._waiting.append((instance, event))
         if self._empty.is_set():
             self._empty = trio.Event()
         self._arrived.set()
@@ -49,11 +54,11 @@ class EventQueue:
             await self._arrived.wait()
             self._arrived = trio.Event()  # before the loop, so that an event put during it is not missed
             while self._waiting:
-                batch = list(islice(self._waiting, BATCH))
+                batch = [event for _, event in islice(self._waiting, BATCH)]
                 # Removed only after they are sent: a cancelled send leaves them, and `is_empty` is false.
                 await send(batch)
                 for _ in batch:
-                    self._waiting.popleft()
+                    self._share.give(self._waiting.popleft()[0])
             self._empty.set()
 
     @property

@@ -62,10 +62,28 @@ async def test_what_comes_meanwhile_is_waited_for(nursery: trio.Nursery) -> None
     assert place.batches == [["0"], ["1"]]
 
 
+async def test_what_one_instance_has_too_much_of_is_lost_and_not_that_of_another(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 10)
+    place = Place()
+    queue = EventQueue("place")
+    for number in range(20):
+        queue.put(event(number), "greedy")
+    queue.put(event(100), "quiet")
+    queue.put(event(101))
+    nursery.start_soon(queue.run, place.send)
+    await queue.wait_empty()
+    assert place.batches == [["0", "1", "2", "3", "4", "100", "101"]]
+    queue.put(event(20), "greedy")
+    await queue.wait_empty()
+    assert place.batches[1:] == [["20"]]
+
+
 async def test_what_there_is_no_room_for_is_lost_and_logged(
     nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING", 2)
+    monkeypatch.setattr(module, "MOST_WAITING", 4)
     place = Place()
     queue = EventQueue("place")
     with capture_logs() as logs:
