@@ -231,6 +231,7 @@ class RequestResponse:
                 self._hold(0)
             self._leave_active()
             self._let_go()
+            self._refusal = None  # its traceback leads back here, and to the body
 
     def hand_over(self) -> Callable[[], None]:
         """Keep counting the request and its body for work that goes on after the response.
