@@ -112,12 +112,12 @@ class Application(QuartTrio):
                 largest_body=str(Size(self._limit)),
                 fix=f"Set server.body_memory to {Size(room)}, or lower max_body, max_batch_body, max_upload.",
             )
-        self._quota = RequestQuota(
-            max(1, server.max_requests // _INSTANCE_SHARE),
+        self._quota = RequestQuota(max(1, server.max_requests // _INSTANCE_SHARE), gateway.metrics.limited)
+        self._memory = BodyMemory(
+            server.body_memory,
             min(_BODIES * self._limit, max(self._limit, server.body_memory // (_SHARES * COPIES))),
             gateway.metrics.limited,
         )
-        self._memory = BodyMemory(server.body_memory, gateway.metrics.limited)
         self.response_memory = ResponseMemory(server.response_memory, gateway.metrics.limited)
         self._forwarder = Forwarder(gateway, gateway.fleet) if gateway.fleet is not None else None
         self._questions = FleetQuestions(gateway.views.nodes)

@@ -134,7 +134,7 @@ def authenticate(gateway: Gateway, exchange: RequestResponse) -> KeyHolder:
 
     Args:
         gateway: knows the keys.
-        exchange: the request. It gets the holder of the key, the lease, and the check of the key.
+        exchange: the request. It gets the holder and the check of the key, and is counted for its instance.
 
     Raises:
         Unauthorized: the request has no key, an unknown one, or more than one.
@@ -153,7 +153,7 @@ def authenticate(gateway: Gateway, exchange: RequestResponse) -> KeyHolder:
     exchange.holder = holder
     exchange.check_key = partial(gateway.keys.check_held, holder)
     if holder.principal.instance is not None:
-        exchange.lease = exchange.quota.enter(holder.principal.instance)
+        exchange.count_for(holder.principal.instance)
     return holder
 
 

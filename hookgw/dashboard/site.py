@@ -195,7 +195,7 @@ class Site:
         scope: Any = request.scope
         exchange: RequestResponse = scope[EXCHANGE]
         if holder.principal.instance is not None:
-            exchange.lease = exchange.quota.enter(holder.principal.instance)
+            exchange.count_for(holder.principal.instance)
         client = scope["client"]
         act_as(holder_as_actor(holder, client[0] if client else None, "dashboard"))
         # As the API's authentication does: shared code asks there for the caller.

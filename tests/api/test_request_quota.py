@@ -22,14 +22,16 @@ from tests.api.server.wire import Running, assert_answers, read_answer
 
 OWN_KEY = "the-key-of-loja1"
 EVENT = b'{"event":"CALL","data":"%s"}'
-LONG = EVENT % (b"x" * 962)
-ENOUGH = 4 * 1000 - 4 * 900
-"""The bytes left in an instance's quota while four bodies of 900 bytes do not end."""
+MOST = 40_000
+LONG = EVENT % (b"x" * (MOST - 38))
+ENOUGH = 10_000
+"""The bytes left in an instance's share while four bodies do not end."""
+BEGUN = MOST - ENOUGH // 4
 
 
 @pytest.fixture
 def server_settings() -> ServerSettings:
-    size = Size(1000)
+    size = Size(MOST)
     return ServerSettings(
         bind=("127.0.0.1:0",), max_requests=24, max_body=size, max_batch_body=size, max_upload=size
     )
@@ -69,14 +71,14 @@ async def many(server: Running, count: int, sent: bytes) -> AsyncIterator[list[t
 
 
 async def test_bodies_that_never_end(server: Running, gateway: Gateway) -> None:
-    begun = emit(OWN_KEY, LONG)[: 900 - len(LONG)]
+    begun = emit(OWN_KEY, LONG)[: BEGUN - len(LONG)]
     fitting = EVENT % (b"x" * (ENOUGH - len(EVENT % b"")))
     async with many(server, 4, begun) as streams:
         assert await status_of(server, emit(OWN_KEY, fitting)) == 202
         assert await status_of(server, emit(OWN_KEY, fitting + b" ")) == 429
         assert await status_of(server, emit(KEY, LONG)) == 202
         await assert_answers(server)
-        await streams[0].send_all(LONG[900:])
+        await streams[0].send_all(LONG[BEGUN:])
         assert (await read_answer(streams[0]))[0] == 202
     await wait_all_tasks_blocked(0.02)
     assert await status_of(server, emit(OWN_KEY, LONG)) == 202

@@ -19,7 +19,6 @@ from hookgw.api.request_body import read_body
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import EXCHANGE, RequestResponse
 from hookgw.api.server.response_head import BODILESS
-from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.connectors import IngestRequest
 from hookgw.models.errors import TooManyRequests, Unavailable, UnsupportedContentEncoding
 
@@ -73,8 +72,8 @@ class IngestEndpoint:
         self._ingest.check(instance, token)
         scope: Any = exchange.scope
         # Networks do not repeat a request after a 4xx, and 429 is one.
+        exchange.count_for(instance, _repeatable)
         try:
-            exchange.lease = _Lease(exchange.quota.enter(instance))
             session = self._ingest.session(instance)
         except TooManyRequests as limit:
             raise _repeatable(limit) from None
@@ -94,26 +93,6 @@ class IngestEndpoint:
         # A browser that is led here must not run what a connector repeats of a request.
         more = {} if answer.content_type.startswith(_HARMLESS) else _SANDBOXED
         return IngestAnswer(answer.status, answer.body, answer.content_type, more)
-
-
-class _Lease(QuotaLease):
-    """The share of one request, which refuses with a status after which networks repeat the request."""
-
-    __slots__ = ("_lease",)
-
-    def __init__(self, lease: QuotaLease) -> None:
-        self._lease = lease
-
-    def hold(self, size: int) -> None:
-        """See :class:`QuotaLease`; raises ``Unavailable``."""
-        try:
-            self._lease.hold(size)
-        except TooManyRequests as limit:
-            raise _repeatable(limit) from None
-
-    def leave(self) -> None:
-        """See :class:`QuotaLease`."""
-        self._lease.leave()
 
 
 def _repeatable(limit: TooManyRequests) -> Unavailable:

@@ -2,7 +2,8 @@
 
 Beyond the budget, hookgw stops reading, so that TCP holds the clients up. Only the oldest body is read to its
 end, so that requests end and the others go on. What a client announces counts for nothing: a thousand clients
-that announce 16 MiB and send none of it take no memory from others.
+that announce 16 MiB and send none of it take no memory from others. The bodies of one instance have a limit
+of their own, so that bodies that never end cannot use up the budget.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable
 import trio
 from trio.lowlevel import ParkingLot
 
-from hookgw.models.errors import Unavailable
+from hookgw.fair import PerHolder
+from hookgw.models.errors import TooManyRequests, Unavailable
 from hookgw.models.units import Size
 
 SMALL = 8192
@@ -24,6 +26,7 @@ PATIENCE = 10.0
 MOST_WAITING = 64
 """Requests that may wait. Each has a part of its body in memory that is not counted."""
 _RETRY_AFTER = 5.0
+_RETRY_OWN_AFTER = 1.0
 
 
 class BodyMemory:
@@ -31,31 +34,54 @@ class BodyMemory:
 
     Args:
         limit: the budget in bytes.
+        most_of_instance: the most bytes of the bodies of one instance, as received.
         on_limited: called with the name of the limit for each request that it refuses.
     """
 
-    def __init__(self, limit: int, on_limited: Callable[[str], None]) -> None:
+    def __init__(self, limit: int, most_of_instance: int, on_limited: Callable[[str], None]) -> None:
         self._limit = limit
+        self._most_of_instance = most_of_instance
         self._on_limited = on_limited
-        self._used = 0
-        self._held: dict[object, int] = {}  # the oldest first
+        self._held = PerHolder[object]()  # by request, the oldest first
+        self._of_instances = PerHolder[str]()
         self._waiting = ParkingLot()
 
     @property
     def is_full(self) -> bool:
         """Whether further bodies must wait."""
-        return self._used >= self._limit
+        return self._held.used >= self._limit
 
-    def hold(self, owner: object, size: int) -> None:
-        """Count more bytes, which are in memory already."""
-        self._held[owner] = self._held.get(owner, 0) + size
-        self._used += size
+    def hold(self, owner: object, size: int, instance: str | None = None) -> None:
+        """Count more bytes of a request, which are in memory already, :data:`COPIES` times.
 
-    def release(self, owner: object) -> None:
-        """Count the bytes of a request no longer."""
-        size = self._held.pop(owner, None)
-        if size is not None:
-            self._used -= size
+        Args:
+            owner: the request.
+            size: how many, as received.
+            instance: whose they are, the same for all bytes of a request; ``None`` for nobody's.
+
+        Raises:
+            TooManyRequests: the bodies of the instance are too large together. The bytes count all the same,
+                because they are in memory until the request ends.
+        """
+        size *= COPIES
+        self._held.take(owner, size)
+        if instance is None:
+            return
+        self._of_instances.take(instance, size)
+        if self._of_instances.held(instance) > COPIES * self._most_of_instance:
+            self._on_limited("instance_share")
+            raise TooManyRequests(
+                f"{Size(self._most_of_instance)} of request bodies of this instance are in progress, the "
+                "maximum. Retry later.",
+                retry_after=_RETRY_OWN_AFTER,
+            )
+
+    def release(self, owner: object, instance: str | None = None) -> None:
+        """Count the bytes of a request no longer. Idempotent."""
+        if size := self._held.held(owner):
+            self._held.give(owner, size)
+            if instance is not None:
+                self._of_instances.give(instance, size)
             self._waiting.unpark_all()  # one of them may be the oldest now
 
     async def wait_room(self, owner: object) -> None:

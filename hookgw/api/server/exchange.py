@@ -12,14 +12,14 @@ from typing import Any
 import trio
 from quart import Response
 
-from hookgw.api.server.body_memory import COPIES, SMALL, BodyMemory
+from hookgw.api.server.body_memory import SMALL, BodyMemory
 from hookgw.api.server.client import REQUEST, Client
 from hookgw.api.server.errors import JSON, response_to, shown_path
 from hookgw.api.server.response_head import BODILESS
 from hookgw.api.server.response_memory import SMALL as SMALL_RESPONSE
 from hookgw.api.server.response_memory import ResponseMemory, holder_of
 from hookgw.auth.keyring import KeyHolder
-from hookgw.auth.request_quota import QuotaLease, RequestQuota
+from hookgw.auth.request_quota import RequestQuota
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.models.units import Size
 
@@ -74,7 +74,7 @@ class RequestResponse:
         active: counts the request once its body is complete.
         memory: counts the body as far as it is in memory.
         responses: counts the response as far as it is in memory.
-        quota: whoever authenticates the request enters it there.
+        quota: counts the request for its instance; see :meth:`count_for`.
     """
 
     # Of the class, because an emit needs none of them.
@@ -85,6 +85,7 @@ class RequestResponse:
     _holder = ""
     _may_be_refused = False
     _is_waiting = False
+    _refused_as: Callable[[TooManyRequests], HookgwError] | None = None
 
     def __init__(
         self,
@@ -102,11 +103,8 @@ class RequestResponse:
         """Headers for the response, besides those of the application."""
         self.route: str | None = None
         """The template of its route, for metrics."""
-        self.quota = quota
         self.holder: KeyHolder | None = None
         """Of the caller's key or session; ``None`` before one is known, and on open paths."""
-        self.lease: QuotaLease | None = None
-        """Its share of the quota of the caller's instance; :meth:`run` returns it."""
         self.check_key: Callable[[], None] | None = None
         """Raises ``Unauthorized`` if the caller's key is no longer valid; ``None`` on open paths."""
         self.whole_body: bytes | None = None
@@ -125,6 +123,9 @@ class RequestResponse:
         self._active = active
         self._memory = memory
         self._responses = responses
+        self._quota = quota
+        self._instance: str | None = None
+        self._is_in_quota = False
         self._is_counted = False
         self._is_exempt = False
         self.notes = client.notes
@@ -136,13 +137,34 @@ class RequestResponse:
         self._wanted: trio.Event | None = None
         self._is_large = self.announced is None or self.announced > SMALL
         self._received = 0
-        self._decoded = 0
         self._is_started = False
         self._is_finished = False
         self._is_answered = False
         self._refusal: HookgwError | None = None
         self._holders = 1
         self._at_end: Callable[[], None] | None = None
+
+    def count_for(
+        self, instance: str, refused_as: Callable[[TooManyRequests], HookgwError] | None = None
+    ) -> None:
+        """Count the request and its body for an instance, until both are done.
+
+        Call it before the body is read. What was counted is given back at the end of :meth:`run`.
+
+        Args:
+            instance: its name.
+            refused_as: makes the error for the client, where 429 would be wrong.
+
+        Raises:
+            TooManyRequests: the instance has as many requests in progress as it may.
+            HookgwError: the same, of ``refused_as``.
+        """
+        self._refused_as = refused_as
+        try:
+            self._quota.enter(instance)
+        except TooManyRequests as limit:
+            raise limit if refused_as is None else refused_as(limit) from None
+        self._instance, self._is_in_quota = instance, True
 
     def call_at_end(self, function: Callable[[], None]) -> None:
         """Have a function called when the exchange ends, complete or not."""
@@ -155,9 +177,7 @@ class RequestResponse:
         """
         self._leave_active()
         self._hold(0)
-        if self.lease is not None:
-            self.lease.leave()
-            self.lease = None
+        self._leave_quota()
 
     async def reserve(self, size: int) -> None:
         """Wait for memory for a response of so many bytes, before the work for it starts.
@@ -204,6 +224,11 @@ class RequestResponse:
         is_alone = self._responses.used == self._room
         return is_alone or self._responses.fits(self._holder, size - self._room)
 
+    def _leave_quota(self) -> None:
+        if self._is_in_quota and self._instance is not None:
+            self._is_in_quota = False
+            self._quota.give(self._instance)
+
     def _leave_active(self) -> None:
         self._is_exempt = True
         if self._is_counted:
@@ -245,9 +270,8 @@ class RequestResponse:
     def _let_go(self) -> None:
         self._holders -= 1
         if not self._holders:
-            if self.lease is not None:
-                self.lease.leave()
-            self._memory.release(self)
+            self._leave_quota()
+            self._memory.release(self, self._instance)
 
     async def receive(self) -> Any:
         """Return the next message: a part of the body, or the end of a finished exchange (ASGI)."""
@@ -279,9 +303,7 @@ class RequestResponse:
             size = len(message["body"])
             self._received += size
             if not self._is_started:  # once a response has started, its status cannot become 413
-                if size and self._is_large:
-                    self._memory.hold(self, COPIES * size)
-                self._check_size()
+                self._count_body(size if self._is_large else 0)
             if not message["more_body"]:
                 self.is_read = True
                 self._count()
@@ -297,7 +319,7 @@ class RequestResponse:
         if self._is_large or (body := self._client.receive_nowait()) is None:
             return None
         self._received = len(body)
-        self._check_size()
+        self._count_body(0)
         self.is_read = True
         self._count()
         return body
@@ -309,10 +331,7 @@ class RequestResponse:
             TooManyRequests: the bodies of the instance are too large together.
             Unavailable: there is no memory for more of it.
         """
-        self._decoded += size
-        if self.lease is not None:
-            self.lease.hold(self._received + self._decoded)
-        self._memory.hold(self, COPIES * size)
+        self._count_body(size)
         await self._wait_room()
 
     async def _wait_room(self) -> None:
@@ -322,15 +341,19 @@ class RequestResponse:
             self._refusal = refusal
             raise
 
-    def _check_size(self) -> None:
+    def _count_body(self, size: int) -> None:
+        """Count so many more bytes of the body, as they are in memory; refuse one that is too large."""
         try:
             if self._received > self._limit:
                 raise self._too_large()
-            if self._received and self.lease is not None:
-                self.lease.hold(self._received + self._decoded)
-        except HookgwError as refusal:
-            self._refusal = refusal  # run() sees only a group around it
+            if size:
+                self._memory.hold(self, size, self._instance)
+        except TooLarge as error:
+            self._refusal = error  # run() sees only a group around it
             raise
+        except TooManyRequests as error:
+            self._refusal = error if self._refused_as is None else self._refused_as(error)
+            raise self._refusal from None
 
     def _count(self) -> None:
         # Counted from the end of the body, so that slow uploads do not use up server.max_requests.
@@ -405,7 +428,7 @@ class RequestResponse:
         self.want_body()  # no longer: but receive() also notices that the client leaves
         self._report_status(self, status)
         if not self.is_read:
-            self._memory.release(self)  # the rest of the body is read and dropped
+            self._memory.release(self, self._instance)  # the rest of the body is read and dropped
 
     async def answer_for(self, error: HookgwError) -> None:
         """Respond with an error while the application still works; what it responds later is dropped.

@@ -661,25 +661,25 @@ class TestShares:
 class TestBodies:
     @pytest.fixture
     def server_settings(self) -> ServerSettings:
-        size = Size(1000)
+        size = Size(10_000)
         return ServerSettings(
             bind=("127.0.0.1:0",), max_requests=24, max_body=size, max_batch_body=size, max_upload=size
         )
 
     async def test_too_many_bodies_at_once(self, world: World, server: Running) -> None:
         world.answers_with(answers())
-        head = f"POST {world.url} HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n".encode()
+        head = f"POST {world.url} HTTP/1.1\r\nhost: x\r\ncontent-length: 10000\r\n\r\n".encode()
         async with AsyncExitStack() as stack:
             streams = [await stack.enter_async_context(await server.connect()) for _ in range(5)]
             for stream in streams:
-                await stream.send_all(head + b"x" * 900)
+                await stream.send_all(head + b"x" * 9000)
                 await wait_all_tasks_blocked(0.02)
-            await streams[-1].send_all(b"x" * 100)
+            await streams[-1].send_all(b"x" * 1000)
             status, headers, _ = await read_answer(streams[-1])
             assert (status, headers["retry-after"]) == (503, "1")
             await wait_all_tasks_blocked(0.02)  # its bytes count until it has ended
             for stream in streams[:-1]:
-                await stream.send_all(b"x" * 100)
+                await stream.send_all(b"x" * 1000)
                 assert (await read_answer(stream))[0] == 200
 
     async def test_a_logout_while_the_body_arrives(self, world: World, server: Running) -> None:

@@ -13,7 +13,7 @@ from hookgw.api.server import body_memory
 from hookgw.api.server.body_memory import COPIES, BodyMemory
 from hookgw.config.settings import ServerSettings
 from hookgw.gateway.gateway import Gateway
-from hookgw.models.errors import Unavailable
+from hookgw.models.errors import TooManyRequests, Unavailable
 from hookgw.models.units import Size
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, read_answer
@@ -26,7 +26,7 @@ BODY = 64 * 1024
 class Memory(BodyMemory):
     def __init__(self) -> None:
         self.limited: list[str] = []
-        super().__init__(LIMIT, self.limited.append)
+        super().__init__(COPIES * LIMIT, LIMIT, self.limited.append)
 
 
 async def test_bodies_within_the_budget_do_not_wait() -> None:
@@ -62,6 +62,22 @@ async def test_the_next_oldest_goes_on_even_while_the_budget_is_full() -> None:
         nursery.start_soon(memory.wait_room, "b")
         await wait_all_tasks_blocked()
         memory.release("a")
+
+
+def test_the_bodies_of_an_instance_have_a_limit() -> None:
+    memory = Memory()
+    memory.hold("a", 60, "shop")
+    memory.hold("b", 40, "shop")
+    memory.hold("c", LIMIT, "cafe")
+    with pytest.raises(TooManyRequests, match="100B of request bodies of this instance are in progress"):
+        memory.hold("b", 1, "shop")
+    memory.release("b", "shop")
+    memory.release("b", "shop")
+    memory.hold("d", 40, "shop")
+    assert memory.limited == ["instance_share"]
+    for owner, instance in (("a", "shop"), ("c", "cafe"), ("d", "shop")):
+        memory.release(owner, instance)
+    memory.hold("e", LIMIT, "shop")
 
 
 async def test_a_wait_has_an_end(autojump_clock: MockClock) -> None:

@@ -22,7 +22,7 @@ BODY = b"x" * 10_000
 
 @pytest.mark.parametrize("first", ["work", "request"])
 async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
-    quota, memory = RequestQuota(1, 2**20, lambda _: None), BodyMemory(len(BODY), lambda _: None)
+    quota, memory = RequestQuota(1, lambda _: None), BodyMemory(len(BODY), 2**20, lambda _: None)
     scope: Any = {
         "type": "http",
         "method": "POST",
@@ -45,7 +45,7 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
         RESPONSES,
         quota,
     )
-    exchange.lease = quota.enter("shop")
+    exchange.count_for("shop")
     release = exchange.hand_over()
 
     async def application() -> None:
@@ -62,7 +62,7 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
             quota.enter("shop")
         release()
     assert not memory.is_full
-    quota.enter("shop").leave()
+    assert not list(quota)
 
 
 async def test_an_answer_for_the_application_comes_first_and_once() -> None:
@@ -76,7 +76,7 @@ async def test_an_answer_for_the_application_comes_first_and_once() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    quota, memory = RequestQuota(1, 2**20, lambda _: None), BodyMemory(2**20, lambda _: None)
+    quota, memory = RequestQuota(1, lambda _: None), BodyMemory(2**20, 2**20, lambda _: None)
     counted: list[int] = []
     client = client_of(scope, receive, send)
     exchange = RequestResponse(
@@ -124,8 +124,9 @@ async def test_a_refused_body_is_free_without_a_garbage_collection() -> None:
 
     async def send(_: Any) -> None: ...
 
-    client, memory = client_of(scope, receive, send), BodyMemory(2**20, lambda _: None)
-    exchange: Any = RequestResponse(scope, client, 1, lambda *_: None, ActiveRequests(9), memory)
+    quota, memory = RequestQuota(1, lambda _: None), BodyMemory(2**20, 2**20, lambda _: None)
+    client, active = client_of(scope, receive, send), ActiveRequests(9)
+    exchange: Any = RequestResponse(scope, client, 1, lambda *_: None, active, memory, RESPONSES, quota)
 
     gc.disable()
     try:
