@@ -75,9 +75,8 @@ class Share(PerHolder[str], Generic[C]):
     """Something limited, who has how much of it, and who waits for it.
 
     Every :meth:`take` and every grant is followed by one :meth:`give` of the same amount, which serves the
-    line. A claim that is
-    larger than a holder may have fits when nobody has anything, and waits until then: cut it, or let it count
-    as a quarter of the total at most.
+    line. A claim that is larger than a holder may have fits when nobody has anything, and waits until then:
+    cut it, or let it count as a quarter of the total at most.
 
     Args:
         total: how much there is.

@@ -23,12 +23,12 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
 from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.fair import Share
 from hookgw.models.clock import Clock
 from hookgw.models.errors import HookgwError, StorageUnavailable, Unavailable
 from hookgw.models.jobs import Job, JobKind, JobState, new_job_id
+from hookgw.models.share_line import WaitingClaim, take_in_line
 from hookgw.models.tasks import TaskFailed, retry_contained
 from hookgw.store import Store
 

@@ -19,6 +19,7 @@ from hookgw.auth.client_address import rate_limit_key
 from hookgw.auth.keyring import KeyHolder
 from hookgw.fair import Share
 from hookgw.models.errors import Unavailable
+from hookgw.models.share_line import WaitingClaim, take_in_line
 from hookgw.models.units import Size
 
 SMALL = 16 * 1024
@@ -50,7 +51,7 @@ class ResponseMemory:
     """
 
     def __init__(self, limit: int, on_limited: Callable[[str], None]) -> None:
-        self._share: Share[_Reservation] = Share(limit, _RATIO, _RESERVED)
+        self._share: Share[WaitingClaim] = Share(limit, _RATIO, _RESERVED)
         self._on_limited = on_limited
 
     @property
@@ -75,17 +76,10 @@ class ResponseMemory:
         Raises:
             Unavailable: there was none for :data:`PATIENCE` seconds.
         """
-        reservation = _Reservation(holder, size)
-        self._share.line_up(reservation)
-        try:
-            with trio.move_on_after(PATIENCE):
-                await reservation.is_granted.wait()
-        except BaseException:
-            if not self._share.leave(reservation):
-                self._share.give(holder, size)  # granted at the same moment
-            raise
-        if self._share.leave(reservation):
-            raise self.refusal()
+        with trio.move_on_after(PATIENCE):
+            await take_in_line(self._share, holder, size)
+            return
+        raise self.refusal()
 
     def refusal(self) -> Unavailable:
         """Return the error for a request for which there is no room, and count it."""
@@ -102,20 +96,6 @@ class ResponseMemory:
             self._share.take(holder, now - before)
         elif now < before:
             self._share.give(holder, before - now)
-
-
-class _Reservation:
-    """A request that waits for room."""
-
-    __slots__ = ("amount", "holder", "is_granted")
-
-    def __init__(self, holder: str, amount: int) -> None:
-        self.holder = holder
-        self.amount = amount
-        self.is_granted = trio.Event()
-
-    def granted(self) -> None:
-        self.is_granted.set()
 
 
 def holder_of(key: KeyHolder | None, client: tuple[Any, ...] | None) -> str:

@@ -24,8 +24,8 @@ from contextvars import ContextVar
 import trio
 
 from hookgw.delivery.http.errors import ResponseFailed
-from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
 from hookgw.fair import Share
+from hookgw.models.share_line import WaitingClaim, take_in_line
 from hookgw.models.units import Size
 
 RATIO = 1

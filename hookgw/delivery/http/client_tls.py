@@ -24,9 +24,9 @@ import httpx
 import trio
 
 from hookgw.delivery.http.errors import TlsFailed
-from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
 from hookgw.fair import Share
 from hookgw.models.errors import StartError
+from hookgw.models.share_line import WaitingClaim, take_in_line
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
 

@@ -34,11 +34,11 @@ from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
 from hookgw.delivery.http.fetch import COPIES, HELD, LIMIT, TooManyBytes, fetch_file
-from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
 from hookgw.delivery.http.streamed import StreamTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.fair import Share
 from hookgw.models.connectors import FetchedFile
+from hookgw.models.share_line import WaitingClaim, take_in_line
 from hookgw.models.target_url import Target
 
 MAX_ANSWER = 16 * 2**20

@@ -14,8 +14,8 @@ from typing import Any, Generic, TypeVar, cast
 import trio
 from trio.lowlevel import RunVar
 
-from hookgw.delivery.http.share_line import WaitingClaim, take_in_line
 from hookgw.fair import Share
+from hookgw.models.share_line import WaitingClaim, take_in_line
 from hookgw.models.threads import SYSTEM_THREADS, Threads
 
 AT_A_TIME = 2
