@@ -13,7 +13,7 @@ import trio
 from quart import Blueprint
 from quart_trio import QuartTrio
 
-from hookgw.api.auth import install_auth, is_dashboard
+from hookgw.api.auth import install_auth, is_dashboard, shown_key
 from hookgw.api.cors import CrossOrigin
 from hookgw.api.fast_emit import FastEmit
 from hookgw.api.fast_ingest import FastIngest
@@ -49,6 +49,8 @@ from hookgw.api.server.response_memory import ResponseMemory
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.gateway.fleet.all_nodes import PATH as QUESTIONS
+from hookgw.models.errors import Unauthorized
+from hookgw.models.turn_lock import TurnLock
 from hookgw.models.units import Size
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
@@ -103,6 +105,7 @@ class Application(QuartTrio):
         self._fast_paths: tuple[FastPath, ...] = ()
         self._limit = max(server.max_body, server.max_batch_body, server.max_upload)
         self._active = ActiveRequests(server.max_requests)
+        self._beginning = TurnLock()
         # One share for bodies of every kind: they are in memory at the same time. It always holds one body of
         # the largest size, because a limit on the size that the share undercuts would be a lie.
         room = COPIES * _SHARES * self._limit
@@ -167,6 +170,7 @@ class Application(QuartTrio):
             if fast_path.matches(scope):
                 await self._run(exchange, partial(fast_path.respond, exchange))
                 return
+        await self._wait_turn(scope)
         if base:
             # As ASGI has it: Quart puts the prefix before the path to which it redirects.
             scope["root_path"], scope["path"] = base, base + path
@@ -176,6 +180,23 @@ class Application(QuartTrio):
             if self._forwarder is not None:
                 with trio.move_on_after(1, shield=True):
                     await self._forwarder.close_response(exchange)
+
+    async def _wait_turn(self, scope: Any) -> None:
+        """Let one request begin in each round of the event loop, in turn among keys.
+
+        A request takes Quart a millisecond. Without this, 250 that arrive at once take one round together,
+        and everything else waits a quarter of a second.
+        """
+        try:
+            asker = shown_key(scope["headers"])
+        except Unauthorized:
+            asker = ""
+        asker = asker or (scope["client"][0] if scope["client"] else "")
+        await self._beginning.acquire(asker)
+        try:
+            await trio.lowlevel.checkpoint()
+        finally:
+            self._beginning.release(asker)
 
     async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
         fleet = self._gateway.fleet

@@ -20,10 +20,10 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import trio
-from trio.lowlevel import Abort, RunVar, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
+from trio.lowlevel import RunVar, checkpoint
 
-from hookgw.fair import Turns
 from hookgw.gateway.keyed_locks import KeyedLocks
+from hookgw.models.turn_lock import TurnLock
 
 T = TypeVar("T")
 
@@ -49,11 +49,10 @@ class LongWork:
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
-        self._is_taken = False
+        self._lock = TurnLock()
         self._spent = 0.0
         # The same on Trio's clock, which a test may have stopped.
         self._rest_due = 0.0
-        self._waiting = Turns[str, Task]()
         # The two instances that were active last, and when.
         self._newest, self._newest_at = "", -_ACTIVE
         self._second, self._second_at = "", -_ACTIVE
@@ -83,7 +82,7 @@ class LongWork:
         """
         try:
             while True:
-                await self._take(holder)
+                await self._lock.acquire(holder)
                 try:
                     if self._spent >= SLICE:  # also by short work of many requests, one after the other
                         rest, self._spent, self._rest_due = self._rest_due, 0.0, 0.0
@@ -103,7 +102,7 @@ class LongWork:
                     result: T = end.value
                     return result
                 finally:
-                    self._give_back(holder)
+                    self._lock.release(holder)
         finally:
             steps.close()
 
@@ -128,26 +127,6 @@ class LongWork:
         if self._newest != holder:
             return self._newest_at > since
         return self._second_at > since
-
-    async def _take(self, holder: str) -> None:
-        if not self._is_taken:
-            self._is_taken = True
-            return
-        task = current_task()
-        self._waiting.add(holder, task)
-
-        def abort(_: object) -> Abort:
-            self._waiting.remove(holder, task)
-            return Abort.SUCCEEDED
-
-        await wait_task_rescheduled(abort)  # _give_back hands the turn over
-
-    def _give_back(self, holder: str) -> None:
-        self._waiting.skip(holder)  # its other work comes after that of all others
-        if self._waiting:
-            reschedule(self._waiting.pop())
-        else:
-            self._is_taken = False
 
 
 LONG_WORK: RunVar[LongWork] = RunVar("long_work")

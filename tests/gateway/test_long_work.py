@@ -212,7 +212,6 @@ async def test_cancelled_work_ends_and_the_turn_goes_on() -> None:
     assert {"end of a", "end of b"} <= set(work.log)
     assert work.log.count("a") < 20
     await work.run("shop", "d", 3)
-    assert not work.work._waiting
 
 
 async def test_one_waiting_task_of_several_is_cancelled() -> None:
