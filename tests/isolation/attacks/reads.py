@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from itertools import cycle
 
 import trio
@@ -38,6 +39,28 @@ async def lists(target: Target) -> None:
     requests = cycle([render("GET", f"/delivery/list/{NAME}?{query}", key=key) for query in queries])
     await target.begin()
     await target.flood(lambda: next(requests), connections=8, pause=0.05)
+
+
+@attack("bursts", "sends 250 requests in the same moment, again and again")
+async def bursts(target: Target) -> None:
+    key = await target.tenant()
+    await target.register(await target.receiver(ok))
+    request = render("GET", f"/webhook/find/{NAME}", key=key)
+    async with AsyncExitStack() as stack:
+        connections = [
+            await stack.enter_async_context(Connection(target.port, "127.0.0.2")) for _ in range(250)
+        ]
+
+        async def ask(connection: Connection) -> None:
+            status, _ = await connection.exchange(request)
+            target.counts[str(status)] += 1
+
+        await target.begin()
+        while True:
+            async with trio.open_nursery() as nursery:
+                for connection in connections:
+                    nursery.start_soon(ask, connection)
+            await trio.sleep(0.1)
 
 
 @attack("open pages", "asks for /openapi.json, /docs and paths that do not exist, without a key")
