@@ -95,8 +95,7 @@ def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:
         if _SURROGATE.search(text):
             reason += ". Half of a surrogate pair (\\ud800 to \\udfff) is not a character"
         raise ValueError(reason) from None
-    # Counting is fast, and too few brackets cannot be too deep: the exact look is only for the others.
-    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _is_deep(text, max_values):
+    if is_deep(text, max_values):
         raise ValueError(_TOO_DEEP)
     if not _has_all_names(text, value, max_values):
         raise ValueError(_duplicate(text))
@@ -188,7 +187,11 @@ def _structure(text: bytes, most: int) -> bytes | None:
     return b"0".join(text.split(b'"')[::2]).translate(None, b" \t\r\n")
 
 
-def _is_deep(text: bytes, max_values: int) -> bool:
+def is_deep(text: bytes, max_values: int) -> bool:
+    """Return whether a JSON text of at most so many values has more than :data:`MAX_DEPTH` levels."""
+    # Counting is fast, and too few brackets cannot be too deep: the exact look is only for the others.
+    if text.count(b"{") + text.count(b"[") <= MAX_DEPTH:
+        return False
     structure = _structure(text, max_values) or b""
     steps = memoryview(structure.translate(BRACKET_STEPS, NO_BRACKETS)).cast("b")
     return max(accumulate(steps), default=0) > MAX_DEPTH

@@ -25,10 +25,10 @@ def refuse_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the names of receivers resolve to an address that is refused."""
     vet = Dialer.vet
 
-    async def refuse(self: Dialer, host: str, port: int) -> Any:
+    async def refuse(self: Dialer, host: str, port: int, *more: str) -> Any:
         if host == "crm.example":
             raise Blocked(BLOCKED)
-        return await vet(self, host, port)
+        return await vet(self, host, port, *more)
 
     monkeypatch.setattr(Dialer, "vet", refuse)
 

@@ -267,14 +267,17 @@ class TestEvents:
         with pytest.raises(ValueError, match="beside its events"):
             read(text, *EVENTS)
 
-    def test_one_that_is_nested_too_deeply_is_left_out(self, request: pytest.FixtureRequest) -> None:
+    @pytest.mark.parametrize("levels", [300, 30_000])
+    def test_one_that_is_nested_too_deeply_is_left_out(
+        self, levels: int, request: pytest.FixtureRequest
+    ) -> None:
         # Hypothesis raises the limit.
         usual = sys.getrecursionlimit()
         request.addfinalizer(lambda: sys.setrecursionlimit(usual))
         sys.setrecursionlimit(1000)
-        deep = b"[" * 30_000 + b"]" * 30_000
+        deep = b"[" * levels + b"]" * levels
         found, left_out, _ = read(
-            b'{"result": [1, %b, %b, 2], "x": "y"}' % (deep, b"[" * 3000 + b"]" * 3000), *EVENTS
+            b'{"result": [1, %b, %b, 2], "x": "y"}' % (deep, b"[" * 400 + b"]" * 400), *EVENTS
         )
         assert found == {"result": [1, 2], "x": "y"}
         assert len(left_out) == 2
