@@ -97,16 +97,14 @@ def refuses(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], None]]
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", may_start)
-    # Trio uses idle threads of former tests again: all of them wait here.
     ended = threading.Event()
-    is_refusing[0] = True
-    with suppress(RuntimeError):
-        while True:
-            trio.lowlevel.start_thread_soon(ended.wait, lambda _: None)
-    is_refusing[0] = False
 
     def refuse(refused: bool) -> None:
         is_refusing[0] = refused
+        # Trio uses idle threads again, also those of former tests: all of them wait here.
+        with suppress(RuntimeError):
+            while refused:
+                trio.lowlevel.start_thread_soon(ended.wait, lambda _: None)
 
     yield refuse
     ended.set()
