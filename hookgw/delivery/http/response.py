@@ -403,8 +403,8 @@ def _decoding(body: bytes, coding: str, limit: int) -> Generator[int, None, tupl
         decoder, pieces, left = zlib.decompressobj(wbits=bits), list[bytes](), limit
         at, part, is_full = 0, b"", False
         try:
-            # A bomb never expands in memory: zlib stops after each piece. It may have taken all bytes then, and
-            # still have something to return.
+            # A bomb never expands in memory: zlib stops after each piece. It may have taken all bytes then,
+            # and still have something to return.
             while left and not decoder.eof and (part or at < len(body) or is_full):
                 if not part:
                     part = body[at : at + _PIECE]
