@@ -216,8 +216,8 @@ def list_(
     Without INSTANCE, list those of all instances and of the configuration. That needs a global key.
     """
     query = {"limit": limit, "cursor": cursor}
-    if instance is not None and (limit, cursor) != (None, None):
-        raise click.UsageError("The list of one instance has one page: leave out --limit and --cursor.")
+    if instance is not None and limit is not None:
+        raise click.UsageError("The list of one instance has pages only if it is long: leave out --limit.")
     page = client.page("registrations", "webhook", "list", instance, query=query)
     if as_json:
         show_json(page)

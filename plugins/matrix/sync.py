@@ -312,10 +312,13 @@ class Receiver:
 
     async def _between(self, room: str, begin: str, stop: str) -> Timeline:
         page, end = await self._page(room, begin, stop)
-        while end and end != stop:  # fewer events than the first time
+        for _ in range(_MOST_PAGES):
+            if not end or end == stop:
+                break
+            # Fewer events than the first time, or none: all of a page may be filtered, or left out.
             more, further = await self._page(room, end, stop)
             page = [*more, *page]
-            if not more or further == end:
+            if further == end:
                 break
             end = further
         return page

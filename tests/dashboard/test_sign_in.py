@@ -10,9 +10,11 @@ from urllib.parse import urlencode
 import httpx
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from hookgw.api.app import Application
 from hookgw.config.settings import AuthSettings, ServerSettings, Settings
+from hookgw.gateway import browser_sessions
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.browser_sessions import IDLE_LIMIT
 from tests.api.conftest import slow_request
@@ -324,3 +326,16 @@ async def test_a_former_tenant_cannot_finish_a_form_for_a_later_instance(
         status, response = await slow.finish()
     assert (status, "location: /dashboard/login" in response) == (303, True)
     assert gateway.registrations.of_instance("loja1") == []
+
+
+async def test_a_long_form_may_arrive_while_the_use_of_its_session_is_stored(
+    visitor: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_sessions, "_NOTE_USE_EVERY", 0)
+    await gateway.instances.create("loja1", token="the-key-of-loja1")
+    await visitor.log_in("the-key-of-loja1")
+    with capture_logs() as lines:
+        left = await visitor.submit("/", "/logout", {"text": "x" * 20_000})
+        await visitor.get("/login")  # on the same connection: the first exchange has ended
+    assert left.status_code == 303
+    assert [line for line in lines if line["log_level"] == "error"] == []

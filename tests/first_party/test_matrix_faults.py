@@ -262,6 +262,28 @@ async def test_a_gap_of_many_pages_is_read_oldest_first(
     assert session.repeated == []
 
 
+async def test_a_page_without_events_does_not_end_a_gap(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    first = {"p0": ([9, 8, 7], "p1"), "p1": ([6, 5], None)}
+    # The first page is read again after the last one, and comes in parts then.
+    again = {"p0": ([9], "q1"), "q1": ([], "q2"), "q2": ([8, 7], "p1")}
+    asked: list[str] = []
+
+    def page(request: httpx.Request) -> httpx.Response:
+        begin = request.url.params["from"]
+        numbers, end = (again if begin in asked or begin not in first else first)[begin]
+        asked.append(begin)
+        answer: dict[str, Any] = {"chunk": [message(number) for number in numbers]}
+        return httpx.Response(200, json=answer | ({"end": end} if end else {}))
+
+    async with connected(homeserver, session):
+        homeserver.will("GET rooms", *[page] * 20)
+        homeserver.sync(message(10), limited=True)
+        await session.wait_for("MESSAGES_UPSERT", 6)
+    assert texts(session) == [str(number) for number in range(5, 11)]
+
+
 async def test_a_gap_in_a_room_that_was_left_is_skipped(
     autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
 ) -> None:

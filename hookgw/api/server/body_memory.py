@@ -57,7 +57,7 @@ class BodyMemory:
         Args:
             owner: the request.
             size: how many, as received.
-            instance: whose they are, the same for all bytes of a request; ``None`` for nobody's.
+            instance: whose they are; ``None`` until that is known, see :meth:`attribute`.
 
         Raises:
             TooManyRequests: the bodies of the instance are too large together. The bytes count all the same,
@@ -75,6 +75,11 @@ class BodyMemory:
                 "maximum. Retry later.",
                 retry_after=_RETRY_OWN_AFTER,
             )
+
+    def attribute(self, owner: object, instance: str) -> None:
+        """Count the bytes of a request, which were nobody's so far, for an instance."""
+        if size := self._held.held(owner):
+            self._of_instances.take(instance, size)
 
     def release(self, owner: object, instance: str | None = None) -> None:
         """Count the bytes of a request no longer. Idempotent."""

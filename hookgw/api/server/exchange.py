@@ -149,7 +149,7 @@ class RequestResponse:
     ) -> None:
         """Count the request and its body for an instance, until both are done.
 
-        Call it before the body is read. What was counted is given back at the end of :meth:`run`.
+        Call it before the route reads the body. What was counted is given back at the end of :meth:`run`.
 
         Args:
             instance: its name.
@@ -165,6 +165,9 @@ class RequestResponse:
         except TooManyRequests as limit:
             raise limit if refused_as is None else refused_as(limit) from None
         self._instance, self._is_in_quota = instance, True
+        if self._received:
+            # Finding the caller took a while: of a new key in a fleet, or a session whose use was stored.
+            self._memory.attribute(self, instance)
 
     def call_at_end(self, function: Callable[[], None]) -> None:
         """Have a function called when the exchange ends, complete or not."""
@@ -204,7 +207,7 @@ class RequestResponse:
                     self._is_waiting = False
                     if self.is_read:
                         self._count()
-            self._room = size
+            self._room += more  # not size: an answer meanwhile has given back what there was
 
     def _hold(self, size: int) -> None:
         """Count so many bytes of the response as in memory, and no others."""

@@ -401,15 +401,17 @@ def _decoding(body: bytes, coding: str, limit: int) -> Generator[int, None, tupl
         return body, True
     for bits in window_bits:
         decoder, pieces, left = zlib.decompressobj(wbits=bits), list[bytes](), limit
-        at, part = 0, b""
+        at, part, is_full = 0, b"", False
         try:
-            # A bomb never expands in memory: zlib stops after each piece.
-            while left and not decoder.eof and (part or at < len(body)):
+            # A bomb never expands in memory: zlib stops after each piece. It may have taken all bytes then,
+            # and still have something to return.
+            while left and not decoder.eof and (part or at < len(body) or is_full):
                 if not part:
                     part = body[at : at + _PIECE]
                     at += len(part)
                 pieces.append(decoder.decompress(part, min(left, _PIECE)))
                 part, left = decoder.unconsumed_tail, left - len(pieces[-1])
+                is_full = len(pieces[-1]) == _PIECE
                 yield len(pieces[-1])
         except zlib.error:
             continue

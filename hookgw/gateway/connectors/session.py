@@ -260,21 +260,24 @@ class ConnectorSession:
 
     async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
         """Store events and the connector's state in one commit. Waits like :meth:`emit`."""
-        try:
-            steps = self._accepted(events)
-            is_short = len(events) <= _FEW and sum(len(event.data_json or b"") for event in events) <= _SHORT
-            accepted = finish(steps) if is_short else await self.in_turns(steps)
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise Invalid(f"The data of an event is not JSON: {error}.") from None
         if state is msgspec.UNSET:
-            await self._store(accepted, None)
+            await self._store(await self._encode_all(events), None)
             return
         kept = ConnectorState(
             instance=self.instance, instance_id=self._instance.id, state_json=_encode_state(state)
         )
-        # One at a time: a call that is held back must not overwrite the state of a later call.
+        # One at a time, in the order of the calls: one with many events, or that is held back, must not
+        # overwrite the state of a later call.
         async with self._saving:
-            await self._store(accepted, kept)
+            await self._store(await self._encode_all(events), kept)
+
+    async def _encode_all(self, events: Sequence[NewEvent]) -> list[Event]:
+        try:
+            steps = self._accepted(events)
+            is_short = len(events) <= _FEW and sum(len(event.data_json or b"") for event in events) <= _SHORT
+            return finish(steps) if is_short else await self.in_turns(steps)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise Invalid(f"The data of an event is not JSON: {error}.") from None
 
     def _accepted(self, events: Sequence[NewEvent]) -> Generator[None, None, list[Event]]:
         now, accepted = self._clock.wall(), []

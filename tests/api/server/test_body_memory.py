@@ -80,6 +80,19 @@ def test_the_bodies_of_an_instance_have_a_limit() -> None:
     memory.hold("e", LIMIT, "shop")
 
 
+def test_bytes_that_arrived_before_their_instance_was_known_are_its_own_too() -> None:
+    memory = Memory()
+    memory.attribute("a", "shop")  # nothing has arrived
+    memory.hold("a", 60)
+    memory.attribute("a", "shop")
+    memory.hold("a", 30, "shop")
+    with pytest.raises(TooManyRequests):
+        memory.hold("b", 11, "shop")
+    memory.release("a", "shop")
+    memory.release("b", "shop")
+    memory.hold("c", LIMIT, "shop")
+
+
 async def test_a_wait_has_an_end(autojump_clock: MockClock) -> None:
     memory = Memory()
     memory.hold("a", LIMIT)

@@ -234,6 +234,25 @@ async def test_a_client_that_leaves_gives_its_memory_back(server: Running, app: 
     await emptied(app)
 
 
+async def test_a_request_that_is_answered_while_it_waits_for_more_gives_back_what_it_has(
+    server: Running, app: Application
+) -> None:
+    async def more() -> str:
+        scope: Any = request.scope
+        await reserve(LONG // 16)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(scope[EXCHANGE].answer_for, Unavailable("The database is away."))
+            await reserve(LONG)
+        return "done"
+
+    app.add_url_rule("/shared/more", view_func=more)
+    async with asked(server, "long", KEY, KEY) as unread, asked(server, "more", KEY) as (waiting,):
+        assert await status_of(waiting) == 503
+        await unread[0].aclose()
+        await unread[1].aclose()
+    await emptied(app)
+
+
 async def test_a_response_that_must_not_be_refused_never_waits(server: Running, app: Application) -> None:
     async with asked(server, "changed", *[KEY] * 4) as streams:
         assert app.response_memory.used == 4 * LONG

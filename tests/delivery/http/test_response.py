@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import pytest
@@ -607,3 +607,10 @@ def test_truncated_or_invalid_bodies_are_not_sound() -> None:
 
 def test_an_empty_body_is_not_decoded() -> None:
     assert decode_content(b"", "gzip", 10) == (b"", True)
+
+
+@pytest.mark.parametrize("encode", [gzip.compress, zlib.compress, raw_deflate])
+@pytest.mark.parametrize("size", range(2**16 - 1, 2**16 + 9))
+def test_where_a_piece_ends_makes_no_difference(encode: Callable[[bytes], bytes], size: int) -> None:
+    coding = "gzip" if encode is gzip.compress else "deflate"
+    assert decode_content(encode(b"x" * size), coding, 2**20) == (b"x" * size, True)

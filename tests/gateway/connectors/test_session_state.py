@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw.gateway.connectors.session import ConnectorSession
+from hookgw.gateway.long_work import LONG_WORK, SLICE, LongWork
 from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import MAX_STATE, NewEvent
 from hookgw.models.errors import Conflict, Invalid, NotFound, TooManyRequests, Unavailable
@@ -288,6 +290,19 @@ async def test_a_state_that_waits_does_not_overwrite_a_later_one(autojump_clock:
         await trio.sleep(1)
         await session.emit_all(numbered(3))  # events alone need not wait for their turn
     assert intake.calls == [(["e3"], None), (["e1"], b"1"), (["e2"], b"2")]
+
+
+async def test_nor_does_one_with_events_that_take_long_to_encode(autojump_clock: MockClock) -> None:
+    LONG_WORK.set(LongWork(itertools.count(0, 0.6 * SLICE).__next__))  # one step a slice
+    intake = Intake()
+    session = session_over(intake)
+    events = [NewEvent(kind=KIND, data={"text": "x" * 5000}, event_id=f"e{number}") for number in range(11)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: session.emit_all(events, state=1))
+        for _ in range(5):  # it has begun, and takes ten of them for each event
+            await trio.lowlevel.checkpoint()
+        await session.emit_all([], state=2)
+    assert [state for _, state in intake.calls] == [b"1", b"2"]
 
 
 async def test_what_waits_when_the_session_ends_is_not_stored(autojump_clock: MockClock) -> None:
