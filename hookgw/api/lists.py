@@ -118,4 +118,4 @@ def read_cursor(cursor: str) -> list[str | float]:
 
 def wrong_cursor() -> Invalid:
     """Return the error for a cursor of another list."""
-    return Invalid("cursor is not one that this list gave; leave it out to begin.")
+    return Invalid("cursor must be that of the previous page; leave it out for the first page.")
