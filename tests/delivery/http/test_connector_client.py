@@ -304,7 +304,7 @@ async def test_the_number_of_requests_is_limited(mock_clock: trio.testing.MockCl
 
     async def waits(http: httpx.AsyncClient) -> None:
         with pytest.raises(
-            httpx.PoolTimeout, match="No place was free for 3 s: .* 1 of at most 1 of all instances"
+            httpx.PoolTimeout, match=r"for 3 s: 1 requests .* 1 of at most 1 of all instances"
         ):
             await http.get("/", timeout=httpx.Timeout(None, pool=3))
 
