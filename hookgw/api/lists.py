@@ -27,6 +27,7 @@ CURSOR = "hookgw-cursor"
 CURSOR_QUERY = Parameter(
     "cursor", f"The `{CURSOR}` of the previous page.", {"type": "string"}, "query", may_be_empty=True
 )
+CURSOR_HEADER = {CURSOR: "The cursor of the next page, if the list ended early."}
 _AROUND = 1024
 """Bytes for what a page has around its entries."""
 _AT_ONCE = 64 * 1024
