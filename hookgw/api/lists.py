@@ -27,6 +27,7 @@ CURSOR = "hookgw-cursor"
 CURSOR_QUERY = Parameter(
     "cursor", f"The `{CURSOR}` of the previous page.", {"type": "string"}, "query", may_be_empty=True
 )
+CURSOR_HEADER = {CURSOR: "The cursor of the next page, if the list ended early."}
 _AROUND = 1024
 """Bytes for what a page has around its entries."""
 _AT_ONCE = 64 * 1024
@@ -118,4 +119,4 @@ def read_cursor(cursor: str) -> list[str | float]:
 
 def wrong_cursor() -> Invalid:
     """Return the error for a cursor of another list."""
-    return Invalid("cursor is not one that this list gave; leave it out to begin.")
+    return Invalid("cursor must be that of the previous page; leave it out for the first page.")

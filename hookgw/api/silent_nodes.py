@@ -8,6 +8,9 @@ from quart import Response
 
 from hookgw.models.fleet import SILENT_NODES
 
+SILENT_HEADER = {SILENT_NODES: "The nodes of a fleet that did not answer, separated by commas."}
+"""What `describes` declares for a list that may name them."""
+
 
 def name_silent(response: Response, nodes: Sequence[str]) -> Response:
     """Name the nodes that have not answered, if there are any, in a response; return the response."""

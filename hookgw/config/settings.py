@@ -175,7 +175,7 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     dedupe: Duration = Duration(8 * DAY)
     """How long an event with a known id is a duplicate, at least; 0: while the event itself is kept."""
     dedupe_limit: Size = Size(512 * 2**20)
-    """Approximate disk space for ids of events that are kept no more; who has most loses its oldest."""
+    """Approximate disk space for ids of former events; the instances with the most lose their oldest."""
 
 
 class MediaSettings(Section, frozen=True, kw_only=True):
@@ -242,7 +242,7 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     """How much memory deliveries may take in all; the rest of the backlog stays on disk."""
     # Of this, one instance gets at most half, so that a file at a URL has at most a quarter of it.
     answer_memory: Size = Size(256 * 2**20)
-    """The memory for all answers, and for files at URLs of tenants, which count twice."""
+    """The memory for answers of receivers and networks, and for files at tenants' URLs, which count twice."""
     lane_buffer: int = 256
     """How many deliveries a lane holds in memory; the rest of its backlog stays on disk."""
     lane_idle: Duration = Duration(60)

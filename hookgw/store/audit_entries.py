@@ -158,5 +158,5 @@ def _read_cursor(cursor: str) -> tuple[int, int]:
     at, _, seq = cursor.partition("-")
     # 18 digits always fit 64-bit integers. A time of before 1970 is no time of an entry.
     if not all(text.isascii() and text.isdigit() and len(text) <= 18 for text in (at, seq)):
-        raise Invalid("cursor must be the cursor of the page before.")
+        raise Invalid("cursor must be that of the previous page; leave it out for the first page.")
     return int(at), int(seq)

@@ -94,7 +94,7 @@ async def list_deliveries(
     if query.cursor is not None:
         before = parse_delivery_id(query.cursor)
         if before is None:
-            raise Invalid("cursor must be the cursor of the page before.")
+            raise Invalid("cursor must be that of the previous page; leave it out for the first page.")
     deadline = trio.current_time() + LIST_SECONDS
     found: list[DeliverySummary] = []
     rows = max(FIRST_ROWS, query.limit + 1)

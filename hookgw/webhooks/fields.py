@@ -382,7 +382,7 @@ FIELDS = (
         name="tls",
         kind=Parts(
             "Tls",
-            "How hookgw and the receiver identify themselves in TLS; empty if that is as for everybody.",
+            "How hookgw and the receiver identify themselves in TLS; empty if the gateway's settings apply.",
             TLS_PARTS,
             TlsIdentity,
             is_closed=True,
@@ -390,8 +390,8 @@ FIELDS = (
             legend="For receivers with a private authority, or that want a certificate. Each is the text of "
             "a PEM file.",
         ),
-        meaning="Replaces the stored identity as a whole; an empty object removes it. It has no effect on "
-        "http URLs.",
+        meaning="How hookgw and the receiver identify themselves in TLS. It replaces the stored identity as "
+        "a whole; an empty object removes that. It has no effect on http URLs.",
         shows="how hookgw and the receiver identify themselves in TLS.",
         unmask=lambda given, stored, _: unmask_tls(given, stored or NO_IDENTITY),
         heading="TLS",

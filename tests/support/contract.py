@@ -79,6 +79,10 @@ class Contract:
     def _check_answer(self, told: dict[str, Any], response: httpx.Response) -> None:
         for name, header in told.get("headers", {}).items():
             assert not self._resolved(header).get("required") or name in response.headers, name
+        undeclared = {name for name in response.headers if name.startswith("hookgw-")} - set(
+            told.get("headers", {})
+        )
+        assert not undeclared, f"{undeclared} is not declared"
         if "content" in told:
             media = response.headers.get("content-type", "").partition(";")[0]
             assert media in told["content"] or "*/*" in told["content"], f"{media} is not declared"

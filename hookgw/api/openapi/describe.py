@@ -69,6 +69,7 @@ class Operation(msgspec.Struct, frozen=True):
     query: tuple[Parameter, ...]
     errors: frozenset[int]
     other: Any
+    headers: Mapping[str, str]
     summary: str
     description: str
 
@@ -81,6 +82,7 @@ def describes(
     query: tuple[Parameter, ...] = (),
     errors: tuple[int, ...] = (),
     other: Any = None,
+    headers: Mapping[str, str] = {},
 ) -> Callable[[View], View]:
     """Declare a route in ``/openapi.json``. This does not change the route.
 
@@ -95,11 +97,14 @@ def describes(
         errors: the statuses of its errors, besides the errors implied by the path and the body (400, 401,
             403 and 404 for instances, 413, 415, 503, and those of HTTP itself).
         other: the response with a status that a connector chooses, as in ``responses``; ``None`` for none.
+        headers: headers that a successful response may have, each with a sentence.
     """
 
     def declare(view: View) -> View:
         summary, description = _texts(view)
-        operation = Operation(tag, responses, body, query, frozenset(errors), other, summary, description)
+        operation = Operation(
+            tag, responses, body, query, frozenset(errors), other, headers, summary, description
+        )
         # On the function itself, so that a wrapped or re-registered handler keeps its declaration.
         setattr(view, _ATTRIBUTE, operation)
         return view
@@ -116,7 +121,7 @@ def operation_of(view: Callable[..., Any]) -> Operation | None:
 def undeclared(view: Callable[..., Any]) -> Operation:
     """Return a declaration for a plugin's handler that has none."""
     summary, description = _texts(view)
-    return Operation("Plugins", {}, None, (), frozenset(), None, summary, description)
+    return Operation("Plugins", {}, None, (), frozenset(), None, {}, summary, description)
 
 
 def json_body(name: str, *, required: bool = True, **examples: Any) -> Body:

@@ -243,8 +243,12 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
 
 def _responses(route: Route, contents: _Contents) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    headers = {
+        name: {"description": meaning, "schema": {"type": "string"}}
+        for name, meaning in route.operation.headers.items()
+    }
     for status, response in route.operation.responses.items():
-        found[str(status)] = {"description": _MEANINGS[status], "headers": _VERSION_HEADER}
+        found[str(status)] = {"description": _MEANINGS[status], "headers": _VERSION_HEADER | headers}
         if content := contents.content(response):
             found[str(status)]["content"] = content
     for status in sorted(error_statuses(route)):

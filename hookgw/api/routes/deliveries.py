@@ -11,13 +11,13 @@ from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
-from hookgw.api.lists import CURSOR_QUERY, ShownList, array, first_of
+from hookgw.api.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import present_attempt, present_delivery, present_lane, present_report
 from hookgw.api.query import read_limit, read_times
 from hookgw.api.request_body import json_response, read_parsed, reserve
 from hookgw.api.server.response_memory import ENTRY, LIST
-from hookgw.api.silent_nodes import name_silent
+from hookgw.api.silent_nodes import SILENT_HEADER, name_silent
 from hookgw.kernel.schema_parts import TIME_SCHEMA
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid, NotFound
@@ -219,7 +219,12 @@ class DeliveryRoutes:
         found = self._gateway.registrations.of_instance(instance)
         return {registration.id: registration for registration in found}
 
-    @describes("Lanes", {200: list[responses.Lane]}, query=(CURSOR_QUERY,))
+    @describes(
+        "Lanes",
+        {200: list[responses.Lane]},
+        query=(CURSOR_QUERY,),
+        headers=CURSOR_HEADER | SILENT_HEADER,
+    )
     async def lanes(self) -> Response:
         """List the lanes that have work, or had some recently.
 

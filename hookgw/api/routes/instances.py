@@ -9,7 +9,7 @@ from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
-from hookgw.api.lists import CURSOR_QUERY, array
+from hookgw.api.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import (
     present_code,
@@ -21,7 +21,7 @@ from hookgw.api.present import (
 )
 from hookgw.api.request_body import json_response, read_json, reserve
 from hookgw.api.server.response_memory import LIST
-from hookgw.api.silent_nodes import name_silent
+from hookgw.api.silent_nodes import SILENT_HEADER, name_silent
 from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
 from hookgw.models.connectors import QRCode
 from hookgw.models.errors import HookgwError
@@ -116,7 +116,12 @@ class InstanceRoutes:
             created.warnings = warned
         return json_response(created, 201)
 
-    @describes(_TAG, {200: list[responses.ListedInstance]}, query=(_NAME_QUERY, _ID_QUERY, CURSOR_QUERY))
+    @describes(
+        _TAG,
+        {200: list[responses.ListedInstance]},
+        query=(_NAME_QUERY, _ID_QUERY, CURSOR_QUERY),
+        headers=CURSOR_HEADER | SILENT_HEADER,
+    )
     async def fetch_instances(self) -> Response:
         """List the instances that the key may access.
 

@@ -8,7 +8,7 @@ from quart import Blueprint, Response
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
-from hookgw.api.lists import CURSOR_QUERY, array
+from hookgw.api.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.api.openapi.describe import describes
 from hookgw.api.present import present_job
 from hookgw.api.request_body import json_response, reserve
@@ -49,7 +49,7 @@ class JobRoutes:
             raise NotFound(f"There is no job {job_id[:64]!r}.")
         return json_response(present_job(job))
 
-    @describes(_TAG, {200: list[responses.Job]}, query=(CURSOR_QUERY,))
+    @describes(_TAG, {200: list[responses.Job]}, query=(CURSOR_QUERY,), headers=CURSOR_HEADER)
     async def list_jobs(self) -> Response:
         """List the jobs that the key may see, the newest first.
 

@@ -227,6 +227,12 @@ class RequestResponse:
         is_alone = self._responses.used == self._room
         return is_alone or self._responses.fits(self._holder, size - self._room)
 
+    def _leave_if_long(self) -> None:
+        """Give up the place among the requests in progress: all that is left is to send a long response."""
+        # A client that does not read it takes memory, which is counted, or none.
+        if self._room or self.is_static:
+            self._leave_active()
+
     def _leave_quota(self) -> None:
         if self._is_in_quota and self._instance is not None:
             self._is_in_quota = False
@@ -397,6 +403,7 @@ class RequestResponse:
         self._is_finished = True
         if self._room or len(body) > SMALL_RESPONSE:
             self._hold(len(body))
+            self._leave_if_long()
         await self._client.respond(status, lines, body)
         if self._room:
             self._hold(0)
@@ -419,6 +426,7 @@ class RequestResponse:
             self._hold(len(message.get("body", b"")))
             if not message.get("more_body", False):
                 self._is_finished = True
+                self._leave_if_long()
         await self._client.send(message)
         if message["type"] == "http.response.body":
             self._hold(0)

@@ -282,8 +282,8 @@ class _ConnectorTransport(httpx.AsyncBaseTransport):
         if places is self._shared.polls and held:
             return f"Another long poll of this instance was in progress for {seconds:g} s. Nothing was sent."
         return (
-            f"{held} requests of this instance were in progress, and {places.used} of at most {places.total} "
-            f"of all instances, for {seconds:g} s. Nothing was sent; retry later."
+            f"No place was free for {seconds:g} s: {held} requests of this instance were in progress, and "
+            f"{places.used} of at most {places.total} of all instances. Nothing was sent; retry later."
         )
 
     async def _exchange(self, request: httpx.Request, target: Target) -> httpx.Response:

@@ -214,3 +214,12 @@ async def test_drift_would_be_noticed(app: Application, client: httpx.AsyncClien
     answer.status_code = 418
     with pytest.raises(AssertionError, match="healthz does not declare 418"):
         await contract.check(answer)
+
+
+@pytest.mark.parametrize("path", ["/instance/fetchInstances", "/lane/list", "/job/list"])
+async def test_a_list_that_is_an_array_declares_the_header_of_its_cursor(
+    document: dict[str, Any], path: str
+) -> None:
+    headers = document["paths"][path]["get"]["responses"]["200"]["headers"]
+    assert headers["hookgw-cursor"]["schema"] == {"type": "string"}
+    assert ("hookgw-silent-nodes" in headers) == (path != "/job/list")

@@ -209,6 +209,13 @@ async def test_who_does_not_read_waits_for_memory_and_others_do_not(
     await emptied(app)
 
 
+@pytest.mark.parametrize("path", ["changed", "static"])
+async def test_who_does_not_read_takes_no_place(server: Running, app: Application, path: str) -> None:
+    async with asked(server, path, *[KEY] * 4), asked(server, "short", OWN) as (other,):
+        assert await status_of(other) == 200
+    await emptied(app)
+
+
 async def emptied(app: Application) -> None:
     with trio.fail_after(10):
         while app.response_memory.used:  # noqa: ASYNC110 -- nobody tells

@@ -144,7 +144,7 @@ async def test_pages_follow_one_another_even_within_one_moment(store: Store, ins
 
 @pytest.mark.parametrize("cursor", ["", "x", "1", "1-x", "-1-1", "1-" + "9" * 30, "١-1"])
 async def test_a_cursor_of_somebody_else(store: Store, cursor: str) -> None:
-    with pytest.raises(Invalid, match="cursor must be the cursor of the page before"):
+    with pytest.raises(Invalid, match="cursor must be that of the previous page"):
         await store.list_audit(AuditQuery(cursor=cursor))
 
 
