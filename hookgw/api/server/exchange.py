@@ -228,8 +228,10 @@ class RequestResponse:
         return is_alone or self._responses.fits(self._holder, size - self._room)
 
     def _leave_if_long(self) -> None:
-        """Give up the place among the requests in progress: all that is left is to send a long response."""
-        # A client that does not read it takes memory, which is counted, or none.
+        """Give up the place among the requests in progress, once a long part of the response is made.
+
+        A client that does not read it takes memory, which is counted, or none.
+        """
         if self._room or self.is_static:
             self._leave_active()
 
@@ -424,9 +426,9 @@ class RequestResponse:
         else:
             # From here on, what this part needs, and not what the response might have needed.
             self._hold(len(message.get("body", b"")))
+            self._leave_if_long()
             if not message.get("more_body", False):
                 self._is_finished = True
-                self._leave_if_long()
         await self._client.send(message)
         if message["type"] == "http.response.body":
             self._hold(0)

@@ -33,7 +33,7 @@ SERVED = 34 * 2**20
 """Two such responses are the most that a holder may have: it leaves as much free."""
 SHARED = b"x" * LONG
 SIZES = {"long": (LONG, LONG), "short": (LONG, SMALL), "longer": (SMALL, LONG), "changed": (0, LONG)}
-SIZES["huge"] = (SMALL, SERVED + LONG)
+SIZES |= {"huge": (SMALL, SERVED + LONG), "tiny": (0, 10)}
 """The bytes that routes reserve, and those that they respond with."""
 
 
@@ -211,7 +211,7 @@ async def test_who_does_not_read_waits_for_memory_and_others_do_not(
 
 @pytest.mark.parametrize("path", ["changed", "static"])
 async def test_who_does_not_read_takes_no_place(server: Running, app: Application, path: str) -> None:
-    async with asked(server, path, *[KEY] * 4), asked(server, "short", OWN) as (other,):
+    async with asked(server, path, *[KEY] * 4), asked(server, "tiny", OWN) as (other,):
         assert await status_of(other) == 200
     await emptied(app)
 
