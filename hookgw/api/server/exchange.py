@@ -210,10 +210,15 @@ class RequestResponse:
             self._room += more  # not size: an answer meanwhile has given back what there was
 
     def _hold(self, size: int) -> None:
-        """Count so many bytes of the response as in memory, and no others."""
+        """Count so many bytes of the response as in memory, and no others.
+
+        Of a response that must not be refused, only what fits: its holder waits for that, and nobody else.
+        """
         size = size if size > SMALL_RESPONSE and not self.is_static else 0
         if size != self._room:
             self._holder = self._holder or holder_of(self.holder, self.scope["client"])
+            if not self._may_be_refused:
+                size = min(size, self._room + self._responses.room(self._holder))
             self._responses.change(self._holder, self._room, size)
             self._room = size
 

@@ -3,7 +3,8 @@
 A request whose response may be long reserves room before its work starts, and waits for it in line: in
 turn among holders, then among the requests of a holder. Once the response is made, it keeps what that needs,
 until the client's system has taken the bytes. What no request reserved (the response to a change, which must
-not be refused any more) counts all the same, so that others wait for it.
+not be refused any more) counts as far as it fits: other requests of the holder wait for it, and not those of
+others. How much that can be, the limits of the requests in progress and of their bodies say.
 
 A holder is the instance that a key belongs to, a global key, or for a request without a key its address.
 """
@@ -62,6 +63,10 @@ class ResponseMemory:
     def fits(self, holder: str, size: int) -> bool:
         """Return whether there is room."""
         return self._share.fits(holder, size)
+
+    def room(self, holder: str) -> int:
+        """Return how many bytes a holder may have in addition; 0 and up."""
+        return max(0, self._share.room(holder))
 
     def reserve_nowait(self, holder: str, size: int) -> bool:
         """Reserve room if there is some, and return whether there was."""
