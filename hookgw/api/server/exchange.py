@@ -423,7 +423,7 @@ class RequestResponse:
             return
         if message["type"] == "http.response.start":
             if not self._fits(message["headers"]):
-                await self.answer_for(self._responses.refusal())
+                await self.answer_for(self._responses.refusal(self._holder))
                 return
             self._begin(message["status"])
             if self.extra:

@@ -84,14 +84,15 @@ class ResponseMemory:
         with trio.move_on_after(PATIENCE):
             await take_in_line(self._share, holder, size)
             return
-        raise self.refusal()
+        raise self.refusal(holder)
 
-    def refusal(self) -> Unavailable:
-        """Return the error for a request for which there is no room, and count it."""
+    def refusal(self, holder: str) -> Unavailable:
+        """Return the error for a request of a holder for which there is no room, and count it."""
         self._on_limited("response_memory")
         return Unavailable(
-            "Responses that clients have yet to read fill the memory for responses "
-            f"({Size(self._share.total)}, server.response_memory). Nothing was done; retry later.",
+            f"The response has no room: {holder} has {self._share.held(holder) / 2**20:.1f} MiB of responses "
+            f"that clients have yet to read, and all together have {self._share.used / 2**20:.1f} MiB of "
+            f"{Size(self._share.total)} (server.response_memory). Nothing was done; retry later.",
             retry_after=_RETRY_AFTER,
         )
 

@@ -107,4 +107,4 @@ async def _receive(response: httpx.Response, limit: int, held: HeldAnswer) -> by
 
 
 def _too_large(limit: int) -> Invalid:
-    return Invalid(f"The file at the URL has more than {Size(limit)}.")
+    return Invalid(f"The file at the URL has more than {Size(limit)}, the maximum. Send a smaller file.")

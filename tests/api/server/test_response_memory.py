@@ -87,6 +87,9 @@ async def test_a_wait_has_an_end(autojump_clock: MockClock) -> None:
         await memory.reserve("b", LIST)
     assert trio.current_time() - began == response_memory.PATIENCE
     assert caught.value.retry_after is not None
+    assert "b has 0.0 MiB of responses that clients have yet to read, and all together have" in str(
+        caught.value
+    )
     assert memory.limited == ["response_memory"]
     assert memory.used == LIMIT
     memory.change("a", LIMIT, 0)
