@@ -217,7 +217,9 @@ def list_(
     """
     query = {"limit": limit, "cursor": cursor}
     if instance is not None and limit is not None:
-        raise click.UsageError("The list of one instance has pages only if it is long: leave out --limit.")
+        raise click.UsageError(
+            "--limit is for the list of all instances. Leave it out if you name an instance."
+        )
     page = client.page("registrations", "webhook", "list", instance, query=query)
     if as_json:
         show_json(page)

@@ -83,6 +83,7 @@ class Share(PerHolder[str], Generic[C]):
         ratio: how many times what is free a holder may have.
         reserved: this part of the total (4 is a quarter) is for holders that have little even with what they
             want; by default, the last unit is for a holder that has nothing.
+        little: how much that is; by default, a 256th of the total.
 
     Attributes:
         total: as given. After a change, call :meth:`serve`.
@@ -92,11 +93,24 @@ class Share(PerHolder[str], Generic[C]):
         used: how much is taken.
     """
 
-    __slots__ = ("_lines", "_little", "_spare", "_total", "calm", "is_shared", "ratio", "reserved")
+    __slots__ = (
+        "_given_little",
+        "_lines",
+        "_little",
+        "_spare",
+        "_total",
+        "calm",
+        "is_shared",
+        "ratio",
+        "reserved",
+    )
 
-    def __init__(self, total: int, ratio: int, reserved: int | None = None) -> None:
+    def __init__(
+        self, total: int, ratio: int, reserved: int | None = None, little: int | None = None
+    ) -> None:
         super().__init__()
         self.ratio = ratio
+        self._given_little = little
         self.reserved = reserved
         self.is_shared = True
         # Made on first use: there is one of these objects for each host.
@@ -113,7 +127,7 @@ class Share(PerHolder[str], Generic[C]):
         if self.reserved is None:
             spare, self._little = int(total > self.ratio), 1
         else:
-            spare, self._little = total // self.reserved, max(total // LITTLE, 1)
+            spare, self._little = total // self.reserved, self._given_little or max(total // LITTLE, 1)
         # Units are whole: a holder may take one while it has less than its share, so that one may have both
         # of two. This is as if one more were left, which is always spare.
         self._spare = spare + 1

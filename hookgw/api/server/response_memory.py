@@ -38,7 +38,7 @@ PATIENCE = 10.0
 _RETRY_AFTER = 5.0
 
 # A holder may have as much as it leaves free: half of it, if it is alone. A slow client holds a response for
-# as long as server.write_timeout, so a quarter is for those who have little, and pages are little.
+# as long as server.write_timeout, so a quarter is for those who have little: no more than one list.
 _RATIO = 1
 _RESERVED = 4
 
@@ -52,7 +52,7 @@ class ResponseMemory:
     """
 
     def __init__(self, limit: int, on_limited: Callable[[str], None]) -> None:
-        self._share: Share[WaitingClaim] = Share(limit, _RATIO, _RESERVED)
+        self._share: Share[WaitingClaim] = Share(limit, _RATIO, _RESERVED, LIST)
         self._on_limited = on_limited
 
     @property
