@@ -67,17 +67,17 @@ async def test_a_request_waits_in_turn_among_holders() -> None:
     order = []
 
     async def reserve(holder: str) -> None:
-        await memory.reserve(holder, LIMIT // 4)
+        await memory.reserve(holder, LIMIT // 8)
         order.append(holder)
 
     async with trio.open_nursery() as nursery:
         for holder in ("a", "a", "a", "b"):
             nursery.start_soon(reserve, holder)
             await wait_all_tasks_blocked()
-        memory.change("other", LIMIT, LIMIT // 2)
+        memory.change("other", LIMIT, 3 * LIMIT // 4)
         await wait_all_tasks_blocked()
         assert sorted(order) == ["a", "b"]
-        memory.change("other", LIMIT // 2, 0)
+        memory.change("other", 3 * LIMIT // 4, 0)
     assert order[2:] == ["a", "a"]
 
 
