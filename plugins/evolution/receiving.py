@@ -108,14 +108,16 @@ class Receiver:
     async def _read(self, request: _Request) -> Sequence[Report]:
         """Return the reports of a request; none if it cannot be read, which its own task says."""
         if request.reports is None:
-            request.reports = ()
+            reports: Sequence[Report] = ()
             try:
-                request.reports = await read_reports(self._session, request.body, request.path)
+                reports = await read_reports(self._session, request.body, request.path)
             except (ValueError, EventLeftOut) as error:
                 request.error = error
             else:
-                if not request.reports:
+                if not reports:
                     logger.warning("request without an event", instance=self._session.instance)
+            # Now, not before: the task that reads it may be that of another request, and end meanwhile.
+            request.reports = reports
         return request.reports
 
     def _kind_of(self, report: Report) -> str:
