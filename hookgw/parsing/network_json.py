@@ -312,6 +312,8 @@ class _Reader:
                         parts.append(b"[%b]" % text[begin:at].rstrip(b", \t\r\n"))
                     parts.append(b"[%b]" % text[at:part])
                     begin = at = looked_until = yield from skip_blank(text, part + 1)
+                    if text.startswith(b"]", at):
+                        raise ValueError(f"is not JSON: expected a value (byte {at + 1})")
                     continue
             self._count_item()
             value, end = yield from self._skip_event(at)

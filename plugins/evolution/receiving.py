@@ -172,9 +172,8 @@ class Receiver:
         # A file inside goes only to registrations that ask for it: the session sees to that, if it has the
         # data.
         if data_json is not None and (has_link or b'"base64"' in data_json):
-            data_json = None
+            data, data_json = decode_json(data_json) if data is None else data, None
         if has_link:
-            data = decode_json(report.data_json) if data is None and report.data_json else data
             data = with_link(data, self._session)
         return NewEvent(
             kind=kind, data=data, data_json=data_json, event_id=report.event_id(kind), sender=report.sender

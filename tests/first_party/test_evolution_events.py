@@ -331,6 +331,14 @@ async def test_events_stay_in_the_order_of_their_arrival(
     assert max(batches) > 5  # one commit for many
 
 
+async def test_files_in_a_list_with_very_many_values_stay(session: FakeSession, taking: Take) -> None:
+    items = [{"n": number, "message": {"base64": "aGk=", "x": [0] * 90}} for number in range(1_000)]
+    assert await taking({"event": "messages.set", "data": items}) == 200
+    parts = session.data_of("MESSAGES_SET")
+    assert len(parts) > 1
+    assert [item for part in parts for item in part] == items
+
+
 async def test_a_request_is_read_again_if_the_one_that_read_it_has_ended(
     session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

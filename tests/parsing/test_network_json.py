@@ -219,6 +219,10 @@ class TestEvents:
                 found, left_out, _ = read(body, *EVENTS)
             assert (found, left_out) == (whole, [])
 
+    def test_no_part_ends_with_a_comma(self) -> None:
+        with pytest.raises(ValueError, match="is not JSON"):
+            read(b"[" + b'{"a": 1}, ' * PART + b"]", "/#")
+
     def test_many_events_are_read_in_many_steps(self) -> None:
         events = [{"id": number, "content": {"body": "hello"}} for number in range(20_000)]
         text = json.dumps({"rooms": {"a": {"events": events, "next": "x"}}}).encode()
