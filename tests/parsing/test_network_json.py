@@ -221,7 +221,7 @@ class TestEvents:
 
     def test_no_part_ends_with_a_comma(self) -> None:
         with pytest.raises(ValueError, match="is not JSON"):
-            read(b"[" + b'{"a": 1}, ' * PART + b"]", "/#")
+            read(b"[" + b"1," * PART + b"]", "/#")
 
     def test_many_events_are_read_in_many_steps(self) -> None:
         events = [{"id": number, "content": {"body": "hello"}} for number in range(20_000)]
