@@ -431,3 +431,21 @@ async def test_an_event_of_a_plugin_that_cannot_be_sent_is_refused(
     await hookgw_gateway.settled()
     (request,) = hookgw_receiver.requests
     assert b'"sender":"me"' in request.body
+
+
+async def test_all_long_work_of_an_instance_counts_for_its_name(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    shop = hookgw_gateway.gateway.instances.get("shop")
+    holders, run_in_slices = [], accept.run_in_slices
+
+    async def noted(holder: str, steps: Any) -> Any:
+        holders.append(holder)
+        return await run_in_slices(holder, steps)
+
+    monkeypatch.setattr(accept, "run_in_slices", noted)
+    await hookgw_gateway.gateway.events.accept([event() for _ in range(11)], instance_id=shop.id)
+    assert holders == ["shop", "shop"]
+    with pytest.raises(Invalid):
+        await hookgw_gateway.gateway.events.accept([{"id": "a dict"}] * 11)  # type: ignore[list-item]
