@@ -157,10 +157,14 @@ def read_network_json(
     place = _tree_of(events)
     if len(text) <= PART:
         try:
-            value = _decode_well_formed(text)
+            return _with_events(_decode_well_formed(text), place, left_out)
         except (ValueError, RecursionError):
-            value = _decode(mend(text))
-        return _with_events(value, place, left_out)
+            pass
+        try:
+            return _with_events(_decode(mend(text)), place, left_out)
+        except ValueError as error:
+            if not events or str(error) != _TOO_DEEP:
+                raise
     text = yield from _mending(text)
     # Without places of events, a large text is an error of its own, not an event.
     reader = _Reader(text, left_out if events else _ignore)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import trio
 
-from hookgw import Invalid, NetworkRefused, Recent, Session
+from hookgw import EventLeftOut, Invalid, NetworkRefused, Recent, Session
 
 from .client import Client, Refused
 from .events import Account, each, text
@@ -281,7 +281,9 @@ class Connection:
         for id_ in ids:
             if self.authors.get(id_) is None:
                 try:
-                    event = await self.client.get("rooms", room, "event", id_)
+                    event = await self.client.get("rooms", room, "event", id_, events=("",))
+                except EventLeftOut:  # or the next sync would ask again, for ever
+                    continue
                 except Refused as error:
                     if error.is_temporary:
                         raise

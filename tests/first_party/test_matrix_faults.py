@@ -213,6 +213,19 @@ async def test_thousands_of_events_of_one_room_are_stored_in_order_and_in_parts(
     assert [json.loads(text) for text in session.left_out] == [large, {"x": [[]] * 20_001}]
 
 
+async def test_a_reaction_to_an_event_that_was_left_out_holds_nothing_up(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    large = message(1, odd=[[]] * 20_001)
+    relation = {"rel_type": "m.annotation", "event_id": large["event_id"], "key": "x"}
+    async with connected(homeserver, session):
+        homeserver.will("GET rooms", *[large] * 20)
+        homeserver.sync(large, message(2, type="m.reaction", content={"m.relates_to": relation}), message(3))
+        await session.wait_for("MESSAGES_UPSERT", 2)
+    assert session.data_of("MESSAGES_UPSERT")[-1]["message"] == {"conversation": "3"}
+    assert len(homeserver.paths("GET rooms")) == 1
+
+
 @pytest.mark.parametrize("odd", ["\\ud83d", "\\ude00\\ud83d"])
 async def test_half_an_emoji_in_a_long_answer_costs_only_itself(
     autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, odd: str

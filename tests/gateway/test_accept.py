@@ -15,6 +15,7 @@ from trio.testing import MockClock
 import hookgw
 from hookgw.config.settings import EventsSettings
 from hookgw.gateway import accept
+from hookgw.gateway.long_work import run_in_slices
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.errors import Invalid, NotFound, TooLarge
 from hookgw.models.events import Event, new_event_id
@@ -438,13 +439,13 @@ async def test_all_long_work_of_an_instance_counts_for_its_name(
 ) -> None:
     await hookgw_gateway.gateway.instances.create("shop")
     shop = hookgw_gateway.gateway.instances.get("shop")
-    holders, run_in_slices = [], accept.run_in_slices
+    holders: list[str] = []
 
     async def noted(holder: str, steps: Any) -> Any:
         holders.append(holder)
         return await run_in_slices(holder, steps)
 
-    monkeypatch.setattr(accept, "run_in_slices", noted)
+    monkeypatch.setattr("hookgw.gateway.accept.run_in_slices", noted)
     await hookgw_gateway.gateway.events.accept([event() for _ in range(11)], instance_id=shop.id)
     assert holders == ["shop", "shop"]
     with pytest.raises(Invalid):

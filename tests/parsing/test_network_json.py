@@ -283,6 +283,12 @@ class TestEvents:
         )
         assert found == {"result": [1, 2], "x": "y"}
         assert len(left_out) == 2
+        short = b'{"result": [1, %b, "\\ud83d"], "x": "y"}' % (b"[" * 3000 + b"]" * 3000)
+        found, left_out, _ = read(short, *EVENTS)
+        assert found == {"result": [1, "\ufffd"], "x": "y"}
+        assert len(left_out) == 1
+        with pytest.raises(EventLeftOut):
+            read(b"[" * 3000 + b"]" * 3000, "")
 
     def test_an_account_may_be_in_very_many_rooms(self) -> None:
         room = {
