@@ -154,8 +154,10 @@ class Connection:
 
     async def learn_direct_rooms(self) -> None:
         """Read which rooms are direct chats."""
+        path = ("user", self.user, "account_data", "m.direct")
         try:
-            self.note_direct_rooms(await self.client.get("user", self.user, "account_data", "m.direct"))
+            # By user: an account may have tens of thousands of such rooms.
+            self.note_direct_rooms(await self.client.get(*path, events=("/*",)))
         except Refused as error:
             if error.is_temporary:
                 raise

@@ -808,6 +808,23 @@ async def test_direct_chats_at_once_are_all_marked(
     }
 
 
+async def test_an_account_may_have_very_many_direct_chats(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    session.settings = InstanceSettings(groups_ignore=True)
+    content = {f"@{number}:hs.example": [f"!{number}:hs.example"] for number in range(12_000)}
+    direct = {"type": "m.direct", "content": {**content, ANA: [ROOM]}}
+    async with connected(homeserver, session) as matrix:
+        homeserver.reply({"next_batch": "d", "account_data": {"events": [direct]}})
+        homeserver.sync(message(1))
+        await session.wait_for("MESSAGES_UPSERT")  # the room is no group
+        homeserver.will(f"GET user/{ME}/account_data/m.direct", {**content, "@b:hs.example": ["!b"]})
+        homeserver.will("GET rooms/!b/state/m.room.member", {"membership": "join"})
+        sent = await matrix.send(session, TextMessage(number="@b:hs.example", text="hello"), key="k")
+    assert sent["key"]["remoteJid"] == "!b"
+    assert session.left_out == []
+
+
 async def test_a_direct_chat_that_another_client_opened_is_found(
     autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
 ) -> None:
