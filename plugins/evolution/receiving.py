@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import structlog
 import trio
@@ -172,8 +173,9 @@ class Receiver:
         # A file inside goes only to registrations that ask for it: the session sees to that, if it has the
         # data.
         if data_json is not None and (has_link or b'"base64"' in data_json):
-            data, data_json = decode_json(data_json) if data is None else data, None
-        if has_link:
+            with suppress(ValueError):  # too many values for one step: better with its files than not at all
+                data, data_json = decode_json(data_json) if data is None else data, None
+        if has_link and data_json is None:
             data = with_link(data, self._session)
         return NewEvent(
             kind=kind, data=data, data_json=data_json, event_id=report.event_id(kind), sender=report.sender

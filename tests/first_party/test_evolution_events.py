@@ -331,8 +331,11 @@ async def test_events_stay_in_the_order_of_their_arrival(
     assert max(batches) > 5  # one commit for many
 
 
-async def test_files_in_a_list_with_very_many_values_stay(session: FakeSession, taking: Take) -> None:
-    items = [{"n": number, "message": {"base64": "aGk=", "x": [0] * 90}} for number in range(1_000)]
+@pytest.mark.parametrize("odd", [[0] * 90, [[[]]] * 60, ["\n" * 900], [10**70] * 60])
+async def test_files_in_a_list_with_very_many_values_stay(
+    session: FakeSession, taking: Take, odd: list[Any]
+) -> None:
+    items = [{"n": number, "message": {"base64": "aGk=", "x": odd}} for number in range(1_000)]
     assert await taking({"event": "messages.set", "data": items}) == 200
     parts = session.data_of("MESSAGES_SET")
     assert len(parts) > 1
