@@ -143,7 +143,10 @@ class EventIntake:
         if not is_parsed:
             steps = _plain(events)
             is_short = len(events) <= _FEW and sum(map(_size_of, events)) <= len(events) * _SHORT
-            events = finish(steps) if is_short else await run_in_slices(instance_id or "", steps)
+            # By the name, as all other work of an instance; an event of a plugin may have anything there.
+            name = "" if is_short else getattr(events[0], "instance", "")
+            holder = name if type(name) is str else ""
+            events = finish(steps) if is_short else await run_in_slices(holder, steps)
         if self._catch_up is not None and any(
             self._registry.find_instance(event.instance) is None for event in events
         ):

@@ -159,10 +159,14 @@ def read_network_json(
     # What is too deep is left out alone: the long way finds it.
     if len(text) <= PART and not is_deep(text, MOST_VALUES):
         try:
-            value = _decode_well_formed(text)
+            return _with_events(_decode_well_formed(text), place, left_out)
         except (ValueError, RecursionError):
-            value = _decode(mend(text))
-        return _with_events(value, place, left_out)
+            pass
+        try:
+            return _with_events(_decode(mend(text)), place, left_out)
+        except ValueError as error:
+            if not events or str(error) != _TOO_DEEP:
+                raise
     text = yield from _mending(text)
     # Without places of events, a large text is an error of its own, not an event.
     reader = _Reader(text, left_out if events else _ignore)
@@ -314,6 +318,8 @@ class _Reader:
                         parts.append(b"[%b]" % text[begin:at].rstrip(b", \t\r\n"))
                     parts.append(b"[%b]" % text[at:part])
                     begin = at = looked_until = yield from skip_blank(text, part + 1)
+                    if text.startswith(b"]", at):
+                        raise ValueError(f"is not JSON: expected a value (byte {at + 1})")
                     continue
             self._count_item()
             value, end = yield from self._skip_event(at)

@@ -160,6 +160,8 @@ async def _in_parts(session: Session, report: Report) -> list[Report]:
     if len(texts) > 1:
         return [msgspec.structs.replace(report, data=None, data_json=text) for text in texts]
     data = list(report.data)
+    if report.data and not data:
+        return []  # all of it was left out
     return [msgspec.structs.replace(report, data=data if report.data_json is not None else plain(data))]
 
 
@@ -170,7 +172,9 @@ def _join(found: NetworkEvents, largest: int) -> Generator[None, None, list[byte
     values = size = 0
     for part in found.texts():
         yield
-        more = part.count(b",") + part.count(b":")
+        # At least as many as are counted when it is decoded: long numbers count more, too.
+        more = 1 + sum(map(part.count, (b",", b":", b"["))) + part.count(b"\\") // 100
+        more += (len(part) - len(part.translate(None, b"0123456789"))) * 10 // 64
         if parts and (values + more > _MOST_VALUES or size + len(part) > largest):
             texts.append(b"[%b]" % b",".join(parts))
             parts, values, size = [], 0, 0

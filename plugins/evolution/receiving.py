@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import structlog
 import trio
@@ -108,14 +109,16 @@ class Receiver:
     async def _read(self, request: _Request) -> Sequence[Report]:
         """Return the reports of a request; none if it cannot be read, which its own task says."""
         if request.reports is None:
-            request.reports = ()
+            reports: Sequence[Report] = ()
             try:
-                request.reports = await read_reports(self._session, request.body, request.path)
+                reports = await read_reports(self._session, request.body, request.path)
             except (ValueError, EventLeftOut) as error:
                 request.error = error
             else:
-                if not request.reports:
+                if not reports:
                     logger.warning("request without an event", instance=self._session.instance)
+            # Now, not before: the task that reads it may be that of another request, and end meanwhile.
+            request.reports = reports
         return request.reports
 
     def _kind_of(self, report: Report) -> str:
@@ -170,9 +173,9 @@ class Receiver:
         # A file inside goes only to registrations that ask for it: the session sees to that, if it has the
         # data.
         if data_json is not None and (has_link or b'"base64"' in data_json):
-            data_json = None
-        if has_link:
-            data = decode_json(report.data_json) if data is None and report.data_json else data
+            with suppress(ValueError):  # too many values for one step: better with its files than not at all
+                data, data_json = decode_json(data_json) if data is None else data, None
+        if has_link and data_json is None:
             data = with_link(data, self._session)
         return NewEvent(
             kind=kind, data=data, data_json=data_json, event_id=report.event_id(kind), sender=report.sender

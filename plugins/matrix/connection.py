@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import trio
 
-from hookgw import Invalid, NetworkRefused, Recent, Session
+from hookgw import EventLeftOut, Invalid, NetworkRefused, Recent, Session
 
 from .client import Client, Refused
 from .events import Account, each, text
@@ -154,8 +154,10 @@ class Connection:
 
     async def learn_direct_rooms(self) -> None:
         """Read which rooms are direct chats."""
+        path = ("user", self.user, "account_data", "m.direct")
         try:
-            self.note_direct_rooms(await self.client.get("user", self.user, "account_data", "m.direct"))
+            # By user: an account may have tens of thousands of such rooms.
+            self.note_direct_rooms(await self.client.get(*path, events=("/*",)))
         except Refused as error:
             if error.is_temporary:
                 raise
@@ -281,7 +283,9 @@ class Connection:
         for id_ in ids:
             if self.authors.get(id_) is None:
                 try:
-                    event = await self.client.get("rooms", room, "event", id_)
+                    event = await self.client.get("rooms", room, "event", id_, events=("",))
+                except EventLeftOut:  # or the next sync would ask again, for ever
+                    continue
                 except Refused as error:
                     if error.is_temporary:
                         raise

@@ -47,7 +47,7 @@ _MOST_KEPT = 1_000
 _EVENTS_OF_SYNC = [
     *(f"/rooms/*/*/{part}/events/#" for part in ("timeline", "state", "ephemeral", "invite_state")),
     "/presence/events/#",
-    "/account_data/events/#",
+    "/account_data/events/#/content/*",  # of m.direct, one for each user
 ]
 _EVENTS_OF_PAGE = ["/chunk/#", "/state/#"]
 

@@ -331,6 +331,43 @@ async def test_events_stay_in_the_order_of_their_arrival(
     assert max(batches) > 5  # one commit for many
 
 
+@pytest.mark.parametrize("odd", [[0] * 90, [[[]]] * 60, ["\n" * 900], [10**70] * 60])
+async def test_files_in_a_list_with_very_many_values_stay(
+    session: FakeSession, taking: Take, odd: list[Any]
+) -> None:
+    items = [{"n": number, "message": {"base64": "aGk=", "x": odd}} for number in range(1_000)]
+    assert await taking({"event": "messages.set", "data": items}) == 200
+    parts = session.data_of("MESSAGES_SET")
+    assert len(parts) > 1
+    assert [item for part in parts for item in part] == items
+
+
+async def test_a_request_is_read_again_if_the_one_that_read_it_has_ended(
+    session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode_json, is_slow = session.decode_json, True
+
+    async def slow(text: bytes, **more: Any) -> Any:
+        await trio.sleep(5 if b"second" in text and is_slow else 1)
+        return await decode_json(text, **more)
+
+    monkeypatch.setattr(session, "decode_json", slow)
+    statuses: dict[str, int] = {}
+
+    async def post_one(name: str, *, after: float) -> None:
+        await trio.sleep(after)
+        statuses[name] = await taking({"event": "call", "data": [name]})
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: post_one("zeroth", after=0))
+        nursery.start_soon(lambda: post_one("second", after=0.5))
+        with trio.move_on_after(3):  # its sender goes away while the next one is read
+            await post_one("first", after=0.2)
+        is_slow = False
+    assert statuses == {"zeroth": 200, "second": 200}
+    assert [data[0] for data in session.data_of("CALL")] == ["zeroth", "second"]
+
+
 async def test_what_cannot_be_stored_now_comes_again(
     session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

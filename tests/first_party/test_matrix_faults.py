@@ -213,6 +213,19 @@ async def test_thousands_of_events_of_one_room_are_stored_in_order_and_in_parts(
     assert [json.loads(text) for text in session.left_out] == [large, {"x": [[]] * 20_001}]
 
 
+async def test_a_reaction_to_an_event_that_was_left_out_holds_nothing_up(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    large = message(1, odd=[[]] * 20_001)
+    relation = {"rel_type": "m.annotation", "event_id": large["event_id"], "key": "x"}
+    async with connected(homeserver, session):
+        homeserver.will("GET rooms", *[large] * 20)
+        homeserver.sync(large, message(2, type="m.reaction", content={"m.relates_to": relation}), message(3))
+        await session.wait_for("MESSAGES_UPSERT", 2)
+    assert session.data_of("MESSAGES_UPSERT")[-1]["message"] == {"conversation": "3"}
+    assert len(homeserver.paths("GET rooms")) == 1
+
+
 @pytest.mark.parametrize("odd", ["\\ud83d", "\\ude00\\ud83d"])
 async def test_half_an_emoji_in_a_long_answer_costs_only_itself(
     autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, odd: str
@@ -793,6 +806,23 @@ async def test_direct_chats_at_once_are_all_marked(
         "@old:hs.example": ["!old"],
         **{f"@{number}:hs.example": [f"!{number}"] for number in range(3)},
     }
+
+
+async def test_an_account_may_have_very_many_direct_chats(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    session.settings = InstanceSettings(groups_ignore=True)
+    content = {f"@{number}:hs.example": [f"!{number}:hs.example"] for number in range(12_000)}
+    direct = {"type": "m.direct", "content": {**content, ANA: [ROOM]}}
+    async with connected(homeserver, session) as matrix:
+        homeserver.reply({"next_batch": "d", "account_data": {"events": [direct]}})
+        homeserver.sync(message(1))
+        await session.wait_for("MESSAGES_UPSERT")  # the room is no group
+        homeserver.will(f"GET user/{ME}/account_data/m.direct", {**content, "@b:hs.example": ["!b"]})
+        homeserver.will("GET rooms/!b/state/m.room.member", {"membership": "join"})
+        sent = await matrix.send(session, TextMessage(number="@b:hs.example", text="hello"), key="k")
+    assert sent["key"]["remoteJid"] == "!b"
+    assert session.left_out == []
 
 
 async def test_a_direct_chat_that_another_client_opened_is_found(

@@ -15,6 +15,7 @@ from trio.testing import MockClock
 import hookgw
 from hookgw.config.settings import EventsSettings
 from hookgw.gateway import accept
+from hookgw.gateway.long_work import run_in_slices
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.errors import Invalid, NotFound, TooLarge
 from hookgw.models.events import Event, new_event_id
@@ -431,3 +432,21 @@ async def test_an_event_of_a_plugin_that_cannot_be_sent_is_refused(
     await hookgw_gateway.settled()
     (request,) = hookgw_receiver.requests
     assert b'"sender":"me"' in request.body
+
+
+async def test_all_long_work_of_an_instance_counts_for_its_name(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    shop = hookgw_gateway.gateway.instances.get("shop")
+    holders: list[str] = []
+
+    async def noted(holder: str, steps: Any) -> Any:
+        holders.append(holder)
+        return await run_in_slices(holder, steps)
+
+    monkeypatch.setattr("hookgw.gateway.accept.run_in_slices", noted)
+    await hookgw_gateway.gateway.events.accept([event() for _ in range(11)], instance_id=shop.id)
+    assert holders == ["shop", "shop"]
+    with pytest.raises(Invalid):
+        await hookgw_gateway.gateway.events.accept([{"id": "a dict"}] * 11)  # type: ignore[list-item]

@@ -219,6 +219,10 @@ class TestEvents:
                 found, left_out, _ = read(body, *EVENTS)
             assert (found, left_out) == (whole, [])
 
+    def test_no_part_ends_with_a_comma(self) -> None:
+        with pytest.raises(ValueError, match="is not JSON"):
+            read(b"[" + b"1," * PART + b"]", "/#")
+
     def test_many_events_are_read_in_many_steps(self) -> None:
         events = [{"id": number, "content": {"body": "hello"}} for number in range(20_000)]
         text = json.dumps({"rooms": {"a": {"events": events, "next": "x"}}}).encode()
@@ -282,6 +286,12 @@ class TestEvents:
         )
         assert found == {"result": [1, 2], "x": "y"}
         assert len(left_out) == 2
+        short = b'{"result": [1, %b, "\\ud83d"], "x": "y"}' % (b"[" * 3000 + b"]" * 3000)
+        found, left_out, _ = read(short, *EVENTS)
+        assert found == {"result": [1, "\ufffd"], "x": "y"}
+        assert len(left_out) == 1
+        with pytest.raises(EventLeftOut):
+            read(b"[" * 3000 + b"]" * 3000, "")
 
     def test_an_account_may_be_in_very_many_rooms(self) -> None:
         room = {
