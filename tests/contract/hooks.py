@@ -56,6 +56,16 @@ def without_values(body: Any) -> Any:
     return body | ({"webhook": without_values(body["webhook"])} if "webhook" in body else {})
 
 
+def without_pem(body: Any) -> Any:
+    """Remove texts of ``tls`` that begin as PEM does, because only a real certificate is one."""
+    if not isinstance(body, dict):
+        return body
+    if isinstance(body.get("tls"), dict):
+        left = {name: value for name, value in body["tls"].items() if not str(value).startswith("-----BEGIN")}
+        body = body | {"tls": left}
+    return body | ({"webhook": without_pem(body["webhook"])} if "webhook" in body else {})
+
+
 def as_served(body: Any) -> Any:
     """Replace what only some values of a schema are: private keys, and connectors that need no options."""
     if not isinstance(body, dict):
@@ -71,7 +81,14 @@ def before_call(_: object, case: Any, __: object) -> None:
     """Adjust bodies where hookgw has rules that no schema expresses."""
     path = case.operation.path
     if path.startswith(("/webhook/set/", "/instance/create")):
-        for change in (at_the_receiver, without_signature, without_zero, without_values, as_served):
+        for change in (
+            at_the_receiver,
+            without_signature,
+            without_zero,
+            without_values,
+            without_pem,
+            as_served,
+        ):
             case.body = change(case.body)
     elif path.startswith("/event/emit/"):
         drop_key(case)
@@ -79,6 +96,10 @@ def before_call(_: object, case: Any, __: object) -> None:
         if path.endswith("{kind}") and isinstance(case.body, dict) and {"event", "data"} <= case.body.keys():
             # The ``event`` must be the kind in the path; the rest is a payload of any kind.
             case.body = {name: value for name, value in case.body.items() if name != "event"}
+    elif path.startswith(("/delivery/cancel/", "/delivery/replay/")):
+        # The document does not say which time comes first.
+        if isinstance(case.body, dict) and {"since", "until"} <= case.body.keys():
+            case.body = {name: value for name, value in case.body.items() if name != "until"}
     elif path.startswith("/message/sendText/"):
         case.body = with_number(case.body)
 
