@@ -294,7 +294,7 @@ async def test_a_short_list_has_room_where_a_long_one_waits(
     await gateway.instances.create("loja1")
     monkeypatch.setattr(response_memory, "PATIENCE", 0.01)
     total = gateway.settings.server.response_memory
-    app.response_memory.change("others", 0, total * 3 // 4)
+    app.response_memory.change("others", 0, total - LIST // 2)
     for path in ("/delivery/list/loja1", "/audit/list"):
         assert (await client.get(f"{path}?limit=5")).status_code == 200
         assert (await client.get(f"{path}?limit=100")).status_code == 503

@@ -91,10 +91,10 @@ async def test_what_the_other_side_chooses_is_computed_in_threads() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connect, client, server)
         for _ in range(3):  # two steps of the server, and one of the client
-            await trio.testing.wait_all_tasks_blocked()
-            [waiting] = [one for one in threads.waiting if not one.is_set()]
-            waiting.set()
             with trio.fail_after(10):
+                while not (waiting := [one for one in threads.waiting if not one.is_set()]):  # noqa: ASYNC110
+                    await trio.sleep(0.001)
+                waiting[0].set()
                 while len(threads.names) < sum(one.is_set() for one in threads.waiting):  # noqa: ASYNC110
                     await trio.sleep(0.001)
     assert len(threads.names) == 3
