@@ -56,14 +56,18 @@ def without_values(body: Any) -> Any:
     return body | ({"webhook": without_values(body["webhook"])} if "webhook" in body else {})
 
 
-def without_pem(body: Any) -> Any:
-    """Remove texts of ``tls`` that begin as PEM does, because only a real certificate is one."""
+def without_names(body: Any) -> Any:
+    """Remove texts of ``tls`` that begin as PEM does, and its name: only real ones are accepted."""
     if not isinstance(body, dict):
         return body
     if isinstance(body.get("tls"), dict):
-        left = {name: value for name, value in body["tls"].items() if not str(value).startswith("-----BEGIN")}
+        left = {
+            name: value
+            for name, value in body["tls"].items()
+            if not isinstance(value, str) or not (name == "serverName" or "-----BEGIN" in value)
+        }
         body = body | {"tls": left}
-    return body | ({"webhook": without_pem(body["webhook"])} if "webhook" in body else {})
+    return body | ({"webhook": without_names(body["webhook"])} if "webhook" in body else {})
 
 
 def as_served(body: Any) -> Any:
@@ -86,7 +90,7 @@ def before_call(_: object, case: Any, __: object) -> None:
             without_signature,
             without_zero,
             without_values,
-            without_pem,
+            without_names,
             as_served,
         ):
             case.body = change(case.body)
