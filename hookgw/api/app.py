@@ -42,9 +42,9 @@ from hookgw.api.routes.root import RootRoutes
 from hookgw.api.routes.storage import StorageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.body_memory import COPIES, BodyMemory
-from hookgw.api.server.client import client_of
+from hookgw.api.server.client import REQUEST, client_of
 from hookgw.api.server.errors import error_body, install_error_handlers, shown_path
-from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
+from hookgw.api.server.exchange import ActiveRequests, RequestResponse
 from hookgw.api.server.response_memory import ResponseMemory
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
@@ -151,7 +151,7 @@ class Application(QuartTrio):
             self.response_memory,
             self._quota,
         )
-        scope[EXCHANGE] = exchange
+        scope[REQUEST] = exchange
         self._believe_proxy(exchange)
         if self._forwarder is not None:
             self._forwarder.admit(exchange)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from quart import g, request
 from quart_trio import QuartTrio
 
-from hookgw.api.server.exchange import EXCHANGE, RequestResponse
+from hookgw.api.request_body import current_exchange
+from hookgw.api.server.exchange import RequestResponse
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.gateway.audit import act_as, holder_as_actor
@@ -88,7 +89,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
     async def check_key() -> None:
         rule = request.url_rule
         scope: Any = request.scope
-        exchange: RequestResponse = scope[EXCHANGE]
+        exchange = current_exchange()
         # Before any refusal, so that refused requests are counted by route, too.
         exchange.route = rule.rule if rule is not None else None
         if rule is not None:

@@ -13,8 +13,9 @@ from quart_trio.wrappers import TrioRequest
 from quart_trio.wrappers.request import TrioBody
 
 from hookgw.api.content_encoding import GzipDecoder, ListedHeaders, is_gzip
+from hookgw.api.server.client import REQUEST
 from hookgw.api.server.errors import JSON
-from hookgw.api.server.exchange import EXCHANGE, RequestResponse
+from hookgw.api.server.exchange import RequestResponse
 from hookgw.gateway.long_work import run_in_slices
 from hookgw.models.errors import Invalid, TooLarge, UnsupportedContentType
 from hookgw.models.units import Size
@@ -40,7 +41,7 @@ class Headers(ListedHeaders, Protocol):
 def current_exchange() -> RequestResponse:
     """Return the exchange of the current request."""
     scope: Any = request.scope
-    exchange: RequestResponse = scope[EXCHANGE]
+    exchange: RequestResponse = scope[REQUEST]
     return exchange
 
 
@@ -203,7 +204,7 @@ class CheckedRequest(TrioRequest):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         scope: Any = self.scope
-        self.body.exchange = scope[EXCHANGE]
+        self.body.exchange = scope[REQUEST]
 
 
 async def kept_body() -> AsyncIterator[bytes]:

@@ -19,9 +19,8 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.http import parse_options_header
 from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder, NeedData
 
-from hookgw.api.request_body import MAX_VALUES, content_type, parse_in_turns, read_body
+from hookgw.api.request_body import MAX_VALUES, content_type, current_exchange, parse_in_turns, read_body
 from hookgw.api.server.errors import JSON
-from hookgw.api.server.exchange import EXCHANGE
 from hookgw.kernel.json_fields import show_name
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.units import Size
@@ -72,24 +71,23 @@ async def read_upload(limit: int, rest_limit: int, file_field: str) -> Upload:
         UnsupportedContentType, TooLarge, Unauthorized: see :func:`hookgw.api.request_body.read_body`.
     """
     kind = content_type(request.headers, JSON, MULTIPART)
-    scope: Any = request.scope
     # Not in a variable: the steps drop the body before they put the file together.
     if kind == JSON:
         steps = _read_json(
-            await read_body(request.headers, request.body, limit, scope[EXCHANGE]), rest_limit, file_field
+            await read_body(request.headers, request.body, limit, current_exchange()), rest_limit, file_field
         )
     else:
         boundary = parse_options_header(request.headers["content-type"])[1].get("boundary", "")
         if not boundary:
             raise Invalid("The content type multipart/form-data has no boundary.")
         steps = _read_form(
-            await read_body(request.headers, request.body, limit, scope[EXCHANGE]),
+            await read_body(request.headers, request.body, limit, current_exchange()),
             boundary.encode(),
             rest_limit,
             file_field,
         )
     holder: str | None = g.holder.principal.instance
-    return await parse_in_turns(scope[EXCHANGE], holder or "", steps)
+    return await parse_in_turns(current_exchange(), holder or "", steps)
 
 
 def _read_json(body: bytes, rest_limit: int, file_field: str) -> Generator[None, None, Upload]:

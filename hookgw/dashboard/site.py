@@ -13,9 +13,8 @@ from quart import Blueprint, Response, g, render_template, request
 
 from hookgw._version import __version__
 from hookgw.api.auth import check_access
-from hookgw.api.request_body import kept_body, read_body, reserve
+from hookgw.api.request_body import current_exchange, kept_body, read_body, reserve
 from hookgw.api.server.errors import BUG, response_to
-from hookgw.api.server.exchange import EXCHANGE, RequestResponse
 from hookgw.api.server.response_memory import PAGE
 from hookgw.api.templates import load_templates
 from hookgw.dashboard.assets import load_assets
@@ -193,7 +192,7 @@ class Site:
         holder = signed_in.holder
         self.gateway.authenticator.admit(holder)
         scope: Any = request.scope
-        exchange: RequestResponse = scope[EXCHANGE]
+        exchange = current_exchange()
         if holder.principal.instance is not None:
             exchange.count_for(holder.principal.instance)
         client = scope["client"]
@@ -244,10 +243,9 @@ class Site:
         given = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
         if given != _FORM:
             raise UnsupportedContentType(f"The content type must be {_FORM}, not {given[:100]!r}.")
-        scope: Any = request.scope
         # In a fleet, the form may be for another node.
         chunks = request.body if self.gateway.fleet is None else kept_body()
-        body = await read_body(request.headers, chunks, self._limit, scope[EXCHANGE])
+        body = await read_body(request.headers, chunks, self._limit, current_exchange())
         try:
             pairs = parse_qsl(
                 body.decode(), keep_blank_values=True, strict_parsing=False, max_num_fields=MOST_FIELDS
@@ -338,8 +336,7 @@ class Site:
         found = self._assets.get(name)
         if found is None:
             raise NotFound(f"There is no file {name[:64]!r}.")
-        scope: Any = request.scope
-        scope[EXCHANGE].is_static = True
+        current_exchange().is_static = True
         # The version in the URL changes with the content, so a browser need never ask again.
         headers = {"cache-control": "public, max-age=31536000, immutable"}
         return Response(found.content, headers=headers, content_type=found.content_type)

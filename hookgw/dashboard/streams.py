@@ -21,7 +21,7 @@ from typing import Any
 import trio
 from quart import Response, request
 
-from hookgw.api.server.exchange import EXCHANGE, RequestResponse
+from hookgw.api.request_body import current_exchange
 from hookgw.fair import Claim, Share
 from hookgw.gateway.browser_sessions import BrowserSessions, SignedIn
 from hookgw.models.errors import HookgwError, TooManyRequests
@@ -135,8 +135,7 @@ class Streams:
             self._share.give(holder)
             self._share.take(GLOBAL_INSTANCE)
         last_seen = request.headers.get("last-event-id", "")
-        scope: Any = request.scope
-        exchange: RequestResponse = scope[EXCHANGE]
+        exchange = current_exchange()
         part = self._parts.setdefault(key, _Part())
         stream = _Stream(session)
         self._streams.append(stream)

@@ -7,8 +7,9 @@ which is most of the history: those of a sample of the deliveries tell what is u
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from hookgw.fair.excess import Excess
 
@@ -36,6 +37,11 @@ class Part(NamedTuple):
     more: int
 
 
+Counted: TypeAlias = tuple[int | None, list[Part]]
+"""The last number that was looked at, ``None`` at the end, and what was found."""
+C = TypeVar("C")
+
+
 class Oldest(NamedTuple):
     """An old delivery of an instance that holds too much; or an event of which only the id is left.
 
@@ -52,9 +58,27 @@ class Oldest(NamedTuple):
     size: int
 
 
-def random_sample() -> int:
-    """Return which deliveries belong to the sample: nobody can know in advance whose attempts count."""
-    return random.randrange(SAMPLED)  # noqa: S311 -- no secret
+async def measure(
+    read: Callable[[Callable[[C], Counted]], Awaitable[Counted]],
+    count: Callable[..., Counted],
+    rows: int,
+) -> list[Part]:
+    """Return what instances hold, in parts.
+
+    Args:
+        read: calls a function with a connection.
+        count: counts the rows behind a number; see ``count_held`` of each engine.
+        rows: to look at in one call.
+    """
+    parts: list[Part] = []
+    # At random: nobody can know in advance whose attempts count.
+    sample, last = random.randrange(SAMPLED), -1  # noqa: S311 -- no secret
+    while True:
+        given = {"sample": sample, "after": last, "rows": rows}
+        end, found = await read(partial(count, given=given))
+        if end is None:
+            return parts
+        parts, last = parts + found, end
 
 
 class HistoryExcess:

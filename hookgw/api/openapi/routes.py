@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from quart import Blueprint, Response, render_template, request
+from quart import Blueprint, Response, render_template
 from quart_trio import QuartTrio
 
 from hookgw._version import __version__
@@ -17,7 +17,7 @@ from hookgw.api.openapi.describe import JSON, NotJson, describes, operation_of, 
 from hookgw.api.openapi.document import INTRODUCTION, Names, Route, build_document
 from hookgw.api.openapi.page import groups_of, shapes_of
 from hookgw.api.pages import page_headers
-from hookgw.api.server.exchange import EXCHANGE
+from hookgw.api.request_body import current_exchange
 from hookgw.api.templates import load_templates
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ class OpenApiRoutes:
 
 
 def _static(body: bytes, headers: dict[str, str], content_type: str) -> Response:
-    scope: Any = request.scope
-    scope[EXCHANGE].is_static = True
+    current_exchange().is_static = True
     return Response(body, headers=headers, content_type=content_type)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from quart import Blueprint, Response, request
@@ -10,10 +10,9 @@ from quart import Blueprint, Response, request
 from hookgw.api import responses
 from hookgw.api.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.api.present import present_kind
-from hookgw.api.request_body import NDJSON, json_response, read_parsed, reserve
+from hookgw.api.request_body import NDJSON, current_exchange, json_response, read_parsed, reserve
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.server.errors import JSON
-from hookgw.api.server.exchange import EXCHANGE
 from hookgw.api.server.response_memory import LIST
 from hookgw.kernel.schema_parts import EVENT_ID_SCHEMA
 from hookgw.parsing import parse_erasure
@@ -73,8 +72,7 @@ class EventRoutes:
         A batch is accepted whole or not at all.
         """
         # Rare: almost every emit takes the fast path, which calls the same endpoint.
-        scope: Any = request.scope
-        body = await self._endpoint.emit(instance, request.headers, request.body, scope[EXCHANGE])
+        body = await self._endpoint.emit(instance, request.headers, request.body, current_exchange())
         return Response(body, EMIT_STATUS, content_type=JSON)
 
     @describes(
@@ -86,8 +84,7 @@ class EventRoutes:
         The body is the event, as without the kind, or its `data` alone; or a list of either. What has both
         `event` and `data` is an event.
         """
-        scope: Any = request.scope
-        body = await self._endpoint.emit(instance, request.headers, request.body, scope[EXCHANGE], kind)
+        body = await self._endpoint.emit(instance, request.headers, request.body, current_exchange(), kind)
         return Response(body, EMIT_STATUS, content_type=JSON)
 
     @describes("Events", {200: responses.Erased, 202: responses.Erased}, body=_ERASE_BODY, errors=(409,))

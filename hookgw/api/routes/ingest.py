@@ -15,9 +15,9 @@ from quart import Blueprint, Response, request
 from hookgw.api.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.openapi.describe import BYTES, Body, NotJson, describes
-from hookgw.api.request_body import read_body
+from hookgw.api.request_body import current_exchange, read_body
 from hookgw.api.server.errors import JSON
-from hookgw.api.server.exchange import EXCHANGE, RequestResponse
+from hookgw.api.server.exchange import RequestResponse
 from hookgw.api.server.response_head import BODILESS
 from hookgw.models.connectors import IngestRequest
 from hookgw.models.errors import TooManyRequests, Unavailable, UnsupportedContentEncoding
@@ -138,8 +138,7 @@ class IngestRoutes:
         return await self._respond(instance, token, below)
 
     async def _respond(self, instance: str, token: str, below: str) -> Response:
-        scope: Any = request.scope
-        answer = await self._endpoint.answer(scope[EXCHANGE], request.body, instance, token, below)
+        answer = await self._endpoint.answer(current_exchange(), request.body, instance, token, below)
         response = Response(
             answer.body, answer.status, dict(answer.headers), content_type=answer.content_type
         )

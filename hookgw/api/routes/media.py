@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from quart import Blueprint, Response, request
 
 from hookgw.api.openapi.describe import NotJson, describes
-from hookgw.api.server.exchange import EXCHANGE, BrokenOff, RequestResponse
+from hookgw.api.request_body import current_exchange
+from hookgw.api.server.exchange import BrokenOff
 from hookgw.gateway.connectors.media_download import MediaDownload
 from hookgw.models.errors import HookgwError
 
@@ -45,8 +46,7 @@ class MediaRoutes:
         requested. If it cannot be completed, the connection is closed before its end.
         """
         download = self._gateway.media.open(instance, token)
-        scope: Any = request.scope
-        exchange: RequestResponse = scope[EXCHANGE]
+        exchange = current_exchange()
         # Whatever becomes of the request from here on, the connector's call ends with it.
         exchange.call_at_end(download.leave)
         head = await download.head()

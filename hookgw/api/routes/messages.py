@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.openapi.describe import Body, Parameter, describes, json_body
-from hookgw.api.request_body import json_response, read_parsed
+from hookgw.api.request_body import current_exchange, json_response, read_parsed
 from hookgw.api.server.errors import JSON
-from hookgw.api.server.exchange import EXCHANGE
 from hookgw.api.uploads import MULTIPART, read_upload
 from hookgw.models.messages import Message
 from hookgw.parsing import (
@@ -171,8 +170,7 @@ class MessageRoutes:
 
     async def _send(self, instance: str, message: Message) -> Response:
         key = parse_idempotency_key(request.headers.get("idempotency-key"))
-        scope: Any = request.scope
         # The send goes on if the client goes away, and so does the count of its body.
-        release = scope[EXCHANGE].hand_over()
+        release = current_exchange().hand_over()
         sent = await self._messages.send(instance, message, key=key, on_ended=release)
         return json_response(sent, 201)

@@ -13,7 +13,7 @@ import trio
 from quart import Response
 
 from hookgw.api.server.body_memory import SMALL, BodyMemory
-from hookgw.api.server.client import REQUEST, Client
+from hookgw.api.server.client import Client
 from hookgw.api.server.errors import JSON, response_to, shown_path
 from hookgw.api.server.response_head import BODILESS
 from hookgw.api.server.response_memory import SMALL as SMALL_RESPONSE
@@ -22,9 +22,6 @@ from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.models.units import Size
-
-EXCHANGE = REQUEST
-"""The key in the request's scope for its :class:`RequestResponse`, once the application has it."""
 
 
 class Gone(Exception):

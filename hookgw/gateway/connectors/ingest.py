@@ -15,6 +15,7 @@ import trio
 
 from hookgw.auth.rate_limit import Pace, TokenBucket
 from hookgw.delivery.http.answer_memory import keeping_answers
+from hookgw.fair import PerHolder
 from hookgw.gateway.connectors.ingest_url import takes_requests
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
@@ -72,7 +73,7 @@ class IngestService:
         self._now = now
         self._on_limited = on_limited
         self._buckets: WeakKeyDictionary[ConnectorSession, TokenBucket] = WeakKeyDictionary()
-        self._at_work: WeakKeyDictionary[ConnectorSession, int] = WeakKeyDictionary()
+        self._at_work = PerHolder[ConnectorSession]()
         self._logged_at: WeakKeyDictionary[ConnectorSession, float] = WeakKeyDictionary()
 
     def check(self, name: str, token: str) -> None:
@@ -124,14 +125,13 @@ class IngestService:
         # Again: it may have ended while the body arrived.
         if self._connectors.ready_session(session.instance) is not session:
             raise _not_ready()
-        at_work = self._at_work.get(session, 0)
-        if at_work >= MOST_AT_ONCE:
+        if self._at_work.held(session) >= MOST_AT_ONCE:
             self._on_limited("instance_share")
             raise Unavailable(
                 f"The connector works on {MOST_AT_ONCE} requests of this instance, the maximum. Retry later.",
                 retry_after=_RETRY_SOON,
             )
-        self._at_work[session] = at_work + 1
+        self._at_work.take(session)
         try:
             with trio.move_on_after(INGEST_TIMEOUT), session.answering(), keeping_answers():
                 return await session.connector.ingest(session, request)
@@ -158,7 +158,7 @@ class IngestService:
                 retry_after=refusal.retry_after or _RETRY_AFTER,
             ) from refusal
         finally:
-            self._at_work[session] -= 1
+            self._at_work.give(session)
         logger.warning(
             "inbound request took too long",
             instance=session.instance,

@@ -24,7 +24,7 @@ from hookgw.models.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
-from hookgw.store.holdings import ROW_BYTES, HistoryExcess, Oldest, Part, random_sample
+from hookgw.store.holdings import ROW_BYTES, HistoryExcess, Oldest, measure
 from hookgw.store.postgresql.database import Reader, one_moment
 from hookgw.store.postgresql.event_ids import (
     NO_ID,
@@ -208,7 +208,8 @@ class PostgresqlHistory:
         while unheard := await self._commits.call(prune_unheard):
             removed += unheard
             await trio.sleep(PRUNE_REST)
-        excess = HistoryExcess(await self._held(), kept)
+        held = await measure(self._background.run, count_held, MEASURED_ROWS)
+        excess = HistoryExcess(held, kept)
         last = Oldest(-1, -1, 0, 0)
         while size > 0 and excess.holders:
             find = partial(find_oldest, holders=excess.holders, after=last, before=now, rows=PRUNE_STEP)
@@ -219,16 +220,6 @@ class PostgresqlHistory:
             removed, size, last = removed + count, size - freed, found[-1]
             await trio.sleep(PRUNE_REST)
         return removed
-
-    async def _held(self) -> list[Part]:
-        parts: list[Part] = []
-        sample, last = random_sample(), -1
-        while True:
-            given = {"sample": sample, "after": last, "rows": MEASURED_ROWS}
-            end, found = await self._background.run(partial(count_held, given=given))
-            if end is None:
-                return parts
-            parts, last = parts + found, end
 
     async def _measure(self) -> float:
         """Return about how many bytes the history takes; 0 if it was measured not long ago."""

@@ -26,7 +26,7 @@ from hookgw.store.history_rows import (
     event_of_summary,
     summary_of,
 )
-from hookgw.store.holdings import HistoryExcess, Oldest, Part, random_sample
+from hookgw.store.holdings import HistoryExcess, Oldest, measure
 from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.records import (
     DeliveryPage,
@@ -252,7 +252,8 @@ class SqliteHistory:
             await trio.sleep(PRUNE_REST)
             used = await self._background.run(_used_bytes)
         while used > limit + rest:
-            excess = HistoryExcess(await self._held(), limit / (used - rest))
+            held = await measure(self._background.run, count_held, HELD_ROWS)
+            excess = HistoryExcess(held, limit / (used - rest))
             last, found = Oldest(-1, -1, 0, 0), []
             while used > limit + rest and excess.holders:
                 find = partial(find_oldest, holders=excess.holders, after=last, before=now)
@@ -267,16 +268,6 @@ class SqliteHistory:
             if not found:
                 break  # the rest is pending, or its pages are only partly free
         return removed
-
-    async def _held(self) -> list[Part]:
-        parts: list[Part] = []
-        sample, last = random_sample(), -1
-        while True:
-            given = {"sample": sample, "after": last, "rows": HELD_ROWS}
-            end, found = await self._background.run(partial(count_held, given=given))
-            if end is None:
-                return parts
-            parts, last = parts + found, end
 
     async def _forget(self, before: float) -> None:
         """Remove the ids of before a time."""

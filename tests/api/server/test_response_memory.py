@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
-from quart import Response, request
+from quart import Response
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.api.app import Application, create_app
-from hookgw.api.request_body import reserve
+from hookgw.api.request_body import current_exchange, reserve
 from hookgw.api.server import response_memory
-from hookgw.api.server.exchange import EXCHANGE
 from hookgw.api.server.response_memory import LIST, SMALL, ResponseMemory, holder_of
 from hookgw.auth.keyring import KeyHolder
 from hookgw.config.settings import ServerSettings
@@ -150,8 +148,7 @@ async def app(gateway: Gateway) -> Application:
         return Response(b"x" * size)
 
     async def static() -> Response:
-        scope: Any = request.scope
-        scope[EXCHANGE].is_static = True
+        current_exchange().is_static = True
         return Response(SHARED)
 
     async def parts() -> Response:
@@ -250,10 +247,9 @@ async def test_a_request_that_is_answered_while_it_waits_for_more_gives_back_wha
     server: Running, app: Application
 ) -> None:
     async def more() -> str:
-        scope: Any = request.scope
         await reserve(LONG // 16)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(scope[EXCHANGE].answer_for, Unavailable("The database is away."))
+            nursery.start_soon(current_exchange().answer_for, Unavailable("The database is away."))
             await reserve(LONG)
         return "done"
 
