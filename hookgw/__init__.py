@@ -11,23 +11,9 @@ from typing import TYPE_CHECKING, Any
 from hookgw._version import __version__
 
 if TYPE_CHECKING:
-    from hookgw.api.openapi.describe import describes
-    from hookgw.gateway.gateway import Gateway
-    from hookgw.models.connectors import (
-        ConnectionState,
-        Connector,
-        FetchedFile,
-        IngestRequest,
-        IngestResponse,
-        MediaSink,
-        NewEvent,
-        OptionalCalls,
-        QRCode,
-        Session,
-    )
-    from hookgw.models.dashboard_pages import DashboardPage
-    from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Outgoing
-    from hookgw.models.errors import (
+    from hookgw.app.gateway import Gateway
+    from hookgw.connectors.whatsapp_numbers import whatsapp_chat_of, whatsapp_number_of
+    from hookgw.kernel.errors import (
         Conflict,
         EventLeftOut,
         HookgwError,
@@ -39,9 +25,27 @@ if TYPE_CHECKING:
         TooLarge,
         Unavailable,
     )
-    from hookgw.models.events import Event, EventKind, event_id_of
-    from hookgw.models.instances import InstanceSettings
-    from hookgw.models.messages import (
+    from hookgw.kernel.network_json import NetworkEvents, decode_json
+    from hookgw.kernel.recent import Recent
+    from hookgw.plugins.gateway_protocol import PluginGateway
+    from hookgw.plugins.hookspecs import hookimpl
+    from hookgw.records.connectors import (
+        ConnectionState,
+        Connector,
+        FetchedFile,
+        IngestRequest,
+        IngestResponse,
+        MediaSink,
+        NewEvent,
+        OptionalCalls,
+        QRCode,
+        Session,
+    )
+    from hookgw.records.dashboard_pages import DashboardPage
+    from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Outgoing
+    from hookgw.records.events import Event, EventKind, event_id_of
+    from hookgw.records.instances import InstanceSettings
+    from hookgw.records.messages import (
         Contact,
         ContactMessage,
         LocationMessage,
@@ -53,17 +57,13 @@ if TYPE_CHECKING:
         TemplateMessage,
         TextMessage,
     )
-    from hookgw.models.recent import Recent
-    from hookgw.models.registrations import Registration
-    from hookgw.parsing.network_json import NetworkEvents, decode_json
-    from hookgw.parsing.whatsapp_numbers import whatsapp_chat_of, whatsapp_number_of
-    from hookgw.plugins.gateway_protocol import PluginGateway
-    from hookgw.plugins.hookspecs import hookimpl
+    from hookgw.records.registrations import Registration
+    from hookgw.web.openapi.describe import describes
 
 # Names are loaded on first use, so that `hookgw --version` does not import everything.
 _HOMES = {
-    "hookgw.api.openapi.describe": ("describes",),
-    "hookgw.models.connectors": (
+    "hookgw.web.openapi.describe": ("describes",),
+    "hookgw.records.connectors": (
         "ConnectionState",
         "Connector",
         "FetchedFile",
@@ -75,9 +75,9 @@ _HOMES = {
         "QRCode",
         "Session",
     ),
-    "hookgw.models.dashboard_pages": ("DashboardPage",),
-    "hookgw.models.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome", "Outgoing"),
-    "hookgw.models.errors": (
+    "hookgw.records.dashboard_pages": ("DashboardPage",),
+    "hookgw.records.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome", "Outgoing"),
+    "hookgw.kernel.errors": (
         "Conflict",
         "EventLeftOut",
         "HookgwError",
@@ -89,10 +89,10 @@ _HOMES = {
         "TooLarge",
         "Unavailable",
     ),
-    "hookgw.models.events": ("Event", "EventKind", "event_id_of"),
-    "hookgw.gateway.gateway": ("Gateway",),
-    "hookgw.models.instances": ("InstanceSettings",),
-    "hookgw.models.messages": (
+    "hookgw.records.events": ("Event", "EventKind", "event_id_of"),
+    "hookgw.app.gateway": ("Gateway",),
+    "hookgw.records.instances": ("InstanceSettings",),
+    "hookgw.records.messages": (
         "Contact",
         "ContactMessage",
         "LocationMessage",
@@ -106,10 +106,10 @@ _HOMES = {
     ),
     "hookgw.plugins.gateway_protocol": ("PluginGateway",),
     "hookgw.plugins.hookspecs": ("hookimpl",),
-    "hookgw.models.recent": ("Recent",),
-    "hookgw.models.registrations": ("Registration",),
-    "hookgw.parsing.network_json": ("NetworkEvents", "decode_json"),
-    "hookgw.parsing.whatsapp_numbers": ("whatsapp_chat_of", "whatsapp_number_of"),
+    "hookgw.kernel.recent": ("Recent",),
+    "hookgw.records.registrations": ("Registration",),
+    "hookgw.kernel.network_json": ("NetworkEvents", "decode_json"),
+    "hookgw.connectors.whatsapp_numbers": ("whatsapp_chat_of", "whatsapp_number_of"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.cli.group import main
+from hookgw.command.group import main
 
 if __name__ == "__main__":
     main(prog_name="hookgw")

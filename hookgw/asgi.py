@@ -16,14 +16,14 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.api.server.asgi_client import AsgiClient
-from hookgw.cli.configuration import read_settings
-from hookgw.cli.process import exempt_started_objects, messages_of
-from hookgw.cli.serve import prepare_process, show_global_key
-from hookgw.cli.server import Api, open_api
+from hookgw.app.serve import prepare_process, show_global_key
+from hookgw.app.server import Api, open_api
+from hookgw.command.configuration import read_settings
+from hookgw.command.process import exempt_started_objects, messages_of
 from hookgw.config.service_manager import READY, STOPPING, notify
-from hookgw.gateway.background_output import background_output
-from hookgw.models.errors import StartError
+from hookgw.core.background_output import background_output
+from hookgw.kernel.errors import StartError
+from hookgw.web.server.asgi_client import AsgiClient
 
 logger = structlog.get_logger("hookgw")
 

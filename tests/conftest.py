@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from hookgw.api.app import Application
-from hookgw.api.openapi import routes
-from hookgw.api.openapi.document import Names, Route, build_document
 from hookgw.config.file_permissions import everything_in
 from hookgw.plugins import discovery, loading, startup_hooks
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.schema import migrate
+from hookgw.web.app import Application
+from hookgw.web.openapi import routes
+from hookgw.web.openapi.document import Names, Route, build_document
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.first_party_modules import FirstPartyModules
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres

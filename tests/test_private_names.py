@@ -153,7 +153,7 @@ def test_each_exemption_is_needed(name: str) -> None:
         ("import logging\nclass X(logging.Logger):\n    def f(self): self._log()", ["logging.Logger._log"]),
         ("import logging\nclass X(logging.Logger):\n    def f(self): self._mine = 1", []),
         ("import sys\nsys._getframe()", []),
-        ("from hookgw.models import _private", []),
+        ("from hookgw.records import _private", []),
         ("from __future__ import annotations", []),
         ("import collections\ncollections.namedtuple('a', 'b').__doc__", []),
     ],

@@ -14,9 +14,9 @@ import click.testing
 import pytest
 import trio
 
-from hookgw.cli.group import main as command
-from hookgw.cli.logging_setup import configure_logging
-from hookgw.cli.process import run_to_end
+from hookgw.command.group import main as command
+from hookgw.command.logging_setup import configure_logging
+from hookgw.command.process import run_to_end
 from hookgw.config.load import load_settings
 from hookgw.testing import Receiver, open_receiver
 from tests.support.logs import log_kept

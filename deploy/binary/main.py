@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hookgw.cli.group import main
+from hookgw.command.group import main
 
 main(prog_name="hookgw")

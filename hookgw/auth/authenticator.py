@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hookgw.auth.failed_attempts import FailedKeyLimiter
 from hookgw.auth.keyring import KeyHolder, Keyring
 from hookgw.config.settings import AuthSettings
-from hookgw.models.errors import TooManyRequests
+from hookgw.kernel.errors import TooManyRequests
 
 
 class Authenticator:

@@ -15,7 +15,7 @@ import structlog
 
 from hookgw.auth.client_address import rate_limit_key
 from hookgw.auth.keyring import KeyHolder
-from hookgw.models.errors import TooManyRequests
+from hookgw.kernel.errors import TooManyRequests
 
 logger = structlog.get_logger("hookgw.auth")
 

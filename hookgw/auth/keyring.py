@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from hookgw.auth.rate_limit import RateLimits, TokenBucket
-from hookgw.models.api_keys import GLOBAL, Key, Principal
-from hookgw.models.errors import Forbidden
+from hookgw.kernel.errors import Forbidden
+from hookgw.records.api_keys import GLOBAL, Key, Principal
 
 CONFIGURED_KEY = "configuration"
 """The name of the global key of the settings; no other key can have it."""

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from hookgw.models.errors import Expired, Forbidden, Invalid
-from hookgw.models.instances import Instance
+from hookgw.kernel.errors import Expired, Forbidden, Invalid
+from hookgw.records.instances import Instance
 
 MEDIA_PATH = "/media/"
 KEY_BYTES = 32

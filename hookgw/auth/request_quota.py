@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hookgw.fair import PerHolder
-from hookgw.models.errors import TooManyRequests
+from hookgw.kernel.errors import TooManyRequests
 
 _RETRY_AFTER = 1.0
 

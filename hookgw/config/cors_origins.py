@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hookgw.models.host_name import parse_host
+from hookgw.kernel.host_name import parse_host
 
 _ORIGIN = re.compile(r"(https?)://(\[[^\]/]*\]|[^:@/?#\[\]\s]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}

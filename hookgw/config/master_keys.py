@@ -12,8 +12,8 @@ import msgspec
 import structlog
 
 from hookgw.config.settings import StorageSettings
-from hookgw.models.errors import StartError
-from hookgw.models.masking import repr_without
+from hookgw.kernel.errors import StartError
+from hookgw.kernel.masking import repr_without
 
 logger = structlog.get_logger("hookgw.store")
 

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from hookgw.models.host_name import parse_host
+from hookgw.kernel.host_name import parse_host
 
 _URL = re.compile(r"(http|socks5)://(?:([^/?#]*)@)?(\[[^\]/]*\]|[^:@/?#\[\]]+):([0-9]{1,5})/?", re.IGNORECASE)
 _FORM = "must be as in http://proxy.example:3128 or socks5://user:password@proxy.example:1080"

@@ -17,11 +17,11 @@ from hookgw.config.cors_origins import parse_origin
 from hookgw.config.master_keys import CLEAR, parse_master_key
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import UNIX, Settings
+from hookgw.instances.requests import FOREIGN
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.rules import check_custom_headers, check_secret, check_url
-from hookgw.models.errors import Invalid
-from hookgw.models.operational_kinds import OPERATIONAL_CATALOG
-from hookgw.models.units import DAY, Duration, Size
-from hookgw.parsing.instances import FOREIGN
+from hookgw.kernel.units import DAY, Duration, Size
+from hookgw.records.operational_kinds import OPERATIONAL_CATALOG
 
 Rule = Callable[[Any], str | None]
 """Check one value. Return a sentence that says what to write instead, or ``None`` if the value is fine."""

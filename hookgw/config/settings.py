@@ -12,8 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 from hookgw.config.refused_ports import REFUSED_PORTS
-from hookgw.models.masking import repr_without
-from hookgw.models.units import DAY, Duration, Size
+from hookgw.kernel.masking import repr_without
+from hookgw.kernel.units import DAY, Duration, Size
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from hookgw.config.settings import Section, Settings
 from hookgw.config.yaml_reader import join
-from hookgw.models.units import DURATION_FORM, SIZE_FORM, Duration, Size, parse_duration, parse_size
+from hookgw.kernel.units import DURATION_FORM, SIZE_FORM, Duration, Size, parse_duration, parse_size
 
 Report = Callable[[str, str], None]
 """Takes the path of a key and a sentence: what is wrong and what to write instead."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hookgw.models.events import Event
+from hookgw.records.events import Event
 
 _encode = msgspec.json.Encoder().encode
 

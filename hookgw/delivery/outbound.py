@@ -9,6 +9,7 @@ from functools import partial
 import structlog
 import trio
 
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.address_guard import AddressGuard
@@ -25,10 +26,9 @@ from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.models.registrations import Registration
-from hookgw.models.target_url import parse_target
-from hookgw.models.threads import SYSTEM_THREADS, Threads
-from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.kernel.target_url import parse_target
+from hookgw.records.registrations import Registration
+from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
 logger = structlog.get_logger("hookgw.outbound")
 

@@ -11,8 +11,8 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http.client import responses
 
-from hookgw.models.deliveries import Outcome
-from hookgw.models.masking import with_masked_user
+from hookgw.kernel.masking import with_masked_user
+from hookgw.records.deliveries import Outcome
 
 _SPECIAL = {
     # A 404 is not among these: workflow tools answer it while a workflow is switched off.

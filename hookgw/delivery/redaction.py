@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from urllib.parse import unquote
 
-from hookgw.models.masking import MASK, SHORTEST, spellings, user_of
-from hookgw.models.registrations import Registration
-from hookgw.models.target_url import Target
+from hookgw.kernel.masking import MASK, SHORTEST, spellings, user_of
+from hookgw.kernel.target_url import Target
+from hookgw.records.registrations import Registration
 
 
 def secrets_sent(

@@ -13,6 +13,7 @@ import msgspec
 import trio
 
 from hookgw._version import __version__
+from hookgw.concurrency.clock import Clock
 from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import PoolKey
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors, Reached, TimedOut
@@ -23,17 +24,16 @@ from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_re
 from hookgw.delivery.redaction import redact, secrets_sent, with_added_headers
 from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
-from hookgw.models.errors import PluginFailed
-from hookgw.models.event_filters import EventFilter
-from hookgw.models.events import Event, path_segment
-from hookgw.models.inline_media import without_file
-from hookgw.models.masking import repr_without, with_masked_user
-from hookgw.models.registrations import Registration, Secret
-from hookgw.models.signing_keys import SigningKey, signing_key
-from hookgw.models.target_url import Target, parse_target
-from hookgw.models.tls_identity import NO_IDENTITY
+from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel.masking import repr_without, with_masked_user
+from hookgw.kernel.signing_keys import SigningKey, signing_key
+from hookgw.kernel.target_url import Target, parse_target
+from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
+from hookgw.records.event_filters import EventFilter
+from hookgw.records.events import Event, path_segment
+from hookgw.records.inline_media import without_file
+from hookgw.records.registrations import Registration, Secret
+from hookgw.records.tls_identity import NO_IDENTITY
 
 _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
 # nginx completes the handshake without the certificate that it wants, and says so in the body of a 400.

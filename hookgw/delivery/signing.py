@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol, Self
 
-from hookgw.models.signing_keys import SigningKey, VerifyingKey
+from hookgw.kernel.signing_keys import SigningKey, VerifyingKey
 
 # RFC 2104, section 2.
 _INNER_PAD = bytes(byte ^ 0x36 for byte in range(256))
@@ -34,7 +34,7 @@ def sign(keys: Sequence[SigningKey], message_id: str, timestamp: int, body: byte
     """Return the value of ``webhook-signature``.
 
     Args:
-        keys: the keys in force, the newest first, from :func:`hookgw.models.signing_keys.signing_key`.
+        keys: the keys in force, the newest first, from :func:`hookgw.kernel.signing_keys.signing_key`.
         message_id: the value of ``webhook-id``. It must not contain a ``.``.
         timestamp: the value of ``webhook-timestamp``: whole Unix seconds of this attempt.
         body: the bytes to send.
@@ -64,7 +64,7 @@ def verify(
     """Check a request as a receiver does.
 
     Args:
-        keys: the accepted keys, from :func:`hookgw.models.signing_keys.verifying_key`.
+        keys: the accepted keys, from :func:`hookgw.kernel.signing_keys.verifying_key`.
         headers: the request's headers, names in lower case.
         body: the bytes as received.
         now: seconds since the epoch.

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.models.audit import FieldChange
+from hookgw.records.audit import FieldChange
 
 Audited = Mapping[str, tuple[str, Callable[[Any], str] | None]]
 """The fields of a record that are a client's: the name in the HTTP API, and what makes a text of the value;

@@ -18,9 +18,9 @@ from msgspec import UNSET, Struct, UnsetType
 
 from hookgw.kernel.audited import camel
 from hookgw.kernel.json_fields import Fields, as_bool, as_object, duration, one_of, whole_number
+from hookgw.kernel.masking import repr_without
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, Length, Schema, or_null, ref
-from hookgw.models.masking import repr_without
-from hookgw.models.units import Duration
+from hookgw.kernel.units import Duration
 
 REQUIRED: Any = object()
 """For a field without which a ``set`` is refused."""

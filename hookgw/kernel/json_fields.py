@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from hookgw.models.errors import Invalid
-from hookgw.models.units import DURATION_FORM, Duration, parse_duration
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.units import DURATION_FORM, Duration, parse_duration
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from hookgw.models.events import EVENT_ID
-from hookgw.models.target_url import MAX_URL
-from hookgw.models.units import DURATION_PATTERN
+from hookgw.kernel.target_url import MAX_URL
+from hookgw.kernel.units import DURATION_PATTERN
+from hookgw.records.events import EVENT_ID
 
 Schema = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hookgw.models.errors import Invalid
-from hookgw.models.masking import MASK
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.masking import MASK
 
 
 class SecretOptions:

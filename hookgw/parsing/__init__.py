@@ -1,18 +1,17 @@
 """Read the request bodies of clients, in every spelling that known clients use, into models. No I/O."""
 
-from hookgw.parsing.deliveries import Cancellation, Replay, parse_cancellation, parse_replay
-from hookgw.parsing.erasure import parse_erasure
-from hookgw.parsing.events import Batch, EmitLimits, EventReader, is_single, parse_events
-from hookgw.parsing.instances import (
+from hookgw.deliveries.requests import Cancellation, Replay, parse_cancellation, parse_replay
+from hookgw.events.requests import Batch, EmitLimits, EventReader, is_single, parse_events
+from hookgw.instances.requests import (
     Creation,
     parse_creation,
     parse_option_changes,
     parse_presence_of_account,
     parse_settings,
 )
-from hookgw.parsing.keys import KeyRequest, parse_key_request
-from hookgw.parsing.long_json import finish
-from hookgw.parsing.messages import (
+from hookgw.kernel.long_json import finish
+from hookgw.keys.requests import KeyRequest, parse_key_request
+from hookgw.messages.requests import (
     ChatQuery,
     Edit,
     Presence,
@@ -31,7 +30,8 @@ from hookgw.parsing.messages import (
     parse_template_message,
     parse_text_message,
 )
-from hookgw.parsing.storage import parse_backup
+from hookgw.operations.erasure_request import parse_erasure
+from hookgw.operations.storage_request import parse_backup
 
 __all__ = [
     "Batch",

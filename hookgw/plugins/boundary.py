@@ -1,7 +1,7 @@
 """The boundary around plugins: the one place where their code is called.
 
 Whatever that code raises, and whatever is wrong with its result, ends here as a
-:class:`~hookgw.models.errors.PluginFailed` that names the plugin and the function. Two things pass through:
+:class:`~hookgw.kernel.errors.PluginFailed` that names the plugin and the function. Two things pass through:
 the cancellation of the code that called the plugin, and the user's Ctrl-C.
 
 A plugin can raise both itself. A ``trio.Cancelled`` that it kept from a scope of its own would silently end
@@ -29,7 +29,7 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.models.errors import PluginFailed
+from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins.hook_implementation import HookImplementation
 
 Check = Callable[[Any], Any]

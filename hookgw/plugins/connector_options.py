@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import cut_short, place
+from hookgw.kernel.masking import MASK
 from hookgw.kernel.secret_options import texts_in
-from hookgw.models.errors import Invalid
-from hookgw.models.masking import MASK
-from hookgw.models.payload_schemas import compile_schema
-from hookgw.models.target_url import parse_target
+from hookgw.kernel.target_url import parse_target
 from hookgw.plugins.hook_implementation import nearest
 from hookgw.plugins.servers import Server
+from hookgw.records.payload_schemas import compile_schema
 
 MAX_OPTIONS = 64 * 2**10
 """Bytes of an instance's options as JSON: those of all instances are in memory."""

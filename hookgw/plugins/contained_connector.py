@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.models.connectors import IngestRequest, IngestResponse, MediaSink, Session
-from hookgw.models.errors import (
+from hookgw.kernel.errors import (
     EventLeftOut,
     HookgwError,
     Invalid,
@@ -21,14 +20,15 @@ from hookgw.models.errors import (
     TooLarge,
     Unavailable,
 )
-from hookgw.models.events import Event
-from hookgw.models.instances import InstanceSettings
-from hookgw.models.messages import Message, MessageKey
 from hookgw.plugins.boundary import Boundary, Check, WrongResult, message_of
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.provided import CheckedConnector
 from hookgw.plugins.servers import Server
+from hookgw.records.connectors import IngestRequest, IngestResponse, MediaSink, Session
+from hookgw.records.events import Event
+from hookgw.records.instances import InstanceSettings
+from hookgw.records.messages import Message, MessageKey
 
 _REFUSALS = (Invalid, NetworkRefused, NotSupported)
 _ERRORS = (*_REFUSALS, EventLeftOut, NotFound, ProofRefused, TooLarge, Unavailable)
@@ -38,7 +38,7 @@ _LEAST_STATUS, _MOST_STATUS = 200, 599
 
 
 class ContainedConnector:
-    """Satisfies :class:`~hookgw.models.connectors.Connector`, whatever the plugin's connector does.
+    """Satisfies :class:`~hookgw.records.connectors.Connector`, whatever the plugin's connector does.
 
     The methods raise the errors that belong to the contract of the plugin's, ``NotSupported`` if the plugin's
     connector lacks the method, and ``PluginFailed`` for anything else.
@@ -203,7 +203,7 @@ class _Options(dict[str, Any]):
         self._secrets = secrets
 
     def secret_texts(self) -> set[str]:
-        """See :class:`~hookgw.models.masking.HoldsSecrets`."""
+        """See :class:`~hookgw.kernel.masking.HoldsSecrets`."""
         return self._secrets
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from hookgw.models.dashboard_pages import DashboardPage
-from hookgw.models.errors import Invalid, NotFound
+from hookgw.kernel.errors import Invalid, NotFound
 from hookgw.plugins.boundary import Boundary, WrongResult
 from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.records.dashboard_pages import DashboardPage
 
 if TYPE_CHECKING:
     from hookgw.plugins.gateway_protocol import PluginGateway
@@ -26,7 +26,7 @@ class ContainedPage:
 
     Attributes:
         plugin: the plugin's name.
-        title, path, of_instance: see :class:`~hookgw.models.dashboard_pages.DashboardPage`.
+        title, path, of_instance: see :class:`~hookgw.records.dashboard_pages.DashboardPage`.
         is_form: whether it takes forms.
     """
 

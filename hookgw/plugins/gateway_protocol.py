@@ -1,6 +1,6 @@
 """The part of the running gateway that plugins may use.
 
-:class:`~hookgw.gateway.gateway.Gateway` and its parts satisfy these Protocols. This package cannot import
+:class:`~hookgw.app.gateway.Gateway` and its parts satisfy these Protocols. This package cannot import
 them: they call plugins, so they import this package.
 """
 
@@ -12,10 +12,10 @@ from typing import Protocol
 import httpx
 from prometheus_client.core import Metric
 
-from hookgw.models.deliveries import LaneStatistics
-from hookgw.models.events import Catalog, Event, Receipt
-from hookgw.models.instances import Instance
-from hookgw.models.registrations import Registration
+from hookgw.records.deliveries import LaneStatistics
+from hookgw.records.events import Catalog, Event, Receipt
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Registration
 
 
 class Events(Protocol):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pluggy
 
-from hookgw.models.errors import PluginFailed
+from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins import hookspecs
 
 # Read from the signatures, so that a hook is declared in one place.

@@ -12,10 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from hookgw.models.deliveries import Outgoing
-from hookgw.models.errors import PluginFailed
-from hookgw.models.events import Event
-from hookgw.models.registrations import Registration
+from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins.hook_implementation import HOOKS
 from hookgw.plugins.loading import LoadedPlugins
 from hookgw.plugins.results import (
@@ -27,6 +24,9 @@ from hookgw.plugins.results import (
     copy_for_observer,
 )
 from hookgw.plugins.startup_hooks import StartupHooks
+from hookgw.records.deliveries import Outgoing
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 
 DELIVERY_HOOKS = ("hookgw_filter", "hookgw_transform", "hookgw_encode", "hookgw_prepare")
 """The hooks that are called for a delivery, and decide what is sent."""
@@ -35,7 +35,7 @@ DELIVERY_HOOKS = ("hookgw_filter", "hookgw_transform", "hookgw_encode", "hookgw_
 class Hooks(StartupHooks):
     """Calls the hooks of the loaded plugins; those called at start are inherited.
 
-    A failure of a plugin raises :class:`~hookgw.models.errors.PluginFailed`, whose ``__cause__`` is the
+    A failure of a plugin raises :class:`~hookgw.kernel.errors.PluginFailed`, whose ``__cause__`` is the
     plugin's exception. A failure of an observer is only logged. Both are reported to ``on_failure``.
     The cancellation of the caller is not a failure: it passes through.
 

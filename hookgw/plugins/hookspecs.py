@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from hookgw.models.connectors import Connector
-from hookgw.models.dashboard_pages import DashboardPage
-from hookgw.models.deliveries import Attempt, Delivery, LaneState, Outgoing
-from hookgw.models.events import Event, EventKind
-from hookgw.models.registrations import Registration
+from hookgw.records.connectors import Connector
+from hookgw.records.dashboard_pages import DashboardPage
+from hookgw.records.deliveries import Attempt, Delivery, LaneState, Outgoing
+from hookgw.records.events import Event, EventKind
+from hookgw.records.registrations import Registration
 
 # Every plugin imports this module, and quart_trio alone takes half a second to import.
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import structlog
 
 from hookgw.config.file_permissions import everything_in, first_trouble
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.errors import PluginFailed, StartError
+from hookgw.kernel.errors import PluginFailed, StartError
 from hookgw.plugins import discovery
 from hookgw.plugins.boundary import Boundary, WrongResult
 from hookgw.plugins.discovery import Candidate

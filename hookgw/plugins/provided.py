@@ -14,14 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from hookgw.models.dashboard_pages import DashboardPage
-from hookgw.models.events import Catalog, Event, EventKind
-from hookgw.models.instances import INSTANCE_NAME
-from hookgw.models.messages import Message, TextMessage
-from hookgw.models.payload_schemas import SchemaBook, check_schema
-from hookgw.parsing.instances import CREATE_FIELDS, FOREIGN
-from hookgw.parsing.json_text import decode_strict, encode_strict
+from hookgw.instances.requests import CREATE_FIELDS, FOREIGN
+from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.plugins.boundary import WrongResult
+from hookgw.records.dashboard_pages import DashboardPage
+from hookgw.records.events import Catalog, Event, EventKind
+from hookgw.records.instances import INSTANCE_NAME
+from hookgw.records.messages import Message, TextMessage
+from hookgw.records.payload_schemas import SchemaBook, check_schema
 
 T = TypeVar("T")
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.rules import check_headers
-from hookgw.models.deliveries import Delivery, Outgoing
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Event
-from hookgw.models.registrations import Registration
-from hookgw.models.units import Size
-from hookgw.parsing.event_records import plain_event
+from hookgw.kernel.units import Size
 from hookgw.plugins.boundary import WrongResult
+from hookgw.plugins.event_records import plain_event
+from hookgw.records.deliveries import Delivery, Outgoing
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 
 MAX_BODY = Size(64 * 2**20)
 """The largest body of a delivery that a plugin may make.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import as_list, as_text
-from hookgw.models.errors import Invalid
-from hookgw.models.target_url import parse_target
+from hookgw.kernel.target_url import parse_target
 
 SERVERS = "servers"
 """The name of the option. A plugin with connectors or ``hookgw_run`` cannot have it for itself."""

@@ -16,14 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 import msgspec
 
+from hookgw.kernel.errors import ConfigError, Invalid, PluginFailed, StartError
 from hookgw.kernel.json_fields import kind_of, show_name
+from hookgw.kernel.masking import HoldsSecrets, mask_secrets
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, EventKind
-from hookgw.models.masking import HoldsSecrets, mask_secrets
-from hookgw.models.operational_kinds import OPERATIONAL_KINDS
-from hookgw.models.registrations import Registration
 from hookgw.plugins.boundary import Boundary, message_of
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.contained_page import ContainedPage
@@ -40,6 +36,10 @@ from hookgw.plugins.provided import (
     check_page,
 )
 from hookgw.plugins.servers import SERVERS, Server, parse_servers
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, EventKind
+from hookgw.records.operational_kinds import OPERATIONAL_KINDS
+from hookgw.records.registrations import Registration
 
 if TYPE_CHECKING:
     import click
@@ -525,7 +525,7 @@ class StartupHooks:
     def background(self) -> list[tuple[str, Callable[[PluginGateway], Awaitable[None]]]]:
         """Return the background tasks of plugins: each plugin's name, and a function to run in a task.
 
-        The function raises :class:`~hookgw.models.errors.PluginFailed`, which is reported by then.
+        The function raises :class:`~hookgw.kernel.errors.PluginFailed`, which is reported by then.
         """
         return [
             (found.plugin, partial(self.boundary.run, found)) for found in self._implementations["hookgw_run"]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from hookgw.models.errors import PluginFailed
+from hookgw.kernel.errors import PluginFailed
 
 WAITS = (1.0, 2.0, 5.0, 15.0, 60.0)
 """Seconds between a failure and the restart, for consecutive failures; the last value repeats."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 
 Row = tuple[Any, ...]
 Key = tuple[Any, ...]

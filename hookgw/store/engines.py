@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 
+from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import StorageSettings
-from hookgw.models.clock import Clock
-from hookgw.models.errors import StartError
-from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.kernel.errors import StartError
 from hookgw.store.protocol import Store
 from hookgw.store.records import StoreObserver
 from hookgw.store.sqlite.store import open_store

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from hookgw.models.browser_sessions import BrowserSession
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.fleet import FleetView, ShardEpoch
-from hookgw.models.instances import Instance
-from hookgw.models.registrations import Registration
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.browser_sessions import BrowserSession
+from hookgw.records.fleet import FleetView, ShardEpoch
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Registration
 from hookgw.store.records import PendingChange
 
 GLOBAL_KEYS = "auth.global_keys"

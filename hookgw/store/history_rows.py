@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
-from hookgw.models.events import Event
+from hookgw.records.deliveries import Attempt, DeliveryState, Outcome
+from hookgw.records.events import Event
 from hookgw.store.records import DeliverySummary, seconds
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from hookgw.models.events import Event
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.records.events import Event
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 
 # The most bytes of payload that a step reads to find lanes, unless its first payload alone has more: others
 # wait for the commit meanwhile.

@@ -28,7 +28,7 @@ class Person(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The part as it is in ids: they are made of words; see :func:`hookgw.models.events.event_id_of`."""
+        """The part as it is in ids: they are made of words; see :func:`hookgw.records.events.event_id_of`."""
         return "-".join(_WORD.findall(self.part)).lower()
 
 

@@ -12,13 +12,13 @@ been woken.
 
 *Cancellation.* A write whose waiter is cancelled is done all the same.
 
-*Errors.* Every method raises :class:`~hookgw.models.errors.StorageUnavailable` while the storage refuses; the
+*Errors.* Every method raises :class:`~hookgw.kernel.errors.StorageUnavailable` while the storage refuses; the
 error names the file or server and the reason. Writes are refused at once until the engine finds that storage
 works again. Settlements are kept meanwhile. No error of a database driver leaves the engine.
 
 *Data, not code.* No argument is a function that would run inside a transaction.
 
-*Opaque places.* A :data:`~hookgw.models.deliveries.Position` and a cursor mean something to their engine
+*Opaque places.* A :data:`~hookgw.records.deliveries.Position` and a cursor mean something to their engine
 alone. Positions of one lane can be compared; a later position is behind an earlier one. Cursors are strings.
 
 *Several processes.* Where other processes may use the same storage, the listener also hears of what these
@@ -32,14 +32,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from hookgw.models.audit import AuditEntry
-from hookgw.models.browser_sessions import BrowserSession
-from hookgw.models.deliveries import Attempt, Delivery, Page, Position, Settlement
-from hookgw.models.fleet import ShardEpoch
-from hookgw.models.instances import Instance
-from hookgw.models.jobs import Job
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Registration
+from hookgw.records.audit import AuditEntry
+from hookgw.records.browser_sessions import BrowserSession
+from hookgw.records.deliveries import Attempt, Delivery, Page, Position, Settlement
+from hookgw.records.fleet import ShardEpoch
+from hookgw.records.instances import Instance
+from hookgw.records.jobs import Job
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Registration
 from hookgw.store.fleet import SharedStore
 from hookgw.store.records import (
     Append,

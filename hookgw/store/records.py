@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from hookgw.models.audit import AuditEntry
-from hookgw.models.deliveries import Attempt, DeliveryState
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.events import Event
-from hookgw.models.masking import repr_without
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.masking import repr_without
+from hookgw.records.audit import AuditEntry
+from hookgw.records.deliveries import Attempt, DeliveryState
+from hookgw.records.events import Event
 
 DROPPED_AS_OLDEST = "Dropped as the oldest: "
 """The beginning of the reason of a dead letter that made room for newer events."""

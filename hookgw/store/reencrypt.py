@@ -14,7 +14,7 @@ import structlog
 
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.service_manager import extended_start
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 from hookgw.store.encryption import DecryptionFailed, RecordCipher, encrypted_with, key_id
 from hookgw.store.shelves import place_of
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import trio
 
-from hookgw.models.deliveries import parse_delivery_id
-from hookgw.models.errors import Invalid
+from hookgw.kernel.errors import Invalid
+from hookgw.records.deliveries import parse_delivery_id
 from hookgw.store.records import (
     DeliveryPage,
     DeliveryQuery,

@@ -13,12 +13,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from hookgw.models.audit import AuditEntry
-from hookgw.models.browser_sessions import BrowserSession
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.instances import Instance
-from hookgw.models.jobs import Job
-from hookgw.models.registrations import Registration
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.audit import AuditEntry
+from hookgw.records.browser_sessions import BrowserSession
+from hookgw.records.instances import Instance
+from hookgw.records.jobs import Job
+from hookgw.records.registrations import Registration
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx
 from hookgw.store.encryption import DecryptionFailed, RecordCipher

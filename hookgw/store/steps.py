@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from hookgw.models.audit import AuditEntry
-from hookgw.models.clock import Clock
-from hookgw.models.jobs import Job
-from hookgw.models.lanes import LaneRule
+from hookgw.concurrency.clock import Clock
+from hookgw.records.audit import AuditEntry
+from hookgw.records.jobs import Job
+from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.changes import CountedTransaction
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import StorageSettings
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.registrations import Registration
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.registrations import Registration
 from hookgw.store.encryption import RecordCipher, encrypted_with
 from hookgw.store.engines import missing_driver
 from hookgw.store.records import PendingChange

@@ -9,7 +9,9 @@ from typing import Any, get_args
 
 import trio
 
-from hookgw.models.connectors import (
+from hookgw.kernel.errors import NetworkRefused, NotFound
+from hookgw.plugins.hookspecs import hookimpl
+from hookgw.records.connectors import (
     ConnectionState,
     Connector,
     IngestRequest,
@@ -17,10 +19,8 @@ from hookgw.models.connectors import (
     MediaSink,
     Session,
 )
-from hookgw.models.errors import NetworkRefused, NotFound
-from hookgw.models.instances import InstanceSettings
-from hookgw.models.messages import Message, MessageKey, TextMessage
-from hookgw.plugins.hookspecs import hookimpl
+from hookgw.records.instances import InstanceSettings
+from hookgw.records.messages import Message, MessageKey, TextMessage
 
 Script = Callable[[Session], Awaitable[None]]
 IngestScript = Callable[[Session, IngestRequest], Awaitable[IngestResponse]]

@@ -19,21 +19,21 @@ import trio
 import yaml
 from trio.testing import MockClock
 
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
+from hookgw.concurrency.clock import virtual_clock
 from hookgw.config.load import load_settings
 from hookgw.delivery.http.resolver import Found
-from hookgw.gateway.emit_limits import emit_limits
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.clock import virtual_clock
-from hookgw.models.connectors import IngestRequest, IngestResponse
-from hookgw.models.deliveries import LaneState, LaneStatistics
-from hookgw.models.errors import Invalid, PluginFailed, StartError, TooLarge
-from hookgw.models.events import Event
-from hookgw.models.registrations import DEFAULT_LABEL, Registration
+from hookgw.events.emit_limits import emit_limits
+from hookgw.kernel.errors import Invalid, PluginFailed, StartError, TooLarge
+from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.parsing import parse_events
-from hookgw.parsing.json_text import decode_strict, encode_strict
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.connectors import IngestRequest, IngestResponse
+from hookgw.records.deliveries import LaneState, LaneStatistics
+from hookgw.records.events import Event
+from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.webhooks.change import RegistrationChange, body_of, parse_registration
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
@@ -148,7 +148,7 @@ class GatewayKit:
             url: for example a receiver's.
             instance: the instance's name.
             label: the registration's label; a second call with the same one changes the registration.
-            fields: more fields, named as in :class:`~hookgw.models.registrations.Registration`.
+            fields: more fields, named as in :class:`~hookgw.records.registrations.Registration`.
 
         Returns:
             The stored registration, with its secrets.

@@ -20,7 +20,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.signing import verify
-from hookgw.models.signing_keys import verifying_key
+from hookgw.kernel.signing_keys import verifying_key
 from hookgw.testing.answers import Answer, HalfClose, Step, answer
 from hookgw.testing.received import Received
 from hookgw.testing.wire import BodyTooLarge, Peer, Wire

@@ -13,14 +13,14 @@ import trio
 from hookgw.config.settings import EventsSettings
 from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.fetch import fetch_file
-from hookgw.models.connectors import MAX_STATE, ConnectionState, FetchedFile, NewEvent, QRCode
-from hookgw.models.errors import Conflict, Invalid, TooLarge
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import EVENT_ID, Catalog
-from hookgw.models.inline_media import largest_file
-from hookgw.models.instances import InstanceSettings
-from hookgw.parsing.json_text import decode_strict, encode_strict
-from hookgw.parsing.network_json import LeftOut, read_network_json
+from hookgw.kernel.errors import Conflict, Invalid, TooLarge
+from hookgw.kernel.json_text import decode_strict, encode_strict
+from hookgw.kernel.network_json import LeftOut, read_network_json
+from hookgw.records.connectors import MAX_STATE, ConnectionState, FetchedFile, NewEvent, QRCode
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import EVENT_ID, Catalog
+from hookgw.records.inline_media import largest_file
+from hookgw.records.instances import InstanceSettings
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class EmittedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that a connector raised.
 
     Attributes:
-        kind, event_id, time, sender: see :class:`~hookgw.models.connectors.NewEvent`.
+        kind, event_id, time, sender: see :class:`~hookgw.records.connectors.NewEvent`.
         data: the payload, after it has passed through JSON.
         data_json: the bytes of the payload, if the connector gave them.
         at: Trio's clock when it was stored.

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import REQUIRED, read_fields, request_schema
 from hookgw.kernel.json_fields import Fields, as_object, duration
+from hookgw.kernel.masking import repr_without
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Catalog
-from hookgw.models.masking import repr_without
-from hookgw.models.registrations import (
+from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Signature
+from hookgw.kernel.units import DAY
+from hookgw.records.events import Catalog
+from hookgw.records.registrations import (
     DEFAULT_GRACE,
     Registration,
     Secret,
@@ -26,9 +28,7 @@ from hookgw.models.registrations import (
     new_registration_id,
     new_secret,
 )
-from hookgw.models.signing_keys import PRIVATE, SYMMETRIC, Signature
-from hookgw.models.tls_identity import expired_part
-from hookgw.models.units import DAY
+from hookgw.records.tls_identity import expired_part
 from hookgw.webhooks.fields import FIELDS, READ_ONLY, Asked
 
 MAX_GRACE = 30 * DAY

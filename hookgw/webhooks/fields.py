@@ -1,6 +1,6 @@
 """Every field of a registration, once. No I/O.
 
-A row, and a line in :class:`~hookgw.models.registrations.Registration`, is all that a new field needs: it is
+A row, and a line in :class:`~hookgw.records.registrations.Registration`, is all that a new field needs: it is
 read from requests, described in ``/openapi.json`` and ``docs/http.md``, shown in responses and audited. It is
 in the form and the commands if the row says so.
 """
@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
+from hookgw.concurrency.clock import rfc3339
 from hookgw.kernel.audited import Audited, text_of
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import (
     REQUIRED,
     Choice,
@@ -31,6 +33,8 @@ from hookgw.kernel.fields import (
     write_length,
 )
 from hookgw.kernel.json_fields import as_list, as_object, as_text, checked_items, duration, list_of, place
+from hookgw.kernel.masking import MASK, with_masked_user, without_user
+from hookgw.kernel.rates import RATE_PATTERN, Rate, parse_rate
 from hookgw.kernel.rules import (
     check_custom_headers,
     check_secret,
@@ -40,16 +44,12 @@ from hookgw.kernel.rules import (
 )
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, URL_SCHEMA, Length, Schema, Time, ref
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.models.clock import rfc3339
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Catalog
-from hookgw.models.masking import MASK, with_masked_user, without_user
-from hookgw.models.rates import RATE_PATTERN, Rate, parse_rate
-from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret, is_global
-from hookgw.models.signing_keys import Signature
-from hookgw.models.target_url import MAX_URL
-from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
-from hookgw.models.units import DAY
+from hookgw.kernel.signing_keys import Signature
+from hookgw.kernel.target_url import MAX_URL
+from hookgw.kernel.units import DAY
+from hookgw.records.events import Catalog
+from hookgw.records.registrations import Ordering, Registration, RetryOptions, Secret, is_global
+from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.webhooks.filters import MAX_CONDITIONS, Condition, read_filter, write_condition
 from hookgw.webhooks.tls import TLS_PARTS, check_whole, unmask_tls
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Fields, as_list, as_object, as_text, kind_of, list_of, text_up_to
 from hookgw.kernel.schema_parts import Schema, ref
-from hookgw.models.errors import Invalid
-from hookgw.models.event_filters import FIELDS, FilterOp, Scalar, split_pointer
-from hookgw.models.event_filters import Condition as StoredCondition
+from hookgw.records.event_filters import FIELDS, FilterOp, Scalar, split_pointer
+from hookgw.records.event_filters import Condition as StoredCondition
 
 MAX_CONDITIONS = 20
 MAX_POINTER = 512

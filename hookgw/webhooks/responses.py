@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from hookgw.kernel.fields import presenter, response_type
-from hookgw.models import registrations as records
-from hookgw.models.masking import repr_without
-from hookgw.models.signing_keys import Signature, public_key_of
+from hookgw.kernel.masking import repr_without
+from hookgw.kernel.signing_keys import Signature, public_key_of
+from hookgw.records import registrations as records
 from hookgw.webhooks.fields import LISTED, SHOWN, Showing
 
 Whpk = Annotated[str, Meta(pattern="^whpk_", examples=["whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="])]

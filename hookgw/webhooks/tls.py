@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import Block, Field, Input, Line, Option, request_schema
+from hookgw.kernel.host_name import parse_host
 from hookgw.kernel.json_fields import text_up_to
+from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import Schema
-from hookgw.models.errors import Invalid
-from hookgw.models.host_name import parse_host
-from hookgw.models.masking import MASK
-from hookgw.models.tls_identity import TlsIdentity, as_pem, fits, read_certificates, read_key
+from hookgw.records.tls_identity import TlsIdentity, as_pem, fits, read_certificates, read_key
 
 MAX_PEM = 32 * 2**10
 """Characters of a PEM text: a certificate has 1 to 3 KiB, and a registration is kept in memory."""

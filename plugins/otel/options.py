@@ -8,7 +8,7 @@ import httpx
 import msgspec
 from msgspec import Meta
 
-from hookgw.models.units import Duration, parse_duration
+from hookgw.kernel.units import Duration, parse_duration
 
 NEEDED = "opentelemetry-proto is not installed. Install hookgw with its extra: pip install 'hookgw[otel]'."
 

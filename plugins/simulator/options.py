@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from hookgw.models.units import Duration, parse_duration
+from hookgw.kernel.units import Duration, parse_duration
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from hookgw import IngestRequest, Invalid, NewEvent, event_id_of
-from hookgw.models.clock import parse_rfc3339
-from hookgw.models.events import EVENT_ID, Catalog
-from hookgw.models.json_decoding import decode_json
+from hookgw.concurrency.clock import parse_rfc3339
+from hookgw.kernel.json_decoding import decode_json
+from hookgw.records.events import EVENT_ID, Catalog
 
 from .options import Options
 

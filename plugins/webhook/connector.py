@@ -18,8 +18,8 @@ from hookgw import (
     Session,
     Unavailable,
 )
-from hookgw.models.events import Catalog
-from hookgw.models.units import Size
+from hookgw.kernel.units import Size
+from hookgw.records.events import Catalog
 
 from .body import event_of
 from .options import OPTIONS_SCHEMA, Options, read_options

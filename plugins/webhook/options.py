@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hookgw import Invalid
-from hookgw.models.signing_keys import VerifyingKey, verifying_key
+from hookgw.kernel.signing_keys import VerifyingKey, verifying_key
 
 # RFC 6901, section 3.
 _POINTER = "^(/([^~/]|~[01])*)+$"

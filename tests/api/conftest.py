@@ -11,12 +11,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.server.serve import serve
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.units import Size
+from hookgw.kernel.units import Size
+from hookgw.web.app import Application, create_app
+from hookgw.web.server.serve import serve
 from tests.api.server.wire import Running
 from tests.support.contract import Contract
 from tests.support.postgres import PostgresServer

@@ -10,17 +10,11 @@ import structlog
 from quart import Response, abort, request
 
 from hookgw import __version__
-from hookgw.api.app import Application
-from hookgw.api.server.exchange import RequestResponse
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import ServerSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.errors import (
-    HookgwError,
-    NetworkRefused,
-    NotSupported,
-    StorageUnavailable,
-    Unavailable,
-)
+from hookgw.kernel.errors import HookgwError, NetworkRefused, NotSupported, StorageUnavailable, Unavailable
+from hookgw.web.app import Application
+from hookgw.web.server.exchange import RequestResponse
 from tests.api.conftest import KEY
 
 

@@ -12,14 +12,14 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.api import request_body
-from hookgw.api.app import Application
-from hookgw.api.auth import learn_key
+from hookgw.app.gateway import Gateway
 from hookgw.auth.authenticator import Authenticator
 from hookgw.config.settings import AuthSettings, Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.long_work import run_in_slices
-from hookgw.models.errors import TooManyRequests
+from hookgw.core.long_work import run_in_slices
+from hookgw.kernel.errors import TooManyRequests
+from hookgw.web import request_body
+from hookgw.web.app import Application
+from hookgw.web.auth import learn_key
 from tests.api.conftest import KEY, open_client, slow_request
 
 TWO_KEYS = "The request has more than one apikey header; send one."

@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.content_encoding import GzipDecoder
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import ServerSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.errors import Invalid
-from hookgw.models.units import Size
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.units import Size
+from hookgw.web.app import Application, create_app
+from hookgw.web.content_encoding import GzipDecoder
 from tests.api.test_app import shape_of
 
 EMIT = "/event/emit/loja1"

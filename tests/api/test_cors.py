@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from hookgw.api.cors import CrossOrigin
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import ServerSettings
-from hookgw.gateway.gateway import Gateway
+from hookgw.web.cors import CrossOrigin
 
 PAGE = "https://crm.example"
 OTHER = "https://evil.example"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from hookgw.api import responses
-from hookgw.api.app import Application
+from hookgw.web import responses
+from hookgw.web.app import Application
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
 

@@ -15,14 +15,14 @@ import pytest
 import structlog
 import trio
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.first_headers import FirstHeaders
-from hookgw.api.server.serve import serve
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import EventsSettings, ServerSettings, Settings, StorageSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.units import Size
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.units import Size
+from hookgw.web.app import Application, create_app
+from hookgw.web.first_headers import FirstHeaders
+from hookgw.web.server.serve import serve
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import PAYLOADS, one
 

@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quart_trio import QuartTrio
 
-from hookgw.api import lists, responses
-from hookgw.api.app import Application
-from hookgw.api.lists import CURSOR, ShownList, array, first_of, make_cursor, read_cursor
-from hookgw.api.openapi.describe import operation_of
-from hookgw.api.server import response_memory
-from hookgw.api.server.response_memory import LIST
-from hookgw.cli.client import CURSOR as FOLLOWED
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.audit import HOOKGW, AuditAction, AuditEntry
-from hookgw.models.errors import Invalid
-from hookgw.models.jobs import JobKind
+from hookgw.app.gateway import Gateway
+from hookgw.command.client import CURSOR as FOLLOWED
+from hookgw.kernel.errors import Invalid
+from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
+from hookgw.records.jobs import JobKind
 from hookgw.testing import Receiver, answer
+from hookgw.web import lists, responses
+from hookgw.web.app import Application
+from hookgw.web.lists import CURSOR, ShownList, array, first_of, make_cursor, read_cursor
+from hookgw.web.openapi.describe import operation_of
+from hookgw.web.server import response_memory
+from hookgw.web.server.response_memory import LIST
 from tests.api.routes.test_deliveries import emit_to
 
 Entry = tuple[int, int]
@@ -235,7 +235,7 @@ async def test_jobs(client: httpx.AsyncClient, gateway: Gateway, monkeypatch: py
 async def test_chats_beyond_the_room_are_there_without_their_message(
     client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.api.routes.chats.LIST", 2000)
+    monkeypatch.setattr("hookgw.messages.routes.chats.LIST", 2000)
     await client.post("/webhook/set/loja1", json={"url": hookgw_receiver.url})
     for number in range(5):
         key = {"remoteJid": f"{number}@s.whatsapp.net", "id": f"m{number}"}

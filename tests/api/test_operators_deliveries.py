@@ -9,13 +9,13 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.api.app import create_app
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.deliveries import DeliveryState
+from hookgw.records.deliveries import DeliveryState
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, answer
+from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 

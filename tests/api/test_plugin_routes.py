@@ -11,10 +11,10 @@ import trio
 from quart import Response, abort, request
 
 import hookgw
-from hookgw.api.app import Application, create_app
-from hookgw.api.server import response_memory
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 from hookgw.testing import GatewayKit, open_kit
+from hookgw.web.app import Application, create_app
+from hookgw.web.server import response_memory
 from tests.api.conftest import open_client, slow_request
 
 

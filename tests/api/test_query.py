@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from hookgw.api.app import create_app
-from hookgw.api.openapi.describe import operation_of
-from hookgw.gateway.gateway import Gateway
+from hookgw.app.gateway import Gateway
+from hookgw.web.app import create_app
+from hookgw.web.openapi.describe import operation_of
 from tests.api.test_app import shape_of
 
 FILTERS = ("state", "kind", "label", "since", "until", "finishedSince", "cursor", "limit")

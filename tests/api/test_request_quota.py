@@ -12,11 +12,11 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.api.app import Application, create_app
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import ServerSettings, Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.units import Size
+from hookgw.kernel.units import Size
+from hookgw.web.app import Application, create_app
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 

@@ -1,7 +1,7 @@
 """Every route, with every method, called without permission: no route can be forgotten.
 
 The path alone determines the key that a route requires. A new route without an instance is closed to instance
-keys until it is added to one of the lists here and in :mod:`hookgw.api.auth`.
+keys until it is added to one of the lists here and in :mod:`hookgw.web.auth`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pytest
 import trio
 from quart_trio import QuartTrio
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.call_places import PLACES, Place, place_of
-from hookgw.dashboard.blueprint import Dashboard
-from hookgw.gateway.gateway import Gateway
+from hookgw.app.dashboard import Dashboard
+from hookgw.app.gateway import Gateway
+from hookgw.web.app import Application, create_app
+from hookgw.web.call_places import PLACES, Place, place_of
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 import trio
 
-from hookgw.api.app import Application
-from hookgw.gateway.gateway import Gateway
+from hookgw.app.gateway import Gateway
+from hookgw.web.app import Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 import hookgw
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 

@@ -7,8 +7,8 @@ import trio
 from quart import request
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.api.app import Application
-from hookgw.gateway.gateway import Gateway
+from hookgw.app.gateway import Gateway
+from hookgw.web.app import Application
 from tests.api.conftest import KEY
 
 OWN_KEY = "the-key-of-loja1"

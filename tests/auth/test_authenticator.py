@@ -8,9 +8,9 @@ from hookgw.auth.authenticator import Authenticator
 from hookgw.auth.keyring import Keyring
 from hookgw.auth.rate_limit import RateLimits
 from hookgw.config.settings import AuthSettings
-from hookgw.models.api_keys import Key
-from hookgw.models.errors import TooManyRequests
-from hookgw.models.units import Duration
+from hookgw.kernel.errors import TooManyRequests
+from hookgw.kernel.units import Duration
+from hookgw.records.api_keys import Key
 
 HERE = "192.0.2.1"
 

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from hookgw.auth.failed_attempts import MAX_SOURCES, FailedKeyLimiter
 from hookgw.auth.keyring import MAX_SOURCES_PER_KEY, KeyHolder
-from hookgw.models.api_keys import GLOBAL, Key
-from hookgw.models.errors import TooManyRequests
+from hookgw.kernel.errors import TooManyRequests
+from hookgw.records.api_keys import GLOBAL, Key
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 LIMIT, WINDOW = 3, 60.0

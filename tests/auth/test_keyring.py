@@ -6,8 +6,8 @@ import pytest
 
 from hookgw.auth.keyring import Keyring, new_key
 from hookgw.auth.rate_limit import RateLimits
-from hookgw.models.api_keys import GLOBAL, Key, Principal
-from hookgw.models.errors import Forbidden
+from hookgw.kernel.errors import Forbidden
+from hookgw.records.api_keys import GLOBAL, Key, Principal
 
 NOW = 1_000.0
 

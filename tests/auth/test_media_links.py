@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.auth.media_links import LONGEST_NAME, LONGEST_REFERENCE, MediaLinks, is_mimetype
-from hookgw.models.errors import Expired, Forbidden, Invalid
-from hookgw.models.instances import Instance
+from hookgw.kernel.errors import Expired, Forbidden, Invalid
+from hookgw.records.instances import Instance
 
 SHOP = Instance(name="shop", id="0d9e3f4a")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

@@ -17,12 +17,12 @@ from urllib.request import urlopen
 import msgspec
 import trio
 
-from hookgw.cli.logging_setup import configure_logging
-from hookgw.cli.process import tune_garbage_collector
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
+from hookgw.command.logging_setup import configure_logging
+from hookgw.command.process import tune_garbage_collector
 from hookgw.config.settings import DeliverySettings, LogSettings, Settings, StorageSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.events import Event
+from hookgw.records.events import Event
 from hookgw.webhooks.change import RegistrationChange
 
 ROOT = Path(__file__).parents[2]

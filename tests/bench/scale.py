@@ -7,9 +7,9 @@ import time
 import msgspec
 import trio
 
-from hookgw.dispatch.dispatcher import PARK_AFTER
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.events import Event
+from hookgw.app.gateway import Gateway
+from hookgw.lanes.dispatcher import PARK_AFTER
+from hookgw.records.events import Event
 from tests.bench.engine import deliver, end_to_end
 from tests.bench.parts import (
     FastReceiver,

@@ -14,8 +14,8 @@ import click.testing
 import pytest
 import trio
 
-from hookgw.cli.group import main
-from hookgw.cli.process import STOP_SIGNALS
+from hookgw.command.group import main
+from hookgw.command.process import STOP_SIGNALS
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.receiver import Receiver, open_receiver
 from tests.support.logs import log_kept

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from hookgw.concurrency.clock import Clock
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.refused_ports import REFUSED_PORTS
 from hookgw.config.settings import StorageSettings
-from hookgw.models.clock import Clock
-from hookgw.models.events import Event
-from hookgw.models.registrations import Registration
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 from hookgw.store import Append
 from hookgw.store.engines import open_storage
 from tests.cli.conftest import Invoke

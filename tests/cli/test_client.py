@@ -13,9 +13,9 @@ import pytest
 import trio
 import trustme
 
-from hookgw.cli import client as client_module
-from hookgw.cli.client import Client
-from hookgw.cli.failure import Failed, ServerUnavailable
+from hookgw.command import client as client_module
+from hookgw.command.client import Client
+from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.testing.answers import Answer, Close, Hang, answer, raw
 from hookgw.testing.receiver import Receiver, open_receiver
 from tests.cli.conftest import says

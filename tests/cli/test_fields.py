@@ -7,9 +7,11 @@ import time
 import click
 import pytest
 
-from hookgw.api.routes import audit, deliveries, webhooks
-from hookgw.cli import fields
-from hookgw.models.clock import parse_rfc3339
+from hookgw.command import fields
+from hookgw.concurrency.clock import parse_rfc3339
+from hookgw.deliveries import routes as deliveries
+from hookgw.operations.routes import audit
+from hookgw.webhooks import routes as webhooks
 
 CONTEXT = click.Context(click.Command("x"))
 OPTION = click.Option(["--x"])

@@ -12,8 +12,8 @@ import click.testing
 import pytest
 
 from hookgw._version import __version__
-from hookgw.cli import group
-from hookgw.models.errors import Invalid, StartError
+from hookgw.command import group
+from hookgw.kernel.errors import Invalid, StartError
 
 HEAVY = (
     "asyncio", "h11", "httptools", "httpx", "hypercorn", "msgspec", "pluggy", "prometheus_client", "quart",

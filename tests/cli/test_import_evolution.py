@@ -14,15 +14,15 @@ import httpx
 import pytest
 import trio
 
-from hookgw.api.app import create_app
-from hookgw.api.server.serve import serve
-from hookgw.cli.evolution.plan import Action, plan_import
-from hookgw.cli.evolution.source import SourceInstance
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import AuthSettings, ServerSettings, Settings, StorageSettings
-from hookgw.gateway.open import open_gateway
-from hookgw.models.units import Size
+from hookgw.instances.evolution.plan import Action, plan_import
+from hookgw.instances.evolution.source import SourceInstance
+from hookgw.kernel.units import Size
 from hookgw.testing.answers import answer, reset
 from hookgw.testing.receiver import Receiver, open_receiver
+from hookgw.web.app import create_app
+from hookgw.web.server.serve import serve
 from tests.cli.conftest import Invoke, says
 from tests.support.evolution import KEY, Evolution
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.cli import job
-from hookgw.cli.failure import Failed
+from hookgw.command import job
+from hookgw.command.failure import Failed
 from hookgw.testing.answers import answer
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says

@@ -20,12 +20,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.cli.forward import Forwarder
-from hookgw.cli.listen import ListenOptions, run
-from hookgw.cli.received_event import MAX_SEARCHED, first_text, read_received_event
 from hookgw.delivery.signing import sign
-from hookgw.models.errors import StartError
-from hookgw.models.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
+from hookgw.kernel.errors import StartError
+from hookgw.kernel.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
+from hookgw.listen.forward import Forwarder
+from hookgw.listen.listen import ListenOptions, run
+from hookgw.listen.received_event import MAX_SEARCHED, first_text, read_received_event
 from hookgw.testing.answers import answer
 from hookgw.testing.received import Received
 from hookgw.testing.receiver import open_receiver
@@ -215,7 +215,7 @@ async def test_it_responds_until_a_signal(echoes: Echoes) -> None:
 async def test_a_body_that_is_too_large_is_refused_and_reported(
     echoes: Echoes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.cli.listen.MAX_BODY", 1000)
+    monkeypatch.setattr("hookgw.listen.listen.MAX_BODY", 1000)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, "127.0.0.1", 0, ListenOptions())
         url = (await echoes.wait_for(r"Listening on (\S+)"))[1]

@@ -16,9 +16,9 @@ import msgspec
 import pytest
 import structlog
 
-from hookgw.cli.logging_setup import MASK, configure_logging, mask_secrets, mask_text
+from hookgw.command.logging_setup import MASK, configure_logging, mask_secrets, mask_text
 from hookgw.config.settings import LogSettings
-from hookgw.models.registrations import Registration, Secret
+from hookgw.records.registrations import Registration, Secret
 from tests.support.logs import log_kept
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -289,5 +289,5 @@ class TestSecrets:
 
 def test_importing_is_cheap() -> None:
     """Only configure_logging imports structlog."""
-    check = "import sys, hookgw.cli.logging_setup; sys.exit('structlog' in sys.modules)"
+    check = "import sys, hookgw.command.logging_setup; sys.exit('structlog' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False, timeout=30).returncode == 0

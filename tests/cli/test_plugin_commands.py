@@ -12,9 +12,9 @@ import click.testing
 import pytest
 
 from hookgw import hookimpl
-from hookgw.cli.group import LazyGroup
+from hookgw.command.group import LazyGroup
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.errors import Invalid, PluginFailed
+from hookgw.kernel.errors import Invalid, PluginFailed
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 

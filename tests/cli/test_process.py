@@ -10,8 +10,8 @@ import pytest
 import structlog.testing
 import trio
 
-from hookgw.cli.failure import Failed
-from hookgw.cli.process import (
+from hookgw.command.failure import Failed
+from hookgw.command.process import (
     GC_THRESHOLD,
     RECOMMENDED_OPEN_FILES,
     StoppedEarly,
@@ -20,7 +20,7 @@ from hookgw.cli.process import (
     run_to_end,
     tune_garbage_collector,
 )
-from hookgw.models.errors import HookgwError, Invalid, StartError
+from hookgw.kernel.errors import HookgwError, Invalid, StartError
 
 INFINITY = resource.RLIM_INFINITY
 

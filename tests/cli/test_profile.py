@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.cli.failure import Failed
-from hookgw.cli.profiles import Profile, Profiles, load_profiles, profiles_file, save_profiles
+from hookgw.command.failure import Failed
+from hookgw.command.profiles import Profile, Profiles, load_profiles, profiles_file, save_profiles
 from tests.cli.conftest import Invoke
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hookgw.cli import replay
-from hookgw.cli.failure import Failed
-from hookgw.models.clock import parse_rfc3339, rfc3339
+from hookgw.command.failure import Failed
+from hookgw.concurrency.clock import parse_rfc3339, rfc3339
+from hookgw.deliveries.commands import replay
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
 

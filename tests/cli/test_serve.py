@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from hookgw._version import __version__
-from hookgw.cli.process import GC_THRESHOLD
-from hookgw.cli.serve import listen_on
+from hookgw.app.serve import listen_on
+from hookgw.command.process import GC_THRESHOLD
 from hookgw.config.settings import ServerSettings, Settings
 
 pytestmark = pytest.mark.process
@@ -27,7 +27,7 @@ PROGRAM = ("-m", "hookgw")
 LIMITED = """
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512))
-from hookgw.cli.group import main
+from hookgw.command.group import main
 main()
 """
 
@@ -164,7 +164,7 @@ def test_a_missing_file_prevents_the_start(tmp_path: Path) -> None:
 
 
 BROKEN_DISPATCHER = """
-from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.lanes.dispatcher import Dispatcher
 def dispatch(self, deliveries):
     raise RuntimeError("a bug in the dispatcher")
 Dispatcher.dispatch = dispatch

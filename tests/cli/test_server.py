@@ -17,10 +17,10 @@ import structlog
 import trio
 
 from hookgw._version import __version__
-from hookgw.cli import serve
-from hookgw.cli.logging_setup import configure_logging
-from hookgw.cli.process import StoppedEarly
-from hookgw.cli.server import open_server
+from hookgw.app import serve
+from hookgw.app.server import open_server
+from hookgw.command.logging_setup import configure_logging
+from hookgw.command.process import StoppedEarly
 from hookgw.config.settings import (
     DeliverySettings,
     LogSettings,
@@ -29,9 +29,9 @@ from hookgw.config.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.models.deliveries import Outcome
-from hookgw.models.errors import ConfigError, Invalid, StartError
-from hookgw.models.units import Size
+from hookgw.kernel.errors import ConfigError, Invalid, StartError
+from hookgw.kernel.units import Size
+from hookgw.records.deliveries import Outcome
 from hookgw.testing import open_receiver
 from hookgw.webhooks.change import RegistrationChange
 from tests.api.server.test_certificates import write

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from hookgw.cli import backup as backup_command
-from hookgw.cli import group
+from hookgw.command import group
+from hookgw.operations.commands import backup as backup_command
 from hookgw.store.sqlite import maintenance
 from hookgw.store.sqlite.schema import migrate
 from tests.support.postgres import PostgresServer

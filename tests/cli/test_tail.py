@@ -13,9 +13,9 @@ import pytest
 import trio
 from rich.cells import cell_len
 
-from hookgw.cli import tail
-from hookgw.cli.failure import Failed, ServerUnavailable
-from hookgw.models.clock import parse_rfc3339, rfc3339
+from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.concurrency.clock import parse_rfc3339, rfc3339
+from hookgw.deliveries.commands import tail
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
 
@@ -416,7 +416,7 @@ def run_until_interrupted(monkeypatch: pytest.MonkeyPatch, polls: int = 1) -> No
         if left[0] < 0:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("hookgw.cli.tail.time.sleep", wait)
+    monkeypatch.setattr("hookgw.deliveries.commands.tail.time.sleep", wait)
 
 
 async def test_several_instances_are_followed_and_named(

@@ -9,9 +9,9 @@ from typing import Any
 import click
 import pytest
 
-from hookgw.cli.failure import Failed
-from hookgw.cli.profiles import Profile, Profiles, profiles_file, save_profiles
-from hookgw.cli.target import DEFAULT_SERVER, find_target
+from hookgw.command.failure import Failed
+from hookgw.command.profiles import Profile, Profiles, profiles_file, save_profiles
+from hookgw.command.target import DEFAULT_SERVER, find_target
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
 

@@ -15,15 +15,15 @@ import pytest
 import trio
 
 import hookgw
-from hookgw.api.app import create_app
-from hookgw.api.openapi.routes import OpenApiRoutes
-from hookgw.cli.group import COMMANDS, main
-from hookgw.cli.names import complete_kinds
+from hookgw.app.open import open_gateway
+from hookgw.command.group import COMMANDS, main
+from hookgw.command.names import complete_kinds
 from hookgw.config.settings import Settings, StorageSettings
-from hookgw.gateway.open import open_gateway
 from hookgw.testing.answers import Answer
 from hookgw.testing.received import Received
 from hookgw.testing.receiver import Receiver
+from hookgw.web.app import create_app
+from hookgw.web.openapi.routes import OpenApiRoutes
 from tests.cli.conftest import Invoke, says
 
 CLI = Path(hookgw.__file__).parent / "cli"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.cli.target import DEFAULT_SERVER
+from hookgw.command.target import DEFAULT_SERVER
 from hookgw.testing.answers import Answer
 from hookgw.testing.receiver import Receiver
 from hookgw.webhooks.fields import MAX_CONCURRENCY

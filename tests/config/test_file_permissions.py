@@ -21,7 +21,7 @@ from hookgw.config.file_permissions import (
     writable_by_others,
 )
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 from hookgw.plugins.loading import load_plugins
 from hookgw.store.sqlite.database import open_database
 

@@ -8,8 +8,8 @@ import pytest
 
 from hookgw.config.load import expand, load_settings, variable_of
 from hookgw.config.settings import Settings
-from hookgw.models.errors import ConfigError
-from hookgw.models.units import DURATION_FORM
+from hookgw.kernel.errors import ConfigError
+from hookgw.kernel.units import DURATION_FORM
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from hookgw.app.open import open_gateway
 from hookgw.config.master_keys import MasterKeys, new_master_key, parse_master_key, read_master_keys
 from hookgw.config.settings import PluginsSettings, Settings, StorageSettings
-from hookgw.gateway.connectors.inbound_media import load_media_key
-from hookgw.gateway.open import open_gateway
-from hookgw.models.errors import StartError
+from hookgw.instances.connectors.inbound_media import load_media_key
+from hookgw.kernel.errors import StartError
 from tests.support.keys import principal_of
 
 TEXT, OLD = new_master_key(), new_master_key()

@@ -10,7 +10,7 @@ import pytest
 from hookgw.config.rules import broken_rules
 from hookgw.config.settings import InstancesSettings, Settings, StorageSettings, TlsSettings
 from hookgw.config.typed import known_keys
-from hookgw.models.units import Duration, Size
+from hookgw.kernel.units import Duration, Size
 
 
 def broken(path: str, value: Any) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 
 from hookgw.config.load import load_settings, unknown_variables, variable_of
 from hookgw.config.typed import known_keys
-from hookgw.models.errors import ConfigError
+from hookgw.kernel.errors import ConfigError
 
 KEY = "k" * 43
 MASTER = "A" * 43 + "="

@@ -7,7 +7,7 @@ import pytest
 
 from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings
 from hookgw.config.typed import known_keys
-from hookgw.models.units import Duration, Size
+from hookgw.kernel.units import Duration, Size
 
 SCHEDULE = ["5s", "15s", "30s", "1m", "2m", "5m", "10m"]
 

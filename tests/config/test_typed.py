@@ -8,7 +8,7 @@ import pytest
 
 from hookgw.config.settings import DeliverySettings, Settings
 from hookgw.config.typed import known_keys, nearest, read_settings, wanted
-from hookgw.models.units import Duration, Size
+from hookgw.kernel.units import Duration, Size
 
 
 def read(raw: Any) -> tuple[Settings, list[tuple[str, str]]]:

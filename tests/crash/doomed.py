@@ -17,10 +17,10 @@ from typing import Any
 
 import psycopg
 
-from hookgw.cli.group import main
-from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.gateway import history_pruning
-from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.command.group import main
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.operations import history_pruning
+from hookgw.records.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.store import Erased
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Group

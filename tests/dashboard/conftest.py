@@ -8,12 +8,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.server.serve import serve
+from hookgw.app.dashboard import Dashboard
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import ServerSettings
-from hookgw.dashboard.blueprint import Dashboard
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.events import Event
+from hookgw.records.events import Event
+from hookgw.web.app import Application, create_app
+from hookgw.web.server.serve import serve
 from hookgw.webhooks.change import parse_registration
 from tests.api.conftest import KEY, gateway, server_settings, settings, storage
 from tests.support.session_cookie import session_cookie

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.api.app import Application
-from hookgw.api.server import response_memory
-from hookgw.api.server.response_memory import PAGE
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.events import Event
+from hookgw.app.gateway import Gateway
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.events import Event
 from hookgw.testing import Receiver, answer, open_receiver
+from hookgw.web.app import Application
+from hookgw.web.server import response_memory
+from hookgw.web.server.response_memory import PAGE
 from hookgw.webhooks.change import parse_registration
 from tests.dashboard.conftest import Browser, set_webhook
 

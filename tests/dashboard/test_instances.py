@@ -8,12 +8,12 @@ import pytest
 import trio
 import trustme
 
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.connectors import ConnectionState
-from hookgw.models.errors import TooManyRequests
-from hookgw.models.masking import MASK
-from hookgw.models.registrations import RetryOptions
-from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.app.gateway import Gateway
+from hookgw.kernel.errors import TooManyRequests
+from hookgw.kernel.masking import MASK
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.registrations import RetryOptions
+from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
 from hookgw.webhooks.change import parse_registration

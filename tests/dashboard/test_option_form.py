@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from hookgw.dashboard.option_form import option_fields, read_options
-from hookgw.dashboard.site import Form
-from hookgw.models.errors import Invalid
+from hookgw.kernel.errors import Invalid
+from hookgw.site.option_form import option_fields, read_options
+from hookgw.site.site import Form
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -11,11 +11,11 @@ import msgspec
 import pytest
 import trio
 
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import OperationsSettings, Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.recent_log import recent_log
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.failing_task import FailingTask
+from hookgw.core.recent_log import recent_log
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.failing_task import FailingTask
 from hookgw.store import Held, LaneBacklog
 from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
@@ -132,7 +132,7 @@ async def test_what_fails_in_hookgw_itself_is_named(
 async def test_many_problems_are_shown_on_demand(
     browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.dashboard.pages.overview.MOST_PROBLEMS", 1)
+    monkeypatch.setattr("hookgw.operations.pages.overview.MOST_PROBLEMS", 1)
     for name in ("loja1", "loja2"):
         await gateway.instances.create(name)
         await set_webhook(gateway, name)
@@ -144,7 +144,7 @@ async def test_many_problems_are_shown_on_demand(
     assert page.count("<b>Webhook default of") == 1
     assert "?problems=all" in page
     assert (await browser.get("/?problems=all")).text.count("<b>Webhook default of") == 2
-    monkeypatch.setattr("hookgw.dashboard.pages.overview.ALL_PROBLEMS", 1)
+    monkeypatch.setattr("hookgw.operations.pages.overview.ALL_PROBLEMS", 1)
     assert "There are more than these" in (await browser.get("/?problems=all")).text
 
 
@@ -224,7 +224,7 @@ class TestSystem:
     async def test_the_audit_goes_on_with_older_entries(
         self, browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("hookgw.dashboard.pages.system.MOST_ENTRIES", 1)
+        monkeypatch.setattr("hookgw.operations.pages.system.MOST_ENTRIES", 1)
         # Not names of other tests: the page also shows the last lines of the log, which may have those.
         for name in ("audited1", "audited2"):
             await gateway.instances.create(name)
@@ -267,7 +267,7 @@ def test_the_newest_lines_are_kept() -> None:
 async def test_a_tenant_sees_its_own_lanes_alone(
     browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.dashboard.pages.lanes.MOST_LANES", 1)
+    monkeypatch.setattr("hookgw.deliveries.pages.lanes.MOST_LANES", 1)
     for name in ("loja1", "mine"):
         await gateway.instances.create(name, token=f"key-of-{name}")
         await set_webhook(gateway, name)

@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 import hookgw
 from hookgw import DashboardPage, PluginGateway
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from tests.dashboard.conftest import Browser

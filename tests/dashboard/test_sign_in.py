@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.api.app import Application
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import AuthSettings, ServerSettings, Settings
-from hookgw.gateway import browser_sessions
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.browser_sessions import IDLE_LIMIT
+from hookgw.core import browser_sessions
+from hookgw.records.browser_sessions import IDLE_LIMIT
+from hookgw.web.app import Application
 from tests.api.conftest import slow_request
 from tests.dashboard.conftest import KEY, Browser, form_token, set_webhook
 

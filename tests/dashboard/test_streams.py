@@ -10,12 +10,12 @@ import httpx
 import pytest
 import trio
 
-from hookgw.api.app import Application
-from hookgw.api.server.exchange import ActiveRequests
+from hookgw.app.dashboard import Dashboard
+from hookgw.app.gateway import Gateway
 from hookgw.auth.request_quota import RequestQuota
-from hookgw.dashboard import streams
-from hookgw.dashboard.blueprint import Dashboard
-from hookgw.gateway.gateway import Gateway
+from hookgw.site import streams
+from hookgw.web.app import Application
+from hookgw.web.server.exchange import ActiveRequests
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
 
 LIVE = "/dashboard/live/instances"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.delivery.envelope import MOST_KEPT, Envelope, encode_envelope
-from hookgw.models.events import Event
+from hookgw.records.events import Event
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 URL = "https://example.com/hook"

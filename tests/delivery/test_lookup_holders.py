@@ -12,8 +12,8 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw.delivery.http.resolver import Found
-from hookgw.models.connectors import ConnectionState, Session
-from hookgw.models.messages import TextMessage
+from hookgw.records.connectors import ConnectionState, Session
+from hookgw.records.messages import TextMessage
 from hookgw.testing import Receiver, kit, open_kit
 
 

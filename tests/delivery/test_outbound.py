@@ -16,24 +16,24 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.api.app import create_app
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.delivery.http.resolver import SystemResolver
 from hookgw.delivery.outbound import CHECK_TIMEOUT, OutboundHttp
 from hookgw.delivery.request_head import RequestHead
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.connectors import Session
-from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
-from hookgw.models.errors import Forbidden, Invalid
-from hookgw.models.messages import MediaKind, MediaMessage, Message, TextMessage
-from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
-from hookgw.models.target_url import parse_target
-from hookgw.models.units import DAY, Duration, Size
+from hookgw.kernel.errors import Forbidden, Invalid
+from hookgw.kernel.target_url import parse_target
+from hookgw.kernel.units import DAY, Duration, Size
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.connectors import Session
+from hookgw.records.deliveries import Attempt, DeliveryState, Outcome
+from hookgw.records.messages import MediaKind, MediaMessage, Message, TextMessage
+from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
+from hookgw.web.app import create_app
 from hookgw.webhooks.change import RegistrationChange
 from tests.delivery.http.raw_receiver import always_ok, serving
 from tests.support.proxies import http_proxy, open_proxy

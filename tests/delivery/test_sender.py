@@ -10,17 +10,17 @@ import msgspec
 import pytest
 import trio
 
+from hookgw.concurrency.clock import Clock
 from hookgw.delivery.envelope import MOST_KEPT
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, DeliverySender, template_for
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
-from hookgw.models.errors import PluginFailed
-from hookgw.models.events import Event
-from hookgw.models.masking import MASK
-from hookgw.models.registrations import Registration, Secret, new_secret
+from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel.masking import MASK
+from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration, Secret, new_secret
 from hookgw.testing import Receiver, answer, hang, redirect
 
 EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.delivery.signing import MOST_SIGNATURES, TOLERANCE, SignatureInvalid, sign, verify
-from hookgw.models.signing_keys import (
+from hookgw.kernel.signing_keys import (
     Signature,
     SigningKey,
     make_secret,

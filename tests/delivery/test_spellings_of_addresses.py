@@ -23,9 +23,9 @@ from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
 from hookgw.delivery.outbound import OutboundHttp
-from hookgw.models.errors import Invalid
-from hookgw.models.registrations import Registration
-from hookgw.models.target_url import parse_target
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.target_url import parse_target
+from hookgw.records.registrations import Registration
 from tests.delivery.http.raw_receiver import Server, always_ok, serving
 from tests.support.proxies import LittleProxy, http_proxy, open_proxy
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hookgw.cli.group import COMMANDS
+from hookgw.command.group import COMMANDS
 from hookgw.config.load import load_settings
 
 ROOT = Path(__file__).parents[2]

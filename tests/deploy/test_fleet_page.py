@@ -12,7 +12,7 @@ import yaml
 
 from hookgw.config.load import load_settings
 from hookgw.config.settings import Settings
-from hookgw.models.units import parse_size
+from hookgw.kernel.units import parse_size
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text("utf-8")
 BLOCKS = [

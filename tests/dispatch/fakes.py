@@ -11,19 +11,21 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import trio
 
+from hookgw.concurrency.clock import Clock, virtual_clock
+from hookgw.concurrency.tasks import TaskFailed
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import DeliveryError
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate
-from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.dispatch.held_shards import HeldShards
-from hookgw.dispatch.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
-from hookgw.dispatch.services import LaneServices
 from hookgw.fair import Share
-from hookgw.models.clock import Clock, virtual_clock
-from hookgw.models.deliveries import (
+from hookgw.kernel.errors import PluginFailed, StorageUnavailable
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.lanes.held_shards import HeldShards
+from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
+from hookgw.lanes.services import LaneServices
+from hookgw.records.deliveries import (
     Attempt,
     Delivery,
     DeliveryState,
@@ -34,12 +36,10 @@ from hookgw.models.deliveries import (
     Position,
     Settlement,
 )
-from hookgw.models.errors import PluginFailed, StorageUnavailable
-from hookgw.models.events import Event
-from hookgw.models.fleet import ShardEpoch
-from hookgw.models.lanes import registration_of
-from hookgw.models.registrations import Registration
-from hookgw.models.tasks import TaskFailed
+from hookgw.records.events import Event
+from hookgw.records.fleet import ShardEpoch
+from hookgw.records.lanes import registration_of
+from hookgw.records.registrations import Registration
 from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange
 from hookgw.store.protocol import StoreListener
 

@@ -8,9 +8,9 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.sender import AttemptResult
-from hookgw.dispatch.dispatcher import PARK_AFTER, Dispatcher
-from hookgw.models.deliveries import Delivery, DeliveryState, LaneState, Outcome
-from hookgw.models.registrations import Ordering, Registration
+from hookgw.lanes.dispatcher import PARK_AFTER, Dispatcher
+from hookgw.records.deliveries import Delivery, DeliveryState, LaneState, Outcome
+from hookgw.records.registrations import Ordering, Registration
 from hookgw.store import Held, LaneBacklog
 from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, registration
 

@@ -6,11 +6,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.dispatch.dispatcher import PARK_AFTER
-from hookgw.dispatch.held_shards import HeldShards
-from hookgw.models.deliveries import LaneState
-from hookgw.models.lanes import registration_of
-from hookgw.models.registrations import Ordering
+from hookgw.lanes.dispatcher import PARK_AFTER
+from hookgw.lanes.held_shards import HeldShards
+from hookgw.records.deliveries import LaneState
+from hookgw.records.lanes import registration_of
+from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
 
 OURS, THEIRS = 1, 2

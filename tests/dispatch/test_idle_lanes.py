@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.dispatch.idle_lanes import GRAIN, IdleLanes
+from hookgw.lanes.idle_lanes import GRAIN, IdleLanes
 
 
 class FakeLane:

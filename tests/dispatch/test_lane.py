@@ -11,11 +11,11 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.sender import AttemptResult
-from hookgw.dispatch.idle_lanes import GRAIN, IdleLanes
-from hookgw.dispatch.lane import Lane
-from hookgw.dispatch.lane_memory import LaneMemory
-from hookgw.models.deliveries import Attempt, DeliveryState, LaneState, Outcome
-from hookgw.models.errors import PluginFailed
+from hookgw.kernel.errors import PluginFailed
+from hookgw.lanes.idle_lanes import GRAIN, IdleLanes
+from hookgw.lanes.lane import Lane
+from hookgw.lanes.lane_memory import LaneMemory
+from hookgw.records.deliveries import Attempt, DeliveryState, LaneState, Outcome
 from tests.dispatch.fakes import BEGAN, LANE, URL, World, registration
 
 

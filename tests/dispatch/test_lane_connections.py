@@ -13,9 +13,9 @@ from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import ConnectFailed, OutOfDescriptors
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.sender import AttemptResult
-from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.models.registrations import Ordering
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, OTHER_LANE, URL, World, registration
 
 HOST = ("http", "127.0.0.1", 9, None)

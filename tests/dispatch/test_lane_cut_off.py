@@ -9,9 +9,9 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.sender import AttemptResult
-from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.models.registrations import Ordering
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import LANE, FakeSender, World, registration
 
 

@@ -7,11 +7,11 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.sender import RequestTemplate
-from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.dispatch.lane_queue import LEAST_MEMORY, OVERHEAD, PAGE, charge_of
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.models.events import Event
-from hookgw.models.registrations import Ordering
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.lanes.lane_queue import LEAST_MEMORY, OVERHEAD, PAGE, charge_of
+from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.records.events import Event
+from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
 
 MIB = 2**20

@@ -11,9 +11,9 @@ from trio.testing import MockClock
 
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate
-from hookgw.dispatch.dispatcher import PARK_AFTER, Dispatcher
-from hookgw.models.deliveries import Delivery, Outcome
-from hookgw.models.registrations import Ordering
+from hookgw.lanes.dispatcher import PARK_AFTER, Dispatcher
+from hookgw.records.deliveries import Delivery, Outcome
+from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import FakeSender, World, registration
 
 LANES = ["reg_1:0:shop", "reg_1:0:bank", "reg_2:0"]

@@ -10,10 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.dispatch.rate_limit import RateLimit, RateLimits
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.models.rates import parse_rate
-from hookgw.models.registrations import Ordering
+from hookgw.kernel.rates import parse_rate
+from hookgw.lanes.rate_limit import RateLimit, RateLimits
+from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import World, registration
 
 

@@ -8,11 +8,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.dispatch.dispatcher import PARK_AFTER, Dispatcher
-from hookgw.dispatch.lane_queue import PAGE
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.models.errors import PluginFailed
-from hookgw.models.registrations import Ordering, Secret
+from hookgw.kernel.errors import PluginFailed
+from hookgw.lanes.dispatcher import PARK_AFTER, Dispatcher
+from hookgw.lanes.lane_queue import PAGE
+from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.records.registrations import Ordering, Secret
 from tests.dispatch.fakes import LANE, NEW_URL, URL, World, registration
 
 CHANGES: list[dict[str, Any]] = [

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.config.settings import DeliverySettings
-from hookgw.dispatch.retry_policy import Decision, Policy, decide, is_expired, longest_wait, policy_of
-from hookgw.models.deliveries import DeliveryState, Outcome
-from hookgw.models.registrations import Registration, RetryOptions
+from hookgw.lanes.retry_policy import Decision, Policy, decide, is_expired, longest_wait, policy_of
+from hookgw.records.deliveries import DeliveryState, Outcome
+from hookgw.records.registrations import Registration, RetryOptions
 
 POLICY = Policy(
     schedule=(5.0, 15.0, 30.0),

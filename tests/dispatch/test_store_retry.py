@@ -5,8 +5,8 @@ import itertools
 import trio
 from trio.testing import MockClock
 
-from hookgw.dispatch.store_retry import LAST_WAIT, retry_until_readable
-from hookgw.models.errors import StorageUnavailable
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.lanes.store_retry import LAST_WAIT, retry_until_readable
 
 
 async def test_waits_double_until_the_disk_can_be_read(autojump_clock: MockClock) -> None:

@@ -1,12 +1,12 @@
-"""What a lane remembers of its receiver (:mod:`hookgw.dispatch.lane_memory`)."""
+"""What a lane remembers of its receiver (:mod:`hookgw.lanes.lane_memory`)."""
 
 from __future__ import annotations
 
 import msgspec
 
 from hookgw.delivery.sender import AttemptResult
-from hookgw.dispatch.lane_memory import LaneMemory
-from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
+from hookgw.lanes.lane_memory import LaneMemory
+from hookgw.records.deliveries import Attempt, DeliveryState, Outcome
 from tests.dispatch.fakes import BEGAN, FakeOutbox
 from tests.dispatch.test_retry_policy import POLICY
 

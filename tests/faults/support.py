@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hookgw.models.deliveries import Attempt, DeliveryState, LaneState
-from hookgw.models.events import Event
+from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
+from hookgw.records.events import Event
 from hookgw.store import DeliveryReport
 from hookgw.testing import GatewayKit, Receiver
 

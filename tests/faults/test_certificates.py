@@ -13,7 +13,7 @@ import trustme
 from trio.testing import MockClock
 
 from hookgw.delivery.http.client_tls import default_ssl_context
-from hookgw.models.deliveries import Outcome
+from hookgw.records.deliveries import Outcome
 from hookgw.testing import GatewayKit, Hang, Receiver, open_receiver
 from tests.faults.support import KIND, attempts_of
 

@@ -24,11 +24,11 @@ import trio.testing
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.gateway import jobs
-from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, Outcome
-from hookgw.models.errors import Conflict
-from hookgw.models.registrations import Ordering, Registration
+from hookgw.core import jobs
+from hookgw.kernel.errors import Conflict
 from hookgw.parsing import Cancellation
+from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, Outcome
+from hookgw.records.registrations import Ordering, Registration
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver

@@ -11,11 +11,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from hookgw.app.open import open_gateway
+from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.gateway.open import open_gateway
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.units import Duration, Size
+from hookgw.kernel.units import Duration, Size
+from hookgw.records.deliveries import DeliveryState
 from hookgw.testing import Answer, GatewayKit, Receiver, answer
 from tests.faults.support import KIND, state_of, wait_out
 

@@ -11,8 +11,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.models.deliveries import DeliveryState, Outcome
-from hookgw.models.errors import Unavailable
+from hookgw.kernel.errors import Unavailable
+from hookgw.records.deliveries import DeliveryState, Outcome
 from hookgw.store import Store
 from hookgw.testing import GatewayKit, Received, Receiver, answer
 from hookgw.testing.answers import Answer

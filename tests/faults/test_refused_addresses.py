@@ -10,7 +10,7 @@ import pytest
 from trio.testing import MockClock
 
 from hookgw.delivery.http.resolver import Found
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.testing import GatewayKit, Receiver, kit, open_kit, open_receiver
 from tests.faults.support import KIND, attempts_of, state_of, wait_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from hookgw.models.deliveries import DeliveryState
+from hookgw.records.deliveries import DeliveryState
 from hookgw.testing import GatewayKit, Received, Receiver, answer, open_kit
 from hookgw.testing.answers import Answer
 from tests.faults.support import KIND, state_of, wait_of, wait_out

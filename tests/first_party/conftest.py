@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.clock import parse_rfc3339
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, Event
-from hookgw.models.registrations import Registration
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, load_plugins
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, Event
+from hookgw.records.registrations import Registration
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 

@@ -11,8 +11,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import ConnectionState, EventLeftOut, HookgwError, IngestRequest
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution as Connector
 from plugins.gateway_kinds import KINDS

@@ -14,14 +14,14 @@ from trio.testing import MockClock
 
 from hookgw import ConnectionState, Invalid
 from hookgw.config.settings import PluginsSettings
-from hookgw.gateway.connectors.calls import calls_of
-from hookgw.models.errors import ConfigError
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog
-from hookgw.models.payload_schemas import check_schema
+from hookgw.instances.connectors.calls import calls_of
+from hookgw.kernel.errors import ConfigError
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog
+from hookgw.records.payload_schemas import check_schema
 from hookgw.testing import FakeSession, GatewayKit
 from tests.support import networks_table
 

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import ConnectionState, Invalid, TextMessage
-from hookgw.models.instances import InstanceSettings
+from hookgw.records.instances import InstanceSettings
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import CHECK_INTERVAL
 from plugins.evolution.connector import Evolution as Connector

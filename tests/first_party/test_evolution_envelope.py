@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from hookgw.models.clock import parse_rfc3339
-from hookgw.models.deliveries import Outgoing
-from hookgw.models.errors import ConfigError, Invalid
-from hookgw.models.events import Event
-from hookgw.models.registrations import Registration
+from hookgw.concurrency.clock import parse_rfc3339
+from hookgw.kernel.errors import ConfigError, Invalid
 from hookgw.plugins.hooks import Hooks
+from hookgw.records.deliveries import Outgoing
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 
 Registered = Callable[..., Registration]
 Payload = Callable[[str], tuple[dict[str, Any], Event]]

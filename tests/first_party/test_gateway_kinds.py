@@ -3,9 +3,9 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog
 from hookgw.plugins.hooks import Hooks
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog
 
 DOTTED = {
     "APPLICATION_STARTUP": "application.startup",

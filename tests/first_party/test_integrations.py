@@ -11,7 +11,7 @@ import httpx
 import pytest
 import trio
 
-from hookgw.api.app import create_app
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import (
     AuthSettings,
     InstancesSettings,
@@ -20,8 +20,8 @@ from hookgw.config.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.gateway.open import open_gateway
-from hookgw.models.units import Size
+from hookgw.kernel.units import Size
+from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 
 NOBODY = "http://127.0.0.1:9"

@@ -24,8 +24,8 @@ from hookgw import (
     NewEvent,
     Unavailable,
 )
-from hookgw.models.events import Event
-from hookgw.models.payload_schemas import SchemaBook
+from hookgw.records.events import Event
+from hookgw.records.payload_schemas import SchemaBook
 from hookgw.testing import FakeSession
 from tests.first_party.lines import CATALOG, LINES, Line
 

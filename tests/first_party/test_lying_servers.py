@@ -28,7 +28,7 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.models.errors import PluginFailed
+from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector

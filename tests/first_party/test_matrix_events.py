@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import NewEvent, event_id_of
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, Event
-from hookgw.models.payload_schemas import SchemaBook
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, Event
+from hookgw.records.payload_schemas import SchemaBook
 from plugins.gateway_kinds import KINDS
 from plugins.matrix import events
 

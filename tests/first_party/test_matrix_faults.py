@@ -29,7 +29,7 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.models.instances import InstanceSettings
+from hookgw.records.instances import InstanceSettings
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.matrix.connector import Matrix
 from plugins.matrix.sync import FILE_TIME, PAGE

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.models.errors import Invalid, PluginFailed
-from hookgw.models.events import Event
-from hookgw.models.registrations import Registration
+from hookgw.kernel.errors import Invalid, PluginFailed
 from hookgw.plugins.hooks import Hooks
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 
 Registered = Callable[..., Registration]
 ANA = "5511988887777@s.whatsapp.net"

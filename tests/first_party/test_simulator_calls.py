@@ -25,8 +25,8 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.models.events import Catalog
 from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.records.events import Catalog
 from hookgw.testing import FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 import trio
 
-from hookgw.api.app import create_app
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import (
     AuthSettings,
     DeliverySettings,
@@ -23,13 +23,13 @@ from hookgw.config.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.gateway.connectors.calls import CALLS as ALL_CALLS
-from hookgw.gateway.open import open_gateway
-from hookgw.models.events import Event
-from hookgw.models.units import Size
+from hookgw.instances.connectors.calls import CALLS as ALL_CALLS
+from hookgw.kernel.units import Size
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.hookspecs import hookimpl
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.events import Event
+from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 
 ANA = "5511988887777"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hookgw import NewEvent
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, Event
-from hookgw.models.payload_schemas import SchemaBook
-from hookgw.parsing.json_text import encode_strict
+from hookgw.kernel.json_text import encode_strict
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, Event
+from hookgw.records.payload_schemas import SchemaBook
 from plugins import gateway_kinds
 from plugins.telegram.content import file_of
 from plugins.telegram.events import ALLOWED_UPDATES, Bot, translate

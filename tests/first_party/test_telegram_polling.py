@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import ConnectionState, Invalid, NewEvent
-from hookgw.models.instances import InstanceSettings
+from hookgw.records.instances import InstanceSettings
 from hookgw.testing import FakeSession
 from plugins.telegram.connector import Telegram
 from plugins.telegram.events import ALLOWED_UPDATES

@@ -29,9 +29,9 @@ from hookgw import (
     TextMessage,
     event_id_of,
 )
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog
-from hookgw.models.instances import InstanceSettings
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog
+from hookgw.records.instances import InstanceSettings
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.waha import connector as module
 from plugins.waha.connector import FILE_TIME

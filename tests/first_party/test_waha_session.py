@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import ConnectionState, IngestRequest, Invalid, NetworkRefused, ProofRefused, Unavailable
-from hookgw.models.instances import InstanceSettings
+from hookgw.records.instances import InstanceSettings
 from hookgw.testing import FakeSession
 from plugins.waha.connector import Waha, check_proof
 from plugins.waha.options import Options, check_defaults, read_options

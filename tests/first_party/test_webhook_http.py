@@ -12,7 +12,7 @@ import httpx
 import pytest
 import trio
 
-from hookgw.api.app import create_app
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import (
     AuthSettings,
     DeliverySettings,
@@ -22,10 +22,10 @@ from hookgw.config.settings import (
     StorageSettings,
 )
 from hookgw.delivery.signing import sign
-from hookgw.gateway.open import open_gateway
-from hookgw.models.signing_keys import signing_key
-from hookgw.models.units import Size
+from hookgw.kernel.signing_keys import signing_key
+from hookgw.kernel.units import Size
 from hookgw.testing import Receiver
+from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -39,7 +39,7 @@ from hookgw import (
     event_id_of,
 )
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.errors import HookgwError
+from hookgw.kernel.errors import HookgwError
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.testing import FakeMediaSink, FakeSession

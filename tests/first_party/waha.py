@@ -12,9 +12,9 @@ import msgspec
 import trio
 
 from hookgw import ConnectionState, IngestRequest, Invalid, NewEvent, ProofRefused, Recent, Unavailable
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, Event
-from hookgw.models.payload_schemas import SchemaBook
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, Event
+from hookgw.records.payload_schemas import SchemaBook
 from hookgw.testing import FakeSession
 from plugins.gateway_kinds import KINDS
 from plugins.waha.connector import Waha

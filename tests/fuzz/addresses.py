@@ -14,9 +14,9 @@ import httpx
 
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.models.host_name import parse_host
-from hookgw.models.masking import without_user
-from hookgw.models.target_url import Target, parse_target
+from hookgw.kernel.host_name import parse_host
+from hookgw.kernel.masking import without_user
+from hookgw.kernel.target_url import Target, parse_target
 from tests.fuzz.sentences import check_sentences
 
 GUARD = AddressGuard()

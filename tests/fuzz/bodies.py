@@ -8,12 +8,9 @@ from typing import Any
 import msgspec
 
 from hookgw.delivery.envelope import encode_envelope
+from hookgw.kernel.errors import Invalid, TooLarge
+from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.models.errors import Invalid, TooLarge
-from hookgw.models.event_filters import EventFilter
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, Event
-from hookgw.models.registrations import Registration
 from hookgw.parsing import (
     parse_audio_message,
     parse_chat_query,
@@ -32,7 +29,10 @@ from hookgw.parsing import (
     parse_template_message,
     parse_text_message,
 )
-from hookgw.parsing.json_text import decode_strict
+from hookgw.records.event_filters import EventFilter
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, Event
+from hookgw.records.registrations import Registration
 from hookgw.webhooks.change import RegistrationChange, parse_grace, parse_registration, unmask_change
 from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.responses import present_registration

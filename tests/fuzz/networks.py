@@ -5,10 +5,10 @@ from __future__ import annotations
 import trio
 
 from hookgw import ConnectionState, IngestRequest, Invalid, Recent
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import EVENT_ID, Catalog, Event
-from hookgw.models.json_decoding import decode_json
-from hookgw.models.payload_schemas import SchemaBook
+from hookgw.kernel.json_decoding import decode_json
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import EVENT_ID, Catalog, Event
+from hookgw.records.payload_schemas import SchemaBook
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import Connection
 from plugins.evolution.connector import Evolution

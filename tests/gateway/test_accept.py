@@ -14,12 +14,12 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw.config.settings import EventsSettings
-from hookgw.gateway import accept
-from hookgw.gateway.long_work import run_in_slices
-from hookgw.models.connectors import ConnectionState
-from hookgw.models.errors import Invalid, NotFound, TooLarge
-from hookgw.models.events import Event, new_event_id
-from hookgw.models.units import Size
+from hookgw.core.long_work import run_in_slices
+from hookgw.events import accept
+from hookgw.kernel.errors import Invalid, NotFound, TooLarge
+from hookgw.kernel.units import Size
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.events import Event, new_event_id
 from hookgw.testing import GatewayKit, Receiver, open_kit
 
 DATA: dict[str, Any] = {
@@ -445,7 +445,7 @@ async def test_all_long_work_of_an_instance_counts_for_its_name(
         holders.append(holder)
         return await run_in_slices(holder, steps)
 
-    monkeypatch.setattr("hookgw.gateway.accept.run_in_slices", noted)
+    monkeypatch.setattr("hookgw.events.accept.run_in_slices", noted)
     await hookgw_gateway.gateway.events.accept([event() for _ in range(11)], instance_id=shop.id)
     assert holders == ["shop", "shop"]
     with pytest.raises(Invalid):

@@ -10,21 +10,17 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.gateway.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
-from hookgw.gateway.audited_changes import (
-    OF_INSTANCE,
-    instance_changed,
-    registration_changed,
-)
-from hookgw.gateway.gateway import Gateway
+from hookgw.app.gateway import Gateway
+from hookgw.concurrency.clock import virtual_clock
+from hookgw.core.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
+from hookgw.core.audited_changes import OF_INSTANCE, instance_changed, registration_changed
 from hookgw.kernel.audited import LONGEST, MOST_FIELDS
-from hookgw.models.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
-from hookgw.models.clock import virtual_clock
-from hookgw.models.instances import Instance, InstanceSettings
-from hookgw.models.rates import Rate
-from hookgw.models.registrations import Ordering, Registration, RetryOptions, new_secret
-from hookgw.models.tls_identity import TlsIdentity
+from hookgw.kernel.rates import Rate
 from hookgw.parsing import Replay
+from hookgw.records.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
+from hookgw.records.instances import Instance, InstanceSettings
+from hookgw.records.registrations import Ordering, Registration, RetryOptions, new_secret
+from hookgw.records.tls_identity import TlsIdentity
 from hookgw.store import AuditQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from hookgw.webhooks.change import RegistrationChange

@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
-from hookgw.gateway import background_output as module
-from hookgw.gateway.background_output import BackgroundOutput, LineCount, background_output
+from hookgw.core import background_output as module
+from hookgw.core.background_output import BackgroundOutput, LineCount, background_output
 
 
 @pytest.fixture

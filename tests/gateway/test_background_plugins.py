@@ -12,9 +12,9 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.gateway.open import open_gateway
-from hookgw.models.units import Size
+from hookgw.kernel.units import Size
 from hookgw.plugins.gateway_protocol import PluginGateway
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins

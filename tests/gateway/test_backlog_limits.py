@@ -14,19 +14,19 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.gateway.backlog import Backlog, BacklogFull, ShareFull
-from hookgw.gateway.connectors.session import ConnectorSession
-from hookgw.gateway.pending import PendingDeliveries
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
-from hookgw.models.events import Event, new_event_id
-from hookgw.models.jobs import Job
-from hookgw.models.lanes import partition_of
-from hookgw.models.registrations import Ordering
+from hookgw.core.backlog import Backlog, BacklogFull, ShareFull
+from hookgw.core.pending import PendingDeliveries
+from hookgw.instances.connectors.session import ConnectorSession
+from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
 from hookgw.parsing import Replay
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.events import Event, new_event_id
+from hookgw.records.jobs import Job
+from hookgw.records.lanes import partition_of
+from hookgw.records.registrations import Ordering
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.media import EVENT_RULES, inbound_media
@@ -691,7 +691,7 @@ async def test_the_figures_are_those_of_the_disk_after_anything(
     seed: int,
 ) -> None:
     # A job must not rest on a clock that stands still.
-    monkeypatch.setattr("hookgw.gateway.jobs.MOST_REST", 0.0)
+    monkeypatch.setattr("hookgw.core.jobs.MOST_REST", 0.0)
     settings = {
         "limits": {"registration_deliveries": 12, "on_full": ["refuse", "drop_oldest"][seed % 2]},
         "operations": {"url": hookgw_receiver.url, "backlog_threshold": 4},

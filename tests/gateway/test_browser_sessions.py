@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.auth.keyring import KeyHolder
 from hookgw.config.settings import AuthSettings, Settings, StorageSettings
-from hookgw.gateway import browser_sessions
-from hookgw.gateway.browser_sessions import LINK_LIFETIME, MOST_LINKS
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.errors import Unauthorized
-from hookgw.models.units import Size
+from hookgw.core import browser_sessions
+from hookgw.core.browser_sessions import LINK_LIFETIME, MOST_LINKS
+from hookgw.kernel.errors import Unauthorized
+from hookgw.kernel.units import Size
 from hookgw.testing import GatewayKit
 
 

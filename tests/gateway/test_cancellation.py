@@ -12,13 +12,14 @@ import trio.lowlevel
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.gateway import cancellation, jobs
-from hookgw.gateway.pending import PendingDeliveries
-from hookgw.models.audit import AuditEntry
-from hookgw.models.deliveries import DeliveryState, LaneState
-from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
-from hookgw.models.registrations import Ordering
+from hookgw.core import jobs
+from hookgw.core.pending import PendingDeliveries
+from hookgw.deliveries import cancellation
+from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
 from hookgw.parsing import Cancellation, Replay
+from hookgw.records.audit import AuditEntry
+from hookgw.records.deliveries import DeliveryState, LaneState
+from hookgw.records.registrations import Ordering
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import audit, pending_changes, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit

@@ -10,11 +10,11 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.models.deliveries import DeliveryState, LaneState
-from hookgw.models.errors import Conflict, Forbidden, HookgwError, NotFound, StorageUnavailable
-from hookgw.models.rates import parse_rate
-from hookgw.models.registrations import Ordering
+from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, NotFound, StorageUnavailable
+from hookgw.kernel.rates import parse_rate
 from hookgw.parsing import Cancellation
+from hookgw.records.deliveries import DeliveryState, LaneState
+from hookgw.records.registrations import Ordering
 from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.gateway.test_pending import KIND, emit, states

@@ -13,23 +13,19 @@ import pytest
 import trustme
 from trio.testing import MockClock
 
+from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import OperationsSettings
-from hookgw.gateway.configured_registrations import (
-    parse_global_webhooks,
-    read_global_webhooks,
-    read_operations,
-)
-from hookgw.models.clock import Clock
-from hookgw.models.errors import ConfigError
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog
-from hookgw.models.lanes import lane_rule
-from hookgw.models.masking import MASK
-from hookgw.models.operational_kinds import OPERATIONS_ID
-from hookgw.models.registrations import GLOBAL_INSTANCE, Ordering, Registration
-from hookgw.models.tls_identity import TlsIdentity
+from hookgw.kernel.errors import ConfigError
+from hookgw.kernel.masking import MASK
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog
+from hookgw.records.lanes import lane_rule
+from hookgw.records.operational_kinds import OPERATIONS_ID
+from hookgw.records.registrations import GLOBAL_INSTANCE, Ordering, Registration
+from hookgw.records.tls_identity import TlsIdentity
 from hookgw.store import Store, open_store
 from hookgw.testing import Receiver, answer, open_kit, open_receiver
+from hookgw.webhooks.configured import parse_global_webhooks, read_global_webhooks, read_operations
 from tests.support.certificates import certificate_of
 
 CATALOG = Catalog(BUILT_IN_KINDS)

@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from hookgw.app import open as gateway_open
 from hookgw.config.open_files import OpenFiles
-from hookgw.gateway import open as gateway_open
-from hookgw.models.deliveries import DeliveryState
+from hookgw.records.deliveries import DeliveryState
 from hookgw.store import DeliveryQuery
 from hookgw.testing.kit import open_kit
 

@@ -11,9 +11,9 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.gateway.disk_space import CHECK_EVERY, DiskSpaceWatch
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import StorageUnavailable, Unavailable
+from hookgw.core.disk_space import CHECK_EVERY, DiskSpaceWatch
+from hookgw.kernel.errors import StorageUnavailable, Unavailable
+from hookgw.records.deliveries import DeliveryState
 from hookgw.store import DiskSpace
 from hookgw.testing import Receiver, answer, open_kit
 

@@ -9,10 +9,10 @@ import pytest
 from trio.testing import MockClock
 
 from hookgw.delivery.sender import template_for
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import ConfigError
-from hookgw.models.events import Event
-from hookgw.models.inline_media import encode_payload
+from hookgw.kernel.errors import ConfigError
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.events import Event
+from hookgw.records.inline_media import encode_payload
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from hookgw.webhooks.change import parse_registration

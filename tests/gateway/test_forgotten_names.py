@@ -12,14 +12,15 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import DeliverySettings
-from hookgw.gateway import auto_disable, backlog
-from hookgw.gateway.auto_disable import AutoDisable
-from hookgw.models.clock import Clock
-from hookgw.models.connectors import ConnectionState
-from hookgw.models.deliveries import Attempt, Outcome
-from hookgw.models.registrations import Registration
+from hookgw.core import backlog
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.deliveries import Attempt, Outcome
+from hookgw.records.registrations import Registration
 from hookgw.testing import GatewayKit, Receiver, answer
+from hookgw.webhooks import auto_disable
+from hookgw.webhooks.auto_disable import AutoDisable
 from tests.support.keys import principal_of
 
 KIND = "CALL"

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.gateway.history import TURN_TIMEOUT, DeliveryHistory
-from hookgw.models.errors import NotFound, TooManyRequests
+from hookgw.deliveries.history import TURN_TIMEOUT, DeliveryHistory
+from hookgw.kernel.errors import NotFound, TooManyRequests
 from hookgw.store import DeliveryPage, DeliveryQuery
 
 PAGE = DeliveryPage([])

@@ -14,13 +14,13 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.gateway import jobs
-from hookgw.models.api_keys import Principal
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, Unavailable
-from hookgw.models.jobs import Job, JobKind, JobState
-from hookgw.models.tasks import RETRY_WAITS, TaskFailed
+from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed
+from hookgw.core import jobs
+from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
 from hookgw.parsing import Cancellation
+from hookgw.records.api_keys import Principal
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.jobs import Job, JobKind, JobState
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit

@@ -10,13 +10,13 @@ from structlog.testing import capture_logs
 
 from hookgw.auth.keyring import CONFIGURED_KEY, Keyring
 from hookgw.auth.rate_limit import RateLimits
+from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import AuthSettings
-from hookgw.gateway.audit import Audit
-from hookgw.gateway.keyring_loading import GlobalKeys, open_keyring
-from hookgw.models.api_keys import Key, Principal
-from hookgw.models.clock import Clock
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.instances import Instance
+from hookgw.core.audit import Audit
+from hookgw.core.keyring_loading import GlobalKeys, open_keyring
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.api_keys import Key, Principal
+from hookgw.records.instances import Instance
 from hookgw.store import open_store
 
 SALT = "the-salt"

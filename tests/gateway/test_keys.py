@@ -12,14 +12,14 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.auth.keyring import KeyHolder
 from hookgw.config.settings import Settings, StorageSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.keys import MAX_KEYS
-from hookgw.gateway.open import open_gateway
-from hookgw.models.api_keys import DEFAULT_KEY, Principal
-from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
-from hookgw.models.units import Size
+from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
+from hookgw.kernel.units import Size
+from hookgw.keys.service import MAX_KEYS
+from hookgw.records.api_keys import DEFAULT_KEY, Principal
 from hookgw.testing import GatewayKit, open_kit
 from tests.support.keys import principal_of
 

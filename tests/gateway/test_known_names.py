@@ -13,15 +13,15 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
+from hookgw.concurrency.clock import virtual_clock
 from hookgw.config.settings import DeliverySettings, Settings, StorageSettings
+from hookgw.core.known_names import KEEP_EVERY, KEY, KnownNames
 from hookgw.delivery.http.resolver import SystemResolver
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.known_names import KEEP_EVERY, KEY, KnownNames
-from hookgw.gateway.open import open_gateway
-from hookgw.models.clock import virtual_clock
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.registrations import Registration
-from hookgw.models.units import Size
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.units import Size
+from hookgw.records.registrations import Registration
 from hookgw.testing import open_receiver
 from hookgw.webhooks.change import RegistrationChange
 
@@ -94,7 +94,7 @@ async def test_a_name_goes_with_its_last_registration_or_if_it_is_slow(mock_cloc
 async def test_no_more_names_are_kept_than_the_limit(
     mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.gateway.known_names.MOST_KEPT", 2)
+    monkeypatch.setattr("hookgw.core.known_names.MOST_KEPT", 2)
     registrations, records = Registrations("a.example", "b.example", "c.example"), Records(["a.example"])
     await kept(
         resolver_that_knows({"b.example": True, "c.example": True}), records, registrations, mock_clock

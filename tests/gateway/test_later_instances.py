@@ -10,11 +10,11 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.connectors import Session
-from hookgw.models.errors import Conflict, NotFound, Unavailable
-from hookgw.models.instances import Instance
-from hookgw.models.registrations import DEFAULT_LABEL, Registration
+from hookgw.app.gateway import Gateway
+from hookgw.kernel.errors import Conflict, NotFound, Unavailable
+from hookgw.records.connectors import Session
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import DEFAULT_LABEL, Registration
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit
 from hookgw.webhooks.change import RegistrationChange

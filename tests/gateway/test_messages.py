@@ -12,17 +12,17 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT
-from hookgw.gateway.connectors.recent_sends import KEPT_SECONDS, MOST_BYTES, MOST_INSTANCES, MOST_SENDS
-from hookgw.gateway.connectors.session import MOST_CALLS, MOST_UNSTORED_CALLS
-from hookgw.gateway.messages import MessageService
-from hookgw.models.clock import virtual_clock
-from hookgw.models.connectors import Session
-from hookgw.models.errors import Conflict, KeyReused, NetworkRefused, TooManyRequests, Unavailable
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog
-from hookgw.models.instances import Instance
-from hookgw.models.messages import MediaKind, MediaMessage, Message, MessageKey, TemplateMessage, TextMessage
+from hookgw.concurrency.clock import virtual_clock
+from hookgw.instances.connectors.outgoing_call import CALL_TIMEOUT
+from hookgw.instances.connectors.recent_sends import KEPT_SECONDS, MOST_BYTES, MOST_INSTANCES, MOST_SENDS
+from hookgw.instances.connectors.session import MOST_CALLS, MOST_UNSTORED_CALLS
+from hookgw.kernel.errors import Conflict, KeyReused, NetworkRefused, TooManyRequests, Unavailable
+from hookgw.messages.service import MessageService
+from hookgw.records.connectors import Session
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog
+from hookgw.records.instances import Instance
+from hookgw.records.messages import MediaKind, MediaMessage, Message, MessageKey, TemplateMessage, TextMessage
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
 
@@ -201,7 +201,7 @@ async def test_what_all_instances_have_sent_is_remembered_within_a_limit(
     async with running() as world:
         await world.connect()
         size = len(msgspec.json.encode(await service_of(world).send("shop", HI)))
-        monkeypatch.setattr("hookgw.gateway.connectors.recent_sends.MOST_MEMORY", 4 * size + 3)
+        monkeypatch.setattr("hookgw.instances.connectors.recent_sends.MOST_MEMORY", 4 * size + 3)
         registry = OneInstance(SHOP)
         service = MessageService(
             cast("Any", registry), world.connectors, Catalog(BUILT_IN_KINDS), virtual_clock()

@@ -15,21 +15,21 @@ import yaml
 from trio.testing import MockClock
 
 import hookgw
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
+from hookgw.concurrency.clock import virtual_clock
+from hookgw.concurrency.tasks import TaskFailed
 from hookgw.config.load import load_settings
+from hookgw.core.operational.queue import EventQueue
 from hookgw.delivery.http.resolver import Found
-from hookgw.dispatch.idle_lanes import IdleLanes
-from hookgw.dispatch.parked_lanes import ParkedLanes
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.gateway.operational.queue import EventQueue
-from hookgw.models.clock import virtual_clock
-from hookgw.models.deliveries import Attempt, Delivery, Outcome
-from hookgw.models.errors import ConfigError, StartError, Unavailable
-from hookgw.models.lanes import lane_rule
-from hookgw.models.registrations import Registration
-from hookgw.models.tasks import TaskFailed
+from hookgw.kernel.errors import ConfigError, StartError, Unavailable
+from hookgw.lanes.idle_lanes import IdleLanes
+from hookgw.lanes.parked_lanes import ParkedLanes
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.deliveries import Attempt, Delivery, Outcome
+from hookgw.records.lanes import lane_rule
+from hookgw.records.registrations import Registration
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
@@ -85,7 +85,7 @@ async def test_a_bug_in_a_lane_is_reported_and_the_lane_starts_again(
     async with open_kit(tmp_path) as kit:
         await kit.register(hookgw_receiver.url)
         with monkeypatch.context() as patch, structlog.testing.capture_logs() as logs:
-            patch.setattr("hookgw.dispatch.lane_memory.decide", _bug)
+            patch.setattr("hookgw.lanes.lane_memory.decide", _bug)
             hookgw_receiver.will(answer(500))
             await kit.emit(KIND, {"number": 1})
             await hookgw_receiver.wait_for(1)

@@ -9,10 +9,10 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.models.deliveries import DeliveryState, LaneState
-from hookgw.models.errors import Conflict, NotFound
-from hookgw.models.rates import parse_rate
-from hookgw.models.registrations import Ordering, RetryOptions
+from hookgw.kernel.errors import Conflict, NotFound
+from hookgw.kernel.rates import parse_rate
+from hookgw.records.deliveries import DeliveryState, LaneState
+from hookgw.records.registrations import Ordering, RetryOptions
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit
 from hookgw.webhooks.change import RegistrationChange

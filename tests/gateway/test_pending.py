@@ -12,12 +12,12 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import StorageUnavailable, Unavailable
-from hookgw.models.events import Event
-from hookgw.models.lanes import lane_rule
-from hookgw.models.registrations import Ordering, Registration, new_secret
+from hookgw.kernel.errors import StorageUnavailable, Unavailable
 from hookgw.parsing import Replay
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.events import Event
+from hookgw.records.lanes import lane_rule
+from hookgw.records.registrations import Ordering, Registration, new_secret
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver

@@ -10,8 +10,8 @@ import trio.testing
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.models.connectors import Session
-from hookgw.models.events import Event
+from hookgw.records.connectors import Session
+from hookgw.records.events import Event
 from hookgw.testing import FakeConnector, GatewayKit, open_kit
 
 

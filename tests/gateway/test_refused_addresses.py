@@ -11,9 +11,9 @@ from trio.testing import MockClock
 
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.models.errors import TooManyRequests
-from hookgw.models.stuck_lanes import advice_for, skippable
+from hookgw.kernel.errors import TooManyRequests
+from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.testing import GatewayKit, Receiver, open_kit
 from tests.gateway.test_pending import emit, states
 

@@ -13,14 +13,14 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw.delivery.signing import SignatureInvalid
-from hookgw.gateway.registrations import MOST_REGISTRATIONS
-from hookgw.models import registrations
-from hookgw.models.deliveries import DeliveryState, Outcome
-from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound, Unavailable
-from hookgw.models.registrations import Registration, Secret
+from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound, Unavailable
+from hookgw.records import registrations
+from hookgw.records.deliveries import DeliveryState, Outcome
+from hookgw.records.registrations import Registration, Secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks.service import MOST_REGISTRATIONS
 from tests.support.disks import read_only, writes_again
 
 DAY = 86_400.0

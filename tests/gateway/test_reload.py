@@ -13,10 +13,10 @@ import structlog
 from trio.testing import MockClock
 
 import hookgw
+from hookgw.app.reload import Reloaded
 from hookgw.config.settings import LogSettings, Settings
-from hookgw.gateway.reload import Reloaded
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import ConfigError, StorageUnavailable
+from hookgw.kernel.errors import ConfigError, StorageUnavailable
+from hookgw.records.deliveries import DeliveryState
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 

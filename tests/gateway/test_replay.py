@@ -12,10 +12,10 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, Unavailable
-from hookgw.models.jobs import JobKind
+from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
 from hookgw.parsing import Replay
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.jobs import JobKind
 from hookgw.store import DeliveryQuery, ReplayStep
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit

@@ -13,8 +13,8 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.gateway.metrics import Metrics
-from hookgw.gateway.watchdog import Blocker, LoopWatchdog, find_blocker
+from hookgw.core.metrics import Metrics
+from hookgw.operations.watchdog import Blocker, LoopWatchdog, find_blocker
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
 

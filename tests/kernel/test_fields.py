@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import (
     REQUIRED,
     Field,
@@ -23,7 +24,6 @@ from hookgw.kernel.fields import (
     response_type,
 )
 from hookgw.kernel.json_fields import Fields, text_up_to
-from hookgw.models.errors import Invalid
 
 
 class Collar(msgspec.Struct, frozen=True):

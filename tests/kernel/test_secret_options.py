@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.masking import MASK
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.models.errors import Invalid
-from hookgw.models.masking import MASK
 
 OPTIONS = SecretOptions({"crm": frozenset({"token", "login"}), "open": frozenset()})
 

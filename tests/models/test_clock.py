@@ -9,7 +9,7 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.models.clock import Clock, parse_rfc3339, rfc3339, virtual_clock
+from hookgw.concurrency.clock import Clock, parse_rfc3339, rfc3339, virtual_clock
 
 START = 1_700_000_000.0
 LAST = 253_402_300_799.0

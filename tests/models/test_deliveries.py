@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.models.deliveries import (
+from hookgw.records.deliveries import (
     Attempt,
     Delivery,
     DeliveryState,
@@ -16,7 +16,7 @@ from hookgw.models.deliveries import (
     Settlement,
     parse_delivery_id,
 )
-from hookgw.models.events import Event
+from hookgw.records.events import Event
 
 
 def delivery(seq: int) -> Delivery:

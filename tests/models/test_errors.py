@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.models import errors
-from hookgw.models.errors import HookgwError, NetworkRefused, PluginFailed, StorageUnavailable, Unavailable
+from hookgw.kernel import errors
+from hookgw.kernel.errors import HookgwError, NetworkRefused, PluginFailed, StorageUnavailable, Unavailable
 
 STATUS = {
     "HookgwError": 500,

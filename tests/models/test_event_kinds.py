@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, EventKind
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, EventKind
 
 PAYLOADS = sorted((Path(__file__).parents[1] / "payloads").glob("*.json"))
 CATALOG = Catalog(BUILT_IN_KINDS)

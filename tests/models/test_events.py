@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Catalog, Event, EventKind, new_event_id, path_segment
+from hookgw.kernel.errors import Invalid
+from hookgw.records.events import Catalog, Event, EventKind, new_event_id, path_segment
 
 UPSERT = EventKind(name="MESSAGES_UPSERT", meaning="A message arrived.")
 GROUP = EventKind(

@@ -8,9 +8,9 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, EventKind
-from hookgw.models.operational_kinds import OPERATIONAL_KINDS
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, EventKind
+from hookgw.records.operational_kinds import OPERATIONAL_KINDS
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 kinds = pytest.mark.parametrize("kind", OPERATIONAL_KINDS, ids=lambda kind: kind.name)

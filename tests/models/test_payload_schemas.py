@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, Event, EventKind
-from hookgw.models.payload_schemas import SchemaBook, check_schema
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, Event, EventKind
+from hookgw.records.payload_schemas import SchemaBook, check_schema
 
 STRICT = EventKind(
     name="ORDER_PLACED",

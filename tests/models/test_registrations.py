@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.models.event_filters import Condition, FilterOp
-from hookgw.models.events import Event
-from hookgw.models.instances import Instance
-from hookgw.models.rates import parse_rate
-from hookgw.models.registrations import (
+from hookgw.kernel.rates import parse_rate
+from hookgw.kernel.signing_keys import Signature
+from hookgw.records.event_filters import Condition, FilterOp
+from hookgw.records.events import Event
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import (
     DEFAULT_GRACE,
     Ordering,
     Registration,
@@ -21,8 +22,7 @@ from hookgw.models.registrations import (
     new_registration_id,
     new_secret,
 )
-from hookgw.models.signing_keys import Signature
-from hookgw.models.tls_identity import TlsIdentity
+from hookgw.records.tls_identity import TlsIdentity
 from hookgw.webhooks.change import RegistrationChange
 
 URL = "https://example.org/hook"

@@ -23,7 +23,7 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.models.instances import InstanceSettings
+from hookgw.records.instances import InstanceSettings
 from tests.first_party.waha import ANA, ANA_JID, GROUP, Setup, setup
 from tests.networks.waha.server import FakeWaha, Session
 

@@ -8,18 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.models.clock import parse_rfc3339
-from hookgw.models.errors import Invalid, TooLarge
-from hookgw.models.events import Catalog, Event, EventKind
-from hookgw.models.inline_media import MARK, without_file
-from hookgw.parsing.events import (
-    MAX_REASONS,
-    EmitLimits,
-    EventReader,
-    _items,
-    id_of_message,
-    parse_events,
-)
+from hookgw.concurrency.clock import parse_rfc3339
+from hookgw.events.requests import MAX_REASONS, EmitLimits, EventReader, _items, id_of_message, parse_events
+from hookgw.kernel.errors import Invalid, TooLarge
+from hookgw.records.events import Catalog, Event, EventKind
+from hookgw.records.inline_media import MARK, without_file
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Catalog, EventKind
-from hookgw.models.instances import InstanceSettings
-from hookgw.parsing.instances import Creation, parse_creation
+from hookgw.instances.requests import Creation, parse_creation
+from hookgw.kernel.errors import Invalid
+from hookgw.records.events import Catalog, EventKind
+from hookgw.records.instances import InstanceSettings
 from hookgw.webhooks.change import RegistrationChange
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])

@@ -11,14 +11,14 @@ import pytest
 import trustme
 
 from hookgw import parsing
-from hookgw.models.errors import Invalid
-from hookgw.models.event_filters import FilterOp
-from hookgw.models.events import Catalog, EventKind
-from hookgw.models.registrations import Ordering
-from hookgw.models.signing_keys import Signature
+from hookgw.app.json_schemas import COMPONENTS, EMIT
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.signing_keys import Signature
 from hookgw.parsing import parse_creation, parse_events, parse_replay
 from hookgw.parsing import parse_text_message as parse_text
-from hookgw.parsing.json_schemas import COMPONENTS, EMIT
+from hookgw.records.event_filters import FilterOp
+from hookgw.records.events import Catalog, EventKind
+from hookgw.records.registrations import Ordering
 from hookgw.webhooks.change import parse_grace, parse_registration
 from hookgw.webhooks.fields import plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS

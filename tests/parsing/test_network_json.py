@@ -13,17 +13,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hookgw import decode_json
-from hookgw.models.errors import EventLeftOut
-from hookgw.parsing import long_json, network_json
-from hookgw.parsing.long_json import finish, measure
-from hookgw.parsing.network_json import (
-    MOST_VALUES,
-    PART,
-    LeftOut,
-    NetworkEvents,
-    mend,
-    read_network_json,
-)
+from hookgw.kernel import long_json, network_json
+from hookgw.kernel.errors import EventLeftOut
+from hookgw.kernel.long_json import finish, measure
+from hookgw.kernel.network_json import MOST_VALUES, PART, LeftOut, NetworkEvents, mend, read_network_json
 
 EVENTS = ("/rooms/*/events/#", "/result/#")
 

@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from hookgw.models import tls_identity
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Catalog
-from hookgw.models.masking import MASK
-from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.masking import MASK
+from hookgw.records import tls_identity
+from hookgw.records.events import Catalog
+from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.webhooks.change import parse_registration
 from hookgw.webhooks.tls import MAX_PEM, unmask_tls
 from tests.support.certificates import certificate_of, pem_of

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.events import Event
-from hookgw.models.registrations import Registration
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.models.errors import Invalid, PluginFailed
+from hookgw.kernel.errors import Invalid, PluginFailed
 from hookgw.plugins.boundary import Boundary, WrongResult, called_function, describe
 from hookgw.plugins.hook_implementation import HookImplementation
 

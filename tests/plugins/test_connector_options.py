@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.models.errors import Invalid
-from hookgw.models.masking import MASK
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.masking import MASK
 from hookgw.plugins.connector_options import MAX_OPTIONS, ConnectorOptions
 
 SCHEMA: dict[str, Any] = {

@@ -12,12 +12,12 @@ import trio.testing
 
 from hookgw import hookimpl
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.deliveries import Outgoing
-from hookgw.models.errors import PluginFailed
-from hookgw.models.events import Event
-from hookgw.models.registrations import Registration
+from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, load_plugins
+from hookgw.records.deliveries import Outgoing
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 
 HooksOf = Callable[..., Hooks]
 

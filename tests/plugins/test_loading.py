@@ -14,7 +14,7 @@ import structlog
 
 from hookgw import hookimpl
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 from hookgw.plugins import discovery
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo, load_plugins
 

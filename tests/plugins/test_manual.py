@@ -23,13 +23,13 @@ from quart_trio import QuartTrio
 import hookgw
 from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.errors import ConfigError, Invalid
-from hookgw.models.messages import TextMessage
+from hookgw.kernel.errors import ConfigError, Invalid
 from hookgw.plugins import gateway_protocol, hookspecs
 from hookgw.plugins.gateway_protocol import PluginGateway
 from hookgw.plugins.hook_implementation import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.messages import TextMessage
 from hookgw.testing import FakeSession
 
 ROOT = Path(__file__).parents[2]

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from hookgw import hookimpl
-from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
-from hookgw.models.errors import PluginFailed
-from hookgw.models.events import Event
-from hookgw.models.registrations import Registration
+from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.results import MAX_BODY
+from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 
 HooksOf = Callable[..., Hooks]
 

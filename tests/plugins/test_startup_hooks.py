@@ -10,12 +10,12 @@ import structlog
 import trio
 
 from hookgw import hookimpl
-from hookgw.models.errors import ConfigError, HookgwError, Invalid, NetworkRefused, PluginFailed, StartError
-from hookgw.models.events import Event, EventKind
-from hookgw.models.masking import MASK
-from hookgw.models.messages import TextMessage
-from hookgw.models.registrations import Registration
+from hookgw.kernel.errors import ConfigError, HookgwError, Invalid, NetworkRefused, PluginFailed, StartError
+from hookgw.kernel.masking import MASK
 from hookgw.plugins.hooks import Hooks
+from hookgw.records.events import Event, EventKind
+from hookgw.records.messages import TextMessage
+from hookgw.records.registrations import Registration
 
 HooksOf = Callable[..., Hooks]
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.models.errors import PluginFailed
+from hookgw.kernel.errors import PluginFailed
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.supervise import restart_on_failure

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from hookgw.api.app import Application
-from hookgw.api.server.serve import _Server
-from hookgw.models.errors import HookgwError
-from hookgw.models.events import Event
+from hookgw.kernel.errors import HookgwError
+from hookgw.records.events import Event
+from hookgw.web.app import Application
+from hookgw.web.server.serve import _Server
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -116,7 +116,7 @@ class Api:
         self._ended = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serve until cancelled, as :func:`hookgw.api.server.serve.serve` does on listeners."""
+        """Serve until cancelled, as :func:`hookgw.web.server.serve.serve` does on listeners."""
         self._world.gateway.metrics.watch_connections(self._server.count)
         async with trio.open_nursery() as nursery:
             try:

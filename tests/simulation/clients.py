@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from hookgw.models.errors import HookgwError
-from hookgw.models.events import Event
-from hookgw.models.jobs import JobKind
-from hookgw.models.rates import Rate
-from hookgw.models.registrations import Ordering, Registration, RetryOptions
-from hookgw.parsing.deliveries import Cancellation, Replay
+from hookgw.deliveries.requests import Cancellation, Replay
+from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.rates import Rate
+from hookgw.records.events import Event
+from hookgw.records.jobs import JobKind
+from hookgw.records.registrations import Ordering, Registration, RetryOptions
 from hookgw.webhooks.change import RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector

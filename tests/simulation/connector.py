@@ -9,7 +9,7 @@ import trio
 
 import hookgw
 from hookgw import ConnectionState, Connector, NewEvent, Session
-from hookgw.models.errors import HookgwError
+from hookgw.kernel.errors import HookgwError
 from tests.simulation.history import Accepted, Resumed
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
 class Disk:
-    """Runs blocking calls of one start of the gateway. It is a :class:`~hookgw.models.threads.Threads`.
+    """Runs blocking calls of one start of the gateway. It is a :class:`~hookgw.concurrency.threads.Threads`.
 
     Args:
         path: the data file.
@@ -177,7 +177,7 @@ class Disk:
 
 
 class Writer:
-    """Makes the calls of the group commit. It is a :class:`~hookgw.models.threads.Worker`."""
+    """Makes the calls of the group commit. It is a :class:`~hookgw.concurrency.threads.Worker`."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from hookgw.models.errors import HookgwError
-from hookgw.models.jobs import JobState
+from hookgw.kernel.errors import HookgwError
+from hookgw.records.jobs import JobState
 from hookgw.store.records import DeliveryQuery
 from hookgw.store.sqlite.maintenance import check_file
 from tests.simulation.connector import INSTANCE

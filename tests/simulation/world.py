@@ -16,24 +16,24 @@ import msgspec
 import structlog
 import trio
 
-import hookgw.models.events
-from hookgw.api.app import Application, create_app
+import hookgw.records.events
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
+from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import Settings
+from hookgw.core.long_work import LONG_WORK, LongWork
+from hookgw.core.survey import survey
 from hookgw.delivery.signing import SignatureInvalid, verify
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.long_work import LONG_WORK, LongWork
-from hookgw.gateway.open import open_gateway
-from hookgw.gateway.survey import survey
-from hookgw.models.clock import Clock
-from hookgw.models.events import Event
-from hookgw.models.randomness import random_source
-from hookgw.models.registrations import Registration
-from hookgw.models.signing_keys import verifying_key
-from hookgw.parsing.long_json import finish
+from hookgw.kernel.long_json import finish
+from hookgw.kernel.randomness import random_source
+from hookgw.kernel.signing_keys import verifying_key
 from hookgw.plugins.hook_implementation import new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
 from hookgw.store.commits.group_commit import CLOSE_GRACE
+from hookgw.web.app import Application, create_app
 from tests.simulation.api import Api
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock
@@ -575,7 +575,7 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     world = World(seed, folder, history)
     chance = world.chance("ids")
     random.seed(seed)
-    hookgw.models.events._random.seed(seed)
+    hookgw.records.events._random.seed(seed)
     token = random_source.set(chance.randbytes)
     structlog.configure(processors=[partial(_hear, world)], cache_logger_on_first_use=False)
     try:

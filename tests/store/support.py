@@ -7,10 +7,10 @@ from typing import Any
 
 import trio
 
-from hookgw.models.deliveries import FIRST, Attempt, Delivery, DeliveryState, Outcome, Position, Settlement
-from hookgw.models.events import Event
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.records.deliveries import FIRST, Attempt, Delivery, DeliveryState, Outcome, Position, Settlement
+from hookgw.records.events import Event
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import (
     Append,
     DeliveryQuery,

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from hookgw.models.audit import Actor, ActorKind, AuditEntry
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import Conflict, StartError, StorageUnavailable
-from hookgw.models.instances import Instance
-from hookgw.models.registrations import Registration
-from hookgw.models.tls_identity import TlsIdentity
+from hookgw.concurrency.clock import Clock
+from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
+from hookgw.records.audit import Actor, ActorKind, AuditEntry
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Registration
+from hookgw.records.tls_identity import TlsIdentity
 from hookgw.store import Append, AuditQuery, CancelQuery, ReplayQuery, Store, copying, open_store
 from hookgw.store.copying import Copied, copy_rows
 from hookgw.store.postgresql import copy_rows as database_rows

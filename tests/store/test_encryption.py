@@ -111,5 +111,5 @@ def test_other_text_is_refused(text: str) -> None:
 
 
 def test_without_a_key_nothing_of_it_is_imported() -> None:
-    source = "import sys, hookgw.gateway.gateway, hookgw.cli.serve; sys.exit('cryptography' in sys.modules)"
+    source = "import sys, hookgw.app.gateway, hookgw.app.serve; sys.exit('cryptography' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", source], check=False).returncode == 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import StorageSettings
-from hookgw.models.clock import Clock
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 from hookgw.store import open_storage
 from hookgw.store.postgresql.store import PostgresqlStore
 from hookgw.store.sqlite.store import SqliteStore
@@ -41,5 +41,5 @@ async def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyP
 
 
 def test_sqlite_needs_no_driver() -> None:
-    code = "import sys, hookgw.gateway.open; sys.exit('psycopg' in sys.modules)"
+    code = "import sys, hookgw.app.open; sys.exit('psycopg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
-from hookgw.api.app import Application
-from hookgw.api.openapi.routes import OpenApiRoutes
+from hookgw.web.app import Application
+from hookgw.web.openapi.routes import OpenApiRoutes
 from tests.support.spellings import Spelling
 
 NOWHERE = {400, 401, 403, 404, 405, 413, 431, 500}

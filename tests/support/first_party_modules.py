@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from hookgw.models.events import EventKind
 from hookgw.plugins.provided import CheckedConnector, check_connector, check_kind
+from hookgw.records.events import EventKind
 
 PREFIX = "_hookgw_plugins_"
 """What the packages of plugin folders are called, with a number for each load."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.api_keys import Principal
+from hookgw.app.gateway import Gateway
+from hookgw.records.api_keys import Principal
 
 
 def principal_of(gateway: Gateway, key: str) -> Principal | None:

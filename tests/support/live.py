@@ -21,10 +21,10 @@ import msgspec
 import trio
 from trio.testing import MockClock
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.server.serve import serve
 from hookgw.config.settings import ServerSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
+from hookgw.web.app import Application, create_app
+from hookgw.web.server.serve import serve
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hookgw.auth.media_links import KEY_BYTES, MediaLinks
-from hookgw.gateway.connectors.inbound_media import InboundMedia
-from hookgw.gateway.connectors.session import EventRules
-from hookgw.gateway.registry import Registry
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog
+from hookgw.core.registry import Registry
+from hookgw.instances.connectors.inbound_media import InboundMedia
+from hookgw.instances.connectors.session import EventRules
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog
 
 EVENT_RULES = EventRules(Catalog(BUILT_IN_KINDS), 100_000, 2**20)
 

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.messages import (
+from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import load_plugins
+from hookgw.records.messages import (
     ContactMessage,
     LocationMessage,
     MediaMessage,
@@ -19,9 +22,6 @@ from hookgw.models.messages import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
 
 PAGE = Path(__file__).parents[2] / "docs" / "networks" / "README.md"
 BEGIN = "<!-- Made by `python -m tests.support.networks_table` from the connectors. -->\n\n"

@@ -22,13 +22,14 @@ from typing import Any
 
 import msgspec
 
-from hookgw.api.openapi import describe
+from hookgw.kernel import signing_keys
+from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.models import deliveries, events, instances, registrations, signing_keys, tls_identity
-from hookgw.models.errors import HookgwError
 from hookgw.plugins import gateway_protocol, hookspecs
 from hookgw.plugins.hook_implementation import HOOKS
+from hookgw.records import deliveries, events, instances, registrations, tls_identity
 from hookgw.testing import pytest_plugin
+from hookgw.web.openapi import describe
 from hookgw.webhooks.fields import FIELDS, Showing
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"

@@ -4,13 +4,13 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.models.connectors import ConnectionState, IngestRequest, IngestResponse, MediaSink, Session
-from hookgw.models.errors import NetworkRefused, NotFound, NotSupported
-from hookgw.models.instances import InstanceSettings
-from hookgw.models.messages import MediaKind, MediaMessage, MessageKey, TextMessage
+from hookgw.kernel.errors import NetworkRefused, NotFound, NotSupported
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector
+from hookgw.records.connectors import ConnectionState, IngestRequest, IngestResponse, MediaSink, Session
+from hookgw.records.instances import InstanceSettings
+from hookgw.records.messages import MediaKind, MediaMessage, MessageKey, TextMessage
 from hookgw.testing import ConnectorCall, FakeConnector, FakeMediaSink, FakeSession, SentMessage
 
 HELLO = TextMessage(number="123", text="hello")

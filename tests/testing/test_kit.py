@@ -13,8 +13,7 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.models.connectors import IngestRequest, IngestResponse, Session
-from hookgw.models.errors import (
+from hookgw.kernel.errors import (
     ConfigError,
     Invalid,
     NotFound,
@@ -23,12 +22,13 @@ from hookgw.models.errors import (
     TooLarge,
     Unavailable,
 )
-from hookgw.models.event_filters import Condition, FilterOp
-from hookgw.models.messages import TextMessage
-from hookgw.models.rates import Rate
-from hookgw.models.registrations import Ordering, RetryOptions, Secret, new_secret
-from hookgw.models.signing_keys import Signature
-from hookgw.models.tls_identity import TlsIdentity
+from hookgw.kernel.rates import Rate
+from hookgw.kernel.signing_keys import Signature
+from hookgw.records.connectors import IngestRequest, IngestResponse, Session
+from hookgw.records.event_filters import Condition, FilterOp
+from hookgw.records.messages import TextMessage
+from hookgw.records.registrations import Ordering, RetryOptions, Secret, new_secret
+from hookgw.records.tls_identity import TlsIdentity
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 
 

@@ -5,9 +5,9 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.models.connectors import ConnectionState, NewEvent, QRCode, Session
-from hookgw.models.errors import Conflict, Invalid, TooLarge
-from hookgw.models.instances import InstanceSettings
+from hookgw.kernel.errors import Conflict, Invalid, TooLarge
+from hookgw.records.connectors import ConnectionState, NewEvent, QRCode, Session
+from hookgw.records.instances import InstanceSettings
 from hookgw.testing import EmittedEvent, FakeMediaSink, FakeSession
 
 

@@ -23,10 +23,10 @@ from contextvars import ContextVar
 
 import trio
 
+from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.delivery.http.errors import ResponseFailed
 from hookgw.fair import Share
-from hookgw.models.share_line import WaitingClaim, take_in_line
-from hookgw.models.units import Size
+from hookgw.kernel.units import Size
 
 RATIO = 1
 """An instance may have as much as is free."""

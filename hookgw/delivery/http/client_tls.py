@@ -3,7 +3,7 @@
 Every context that hookgw makes for connections to others comes from here, so that all of them accept the
 same certificates, on every Python.
 
-A registration may have an identity (:class:`~hookgw.models.tls_identity.TlsIdentity`): authorities,
+A registration may have an identity (:class:`~hookgw.records.tls_identity.TlsIdentity`): authorities,
 a certificate and its key. OpenSSL's interface in Python reads certificates and keys from files only. A key
 must not be in a file that has a name, which a crash leaves behind: it is passed through memory that only this
 process can open.
@@ -23,12 +23,12 @@ from pathlib import Path
 import httpx
 import trio
 
+from hookgw.concurrency.share_line import WaitingClaim, take_in_line
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.delivery.http.errors import TlsFailed
 from hookgw.fair import Share
-from hookgw.models.errors import StartError
-from hookgw.models.share_line import WaitingClaim, take_in_line
-from hookgw.models.threads import SYSTEM_THREADS, Threads
-from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.kernel.errors import StartError
+from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
 MOST_KEPT = 64
 """Contexts of identities that are kept. One takes 0.8 MB for the usual authorities, or 60 KB with its own."""

@@ -11,7 +11,7 @@ import trio
 from hookgw.delivery.http.errors import DeliveryError, NotHttp, Reached, ResponseFailed, SendFailed, TlsFailed
 from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken, TlsAlert, unacknowledged
-from hookgw.models.tls_identity import TlsIdentity
+from hookgw.records.tls_identity import TlsIdentity
 
 Origin = tuple[str, str, int]
 """Scheme, host and port."""

@@ -27,6 +27,7 @@ import httpx
 import trio
 
 from hookgw._version import __version__
+from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.answer_memory import AnswerMemory, HeldAnswer
 from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
@@ -37,9 +38,8 @@ from hookgw.delivery.http.fetch import COPIES, HELD, LIMIT, TooManyBytes, fetch_
 from hookgw.delivery.http.streamed import StreamTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.fair import Share
-from hookgw.models.connectors import FetchedFile
-from hookgw.models.share_line import WaitingClaim, take_in_line
-from hookgw.models.target_url import Target
+from hookgw.kernel.target_url import Target
+from hookgw.records.connectors import FetchedFile
 
 MAX_ANSWER = 16 * 2**20
 """Bytes of a (decoded) response body that is not streamed."""

@@ -12,9 +12,9 @@ import trio
 
 from hookgw.delivery.http.answer_memory import HeldAnswer, MemoryFull
 from hookgw.delivery.http.response import decode_in_steps
-from hookgw.models.connectors import FetchedFile
-from hookgw.models.errors import Invalid, NetworkRefused
-from hookgw.models.units import Size
+from hookgw.kernel.errors import Invalid, NetworkRefused
+from hookgw.kernel.units import Size
+from hookgw.records.connectors import FetchedFile
 
 MAX_REDIRECTS = 3
 """How many redirects are followed. Each is a request of its own, which passes the guard."""

@@ -14,9 +14,9 @@ from typing import Any, Generic, TypeVar, cast
 import trio
 from trio.lowlevel import RunVar
 
+from hookgw.concurrency.share_line import WaitingClaim, take_in_line
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.fair import Share
-from hookgw.models.share_line import WaitingClaim, take_in_line
-from hookgw.models.threads import SYSTEM_THREADS, Threads
 
 AT_A_TIME = 2
 """Handshakes that are computed at a time. No holder has both threads."""

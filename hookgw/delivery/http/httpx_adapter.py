@@ -11,7 +11,7 @@ import httpx
 
 from hookgw.delivery.http.errors import DeliveryError, Phase, ResponseFailed, SendFailed, TimedOut
 from hookgw.delivery.http.response import Response
-from hookgw.models.target_url import Target, parse_target
+from hookgw.kernel.target_url import Target, parse_target
 
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]*")

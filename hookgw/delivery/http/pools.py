@@ -1,6 +1,6 @@
 """The connections of all lanes: a pool for each scheme, host, port and TLS identity, lent for an attempt.
 
-A registration with a TLS identity (:mod:`hookgw.models.tls_identity`) has connections of its own: the
+A registration with a TLS identity (:mod:`hookgw.records.tls_identity`) has connections of its own: the
 receiver knows by the certificate who sends, so that no other tenant may send over them. What it finds wrong
 with a certificate says nothing about the host for others.
 
@@ -14,7 +14,7 @@ for a minute after another holder has asked for it; otherwise the first attempt 
 for a slow attempt of a busy one, each time.
 
 *Connections for late responses.* After a deadline a connection stays open for a late response
-(:mod:`hookgw.dispatch.late_response`). It is not lent, and nobody's, like an idle one. It is the first to be
+(:mod:`hookgw.lanes.late_response`). It is not lent, and nobody's, like an idle one. It is the first to be
 closed when its host or the descriptors run short.
 
 *Descriptors.* All pools together have at most ``descriptors`` connections, divided among holders in the same
@@ -34,7 +34,7 @@ The way of a loan
                           └──> failed: the host was probed and could not be reached
 
 A lane that waits for a descriptor holds its place at the host, and never the other way round. Before either
-it has its memory (:mod:`hookgw.dispatch.lane_queue`). As everything is taken in this order, no two lanes can
+it has its memory (:mod:`hookgw.lanes.lane_queue`). As everything is taken in this order, no two lanes can
 wait for each other. Nothing in this module waits, except :meth:`ConnectionPools.run`: a lane waits for the
 event of its :class:`Place`, and calls :meth:`ConnectionPools.leave` however that wait ends (granted, failed,
 paused, redirected, stopped or cancelled). So a slot cannot leak: it is either in the hands of a lane, which
@@ -80,8 +80,8 @@ from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import Stream
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.fair import Share
-from hookgw.models.deliveries import WaitsFor
-from hookgw.models.target_url import Target
+from hookgw.kernel.target_url import Target
+from hookgw.records.deliveries import WaitsFor
 
 logger = structlog.get_logger("hookgw.outbound")
 

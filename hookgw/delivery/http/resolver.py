@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from hookgw.concurrency.share_line import WaitingClaim, take_in_line
 from hookgw.fair import Share
-from hookgw.models.share_line import WaitingClaim, take_in_line
 
 if TYPE_CHECKING:
     import outcome

@@ -26,7 +26,7 @@ import trio
 
 from hookgw.delivery.http.errors import NotHttp, ResponseFailed
 from hookgw.delivery.http.response_head import BodyEnd, Headers, ResponseHead, match_status_line, read_head
-from hookgw.parsing.long_json import finish
+from hookgw.kernel.long_json import finish
 
 MAX_HEAD = 64 * 2**10
 """Bytes that the head of a response may have, including the interim responses before it."""

@@ -13,7 +13,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from hookgw.models.masking import repr_without
+from hookgw.kernel.masking import repr_without
 
 Headers = list[tuple[bytes, bytes]]
 

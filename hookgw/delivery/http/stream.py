@@ -19,8 +19,8 @@ import trio
 
 from hookgw.delivery.http.errors import TlsFailed
 from hookgw.delivery.http.handshake import Handshake
-from hookgw.models.target_url import Target
-from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.kernel.target_url import Target
+from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
 READ_SIZE = 32 * 2**10
 ENCRYPTED_AT_ONCE = 128 * 2**10

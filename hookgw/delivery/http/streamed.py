@@ -13,7 +13,7 @@ from hookgw.delivery.http.errors import ResponseFailed
 from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.models.target_url import Target
+from hookgw.kernel.target_url import Target
 
 
 class StreamParser(ResponseParser):

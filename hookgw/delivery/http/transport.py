@@ -45,8 +45,8 @@ from hookgw.delivery.http.errors import (
 )
 from hookgw.delivery.http.response import Response, decode_in_steps
 from hookgw.delivery.http.stream import PlainStream, Stream, open_tls
-from hookgw.models.target_url import Target
-from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.kernel.target_url import Target
+from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
 MAX_ANSWER = 64 * 2**10
 """Bytes of a (decoded) response body that are read by default."""

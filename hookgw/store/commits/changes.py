@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookgw.models.deliveries import Delivery
+from hookgw.records.deliveries import Delivery
 from hookgw.store.records import PendingChange
 
 replace = msgspec.structs.replace

@@ -16,9 +16,9 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 import trio
 
-from hookgw.models.deliveries import Delivery, Settlement
-from hookgw.models.errors import StorageLost, StorageUnavailable
-from hookgw.models.threads import SYSTEM_THREADS, Threads, Worker
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads, Worker
+from hookgw.kernel.errors import StorageLost, StorageUnavailable
+from hookgw.records.deliveries import Delivery, Settlement
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group, Job, Tx, appended_by
 from hookgw.store.protocol import StoreListener

@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import trio
 
-from hookgw.models.deliveries import Delivery, Settlement
-from hookgw.models.events import Event
-from hookgw.models.fleet import ShardEpoch
+from hookgw.records.deliveries import Delivery, Settlement
+from hookgw.records.events import Event
+from hookgw.records.fleet import ShardEpoch
 from hookgw.store.commits.changes import CountedTransaction
 
 Tx = TypeVar("Tx", bound=CountedTransaction)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import structlog
 import trio
 
-from hookgw.models.errors import StorageUnavailable
+from hookgw.kernel.errors import StorageUnavailable
 
 logger = structlog.get_logger("hookgw.store")
 

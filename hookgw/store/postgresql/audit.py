@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from psycopg import Connection
 
-from hookgw.models.audit import AuditEntry
+from hookgw.records.audit import AuditEntry
 from hookgw.store import audit_entries
 from hookgw.store.audit_entries import AuditPart, AuditRow, SteppedAudit, StoredEntry
 from hookgw.store.commits.group_commit import GroupCommit

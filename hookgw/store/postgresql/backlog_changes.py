@@ -16,7 +16,7 @@ from functools import partial
 import msgspec
 from psycopg import Connection
 
-from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.store.fleet import BacklogNews
 from hookgw.store.postgresql.database import Reader, Server, Session, one_moment
 from hookgw.store.postgresql.outbox import pending_counts

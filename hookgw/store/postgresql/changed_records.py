@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from psycopg import Connection
 
-from hookgw.models.browser_sessions import BrowserSession
-from hookgw.models.instances import Instance
-from hookgw.models.registrations import Registration
+from hookgw.records.browser_sessions import BrowserSession
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Registration
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import DISABLED_WEBHOOK, GLOBAL_KEYS, RecordChanges
 from hookgw.store.postgresql.record_changes import VERSION, lock_records

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from psycopg import Connection
 
-from hookgw.models.errors import Conflict, StartError
-from hookgw.models.fleet import DEAD_AFTER
+from hookgw.kernel.errors import Conflict, StartError
+from hookgw.records.fleet import DEAD_AFTER
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Table
 from hookgw.store.postgresql.database import Server, start_errors
 from hookgw.store.postgresql.environment import check_server

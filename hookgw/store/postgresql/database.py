@@ -18,8 +18,8 @@ from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from hookgw.models.errors import StartError, StorageUnavailable
-from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
+from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.postgresql.environment import prepare
 from hookgw.store.postgresql.identity import Identity
@@ -162,7 +162,7 @@ class Server:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise errors of the server as :class:`~hookgw.models.errors.StorageUnavailable`.
+        """Raise errors of the server as :class:`~hookgw.kernel.errors.StorageUnavailable`.
 
         Bugs of ours and bad values pass unchanged.
         """
@@ -413,7 +413,7 @@ def reason_of(error: psycopg.Error) -> str:
 
 @contextmanager
 def start_errors(server: Server) -> Iterator[None]:
-    """Raise errors of the server as :class:`~hookgw.models.errors.StartError`."""
+    """Raise errors of the server as :class:`~hookgw.kernel.errors.StartError`."""
     try:
         yield
     except psycopg.Error as error:

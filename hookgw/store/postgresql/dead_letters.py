@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from psycopg import Connection
 
-from hookgw.models.lanes import LaneRule, partition_of
-from hookgw.models.registrations import Ordering
+from hookgw.records.lanes import LaneRule, partition_of
+from hookgw.records.registrations import Ordering
 from hookgw.store.postgresql.lookups import instance_number, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
 from hookgw.store.records import PendingChange, micros

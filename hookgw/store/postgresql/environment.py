@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from psycopg import Connection
 
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 
 # The first with pg_current_xact_id, whose numbers never start over.
 OLDEST_SERVER = 130000

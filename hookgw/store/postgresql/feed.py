@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 from psycopg import Connection
 
-from hookgw.models.deliveries import Delivery
-from hookgw.models.events import Event
-from hookgw.models.instances import name_before_retirement
+from hookgw.records.deliveries import Delivery
+from hookgw.records.events import Event
+from hookgw.records.instances import name_before_retirement
 from hookgw.store.postgresql.append import position
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.records import seconds

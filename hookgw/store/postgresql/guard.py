@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from psycopg import Connection, Cursor
 
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.fleet import ShardEpoch
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.fleet import ShardEpoch
 from hookgw.store.commits.jobs import Group
 from hookgw.store.fleet import RecordsChanged
 from hookgw.store.postgresql.nodes import FENCE, SHARD_FENCE, Nodes

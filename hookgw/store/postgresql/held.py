@@ -16,9 +16,9 @@ import structlog
 import trio
 from psycopg import Connection
 
-from hookgw.models.clock import Clock
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.lanes import registration_of
+from hookgw.concurrency.clock import Clock
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.lanes import registration_of
 from hookgw.store.postgresql.database import Reader
 from hookgw.store.postgresql.schema import SETTLED
 from hookgw.store.records import Held, LaneBacklog, micros, seconds

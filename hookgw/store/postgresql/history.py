@@ -17,10 +17,10 @@ import msgspec
 import trio
 from psycopg import Connection
 
+from hookgw.concurrency.clock import Clock
 from hookgw.fair.excess import Excess
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, DeliveryState, parse_delivery_id
-from hookgw.models.registrations import GLOBAL_ID_PREFIX
+from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
+from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hookgw.models.errors import Invalid
+from hookgw.kernel.errors import Invalid
 from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.transaction import Transaction
 

@@ -21,10 +21,10 @@ from typing import LiteralString, TypeVar
 import trio
 from psycopg import Connection
 
-from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
-from hookgw.models.shards import share_targets
-from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
+from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
+from hookgw.records.shards import share_targets
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
 from hookgw.store.postgresql.changed_records import read_changes

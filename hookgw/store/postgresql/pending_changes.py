@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from hookgw.models.audit import AuditEntry
-from hookgw.models.clock import Clock
-from hookgw.models.jobs import Job
-from hookgw.models.lanes import LaneRule
+from hookgw.concurrency.clock import Clock
+from hookgw.records.audit import AuditEntry
+from hookgw.records.jobs import Job
+from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.postgresql import dead_letters
 from hookgw.store.postgresql.audit import write_audit

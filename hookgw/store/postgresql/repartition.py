@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from psycopg import Connection
 
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store.new_lanes import lanes_by_rule, readable
 from hookgw.store.postgresql.dead_letters import lanes_of
 

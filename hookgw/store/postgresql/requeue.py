@@ -12,7 +12,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from hookgw.models.lanes import LaneRule
+from hookgw.records.lanes import LaneRule
 from hookgw.store.new_lanes import fitting
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment

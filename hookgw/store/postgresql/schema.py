@@ -28,7 +28,7 @@ import re
 import structlog
 from psycopg import Connection, sql
 
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 from hookgw.store.postgresql.record_changes import CHANGES
 
 logger = structlog.get_logger("hookgw.store")

@@ -7,7 +7,7 @@ from typing import Any
 
 from psycopg import Connection, Cursor
 
-from hookgw.models.deliveries import Attempt, DeliveryState, Settlement
+from hookgw.records.deliveries import Attempt, DeliveryState, Settlement
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, storable
 

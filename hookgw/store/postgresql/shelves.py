@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from psycopg import Connection
 
-from hookgw.models.audit import AuditEntry
+from hookgw.records.audit import AuditEntry
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.postgresql.audit import write_audit

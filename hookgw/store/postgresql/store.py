@@ -12,11 +12,11 @@ import psycopg
 import structlog
 import trio
 
+from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.tasks import run_essential
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
-from hookgw.models.clock import Clock
-from hookgw.models.errors import Conflict, StartError, StorageUnavailable
-from hookgw.models.tasks import run_essential
-from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from psycopg import Connection
 
-from hookgw.models.registrations import GLOBAL_ID_PREFIX
+from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.records import MinuteTally, micros, seconds

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import psycopg
 from psycopg import Connection, sql
 
-from hookgw.models.deliveries import Delivery, Settlement
-from hookgw.models.errors import Invalid
+from hookgw.kernel.errors import Invalid
+from hookgw.records.deliveries import Delivery, Settlement
 from hookgw.store.commits.changes import Changes, Committed, replace
 from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group, NewEvent, appended_by
 from hookgw.store.postgresql.append import added, append, find_stored, prepare, send

@@ -25,8 +25,8 @@ from pathlib import Path
 
 import trio
 
-from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
+from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.store.sqlite.file_lock import log_of, refuse_foreign_log
 from hookgw.store.sqlite.new_file import new_file
 from hookgw.store.sqlite.open_file import is_disk_error

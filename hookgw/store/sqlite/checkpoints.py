@@ -15,8 +15,8 @@ from functools import partial
 
 import trio
 
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.sqlite.database import WAL_PAGES, Connections, sync_log
 from hookgw.store.sqlite.open_file import OpenFile, is_disk_error
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hookgw.config.folders import sync_folder
-from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Table
 from hookgw.store.sqlite.database import BESIDE, open_database, start_errors
 from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url

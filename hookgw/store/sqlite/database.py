@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeVar
 import structlog
 import trio
 
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.file_permissions import first_trouble, shared_by_all
 from hookgw.config.folders import make_folder
-from hookgw.models.errors import StartError, StorageUnavailable
-from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.records import DiskSpace
 from hookgw.store.sqlite.file_lock import HeldLock, hold_lock, lock_whole, log_of, refuse_foreign_log
@@ -264,7 +264,7 @@ def is_unreadable(error: StorageUnavailable) -> bool:
 
 @contextmanager
 def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
-    """Raise errors of the disk as :class:`~hookgw.models.errors.StartError`.
+    """Raise errors of the disk as :class:`~hookgw.kernel.errors.StartError`.
 
     Args:
         path: the file, for messages.

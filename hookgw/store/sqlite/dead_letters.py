@@ -8,8 +8,8 @@ from heapq import merge
 
 import msgspec
 
-from hookgw.models.lanes import LaneRule, partition_of
-from hookgw.models.registrations import Ordering
+from hookgw.records.lanes import LaneRule, partition_of
+from hookgw.records.registrations import Ordering
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.outbox import PendingLane, lanes_of

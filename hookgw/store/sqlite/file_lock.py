@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 
 _OPEN, _CLOSED = "open", "closed"
 _MOST_BYTES = 256

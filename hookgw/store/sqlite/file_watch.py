@@ -15,8 +15,8 @@ from typing import TypeVar
 import structlog
 import trio
 
-from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
+from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.records import StoreObserver
 from hookgw.store.sqlite.backup import OnlineBackup

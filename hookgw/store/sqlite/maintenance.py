@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from hookgw.config.folders import make_folder, sync_folder
-from hookgw.models.errors import Conflict, StartError, StorageUnavailable
+from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
 from hookgw.store.sqlite.backup import PAGE_BYTES, Target, check_space, open_existing
 from hookgw.store.sqlite.database import keep_private, start_errors
 from hookgw.store.sqlite.event_ids import remembered_bytes

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 import trio
 
-from hookgw.models.errors import StorageUnavailable
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import FunctionJob
 from hookgw.store.sqlite.database import Reader

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from hookgw.models.errors import StorageLost, StorageUnavailable
+from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.store.sqlite.file_lock import log_of
 
 # To report a bug of ours as a full disk would hide it behind a message about space.
@@ -139,7 +139,7 @@ class OpenFile:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise errors of the disk as :class:`~hookgw.models.errors.StorageUnavailable`.
+        """Raise errors of the disk as :class:`~hookgw.kernel.errors.StorageUnavailable`.
 
         Damage is a ``StorageLost``, and remembered. Other errors of SQLite are bugs or bad values, and pass
         unchanged.

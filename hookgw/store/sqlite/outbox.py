@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery, Page, Position
-from hookgw.models.events import Event
-from hookgw.models.fleet import ShardEpoch
-from hookgw.models.instances import name_before_retirement
-from hookgw.models.lanes import registration_of
+from hookgw.concurrency.clock import Clock
+from hookgw.records.deliveries import Attempt, Delivery, Page, Position
+from hookgw.records.events import Event
+from hookgw.records.fleet import ShardEpoch
+from hookgw.records.instances import name_before_retirement
+from hookgw.records.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import AppendJob, NewEvent
 from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, PendingChange, seconds

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from hookgw.models.audit import AuditEntry
-from hookgw.models.clock import Clock
-from hookgw.models.errors import Invalid
-from hookgw.models.jobs import Job
-from hookgw.models.lanes import LaneRule
+from hookgw.concurrency.clock import Clock
+from hookgw.kernel.errors import Invalid
+from hookgw.records.audit import AuditEntry
+from hookgw.records.jobs import Job
+from hookgw.records.lanes import LaneRule
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.records import CancelQuery, Concerned, Erased, ParkStep, PendingChange, ReplayQuery
 from hookgw.store.sqlite import dead_letters

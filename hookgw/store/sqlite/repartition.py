@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from hookgw.models.lanes import LaneRule
+from hookgw.records.lanes import LaneRule
 from hookgw.store.new_lanes import lanes_by_rule, readable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import NameIds

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.models.lanes import LaneRule
+from hookgw.records.lanes import LaneRule
 from hookgw.store.new_lanes import fitting
 from hookgw.store.records import ReplayQuery, micros
 from hookgw.store.sqlite.bulk import Bulk

@@ -36,8 +36,8 @@ import structlog
 
 from hookgw.config.folders import sync_folder
 from hookgw.config.service_manager import extended_start
-from hookgw.models.errors import StartError
-from hookgw.models.registrations import is_global
+from hookgw.kernel.errors import StartError
+from hookgw.records.registrations import is_global
 from hookgw.store.sqlite.leftovers import UNFINISHED, unfinished_copies
 
 logger = structlog.get_logger("hookgw.store")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from hookgw.models.deliveries import DeliveryState, Outcome, Settlement
+from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids

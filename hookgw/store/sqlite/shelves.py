@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
-from hookgw.models.audit import AuditEntry
-from hookgw.models.jobs import Job
+from hookgw.records.audit import AuditEntry
+from hookgw.records.jobs import Job
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.shelves import ShelvedRecords, Shelves, Table

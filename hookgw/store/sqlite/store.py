@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import trio
 
+from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.tasks import run_essential
+from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
-from hookgw.models.clock import Clock
-from hookgw.models.tasks import run_essential
-from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore

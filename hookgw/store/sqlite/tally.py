@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Collection
 
-from hookgw.models.registrations import GLOBAL_ID_PREFIX
+from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.records import MinuteTally, micros, seconds
 from hookgw.store.sqlite.name_ids import of_instance

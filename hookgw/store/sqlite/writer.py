@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from hookgw.models.errors import Invalid
+from hookgw.kernel.errors import Invalid
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group
 from hookgw.store.sqlite.append import append

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import hookgw
-from hookgw.api.app import Application, create_app
-from hookgw.api.openapi.components import plain
-from hookgw.api.openapi.routes import OpenApiRoutes
-from hookgw.gateway.gateway import Gateway
+from hookgw.app.gateway import Gateway
+from hookgw.web.app import Application, create_app
+from hookgw.web.openapi.components import plain
+from hookgw.web.openapi.routes import OpenApiRoutes
 
 MEDIA = {"application/json", "application/octet-stream", "multipart/form-data"}
 """The content types of requests that every generator knows."""

@@ -14,12 +14,12 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.api.app import Application
-from hookgw.api.openapi.page import Example, Piece, groups_of, kind_of
-from hookgw.api.openapi.routes import OpenApiRoutes
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import Settings
-from hookgw.gateway.gateway import Gateway
 from hookgw.testing import Receiver
+from hookgw.web.app import Application
+from hookgw.web.openapi.page import Example, Piece, groups_of, kind_of
+from hookgw.web.openapi.routes import OpenApiRoutes
 from hookgw.webhooks.change import RegistrationChange
 from tests.api.conftest import KEY, open_client
 

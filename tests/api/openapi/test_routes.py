@@ -13,12 +13,12 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.openapi.describe import describes, operation_of
-from hookgw.api.openapi.document import document_path
-from hookgw.api.openapi.routes import OpenApiRoutes, routes_of
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import Settings
-from hookgw.gateway.gateway import Gateway
+from hookgw.web.app import Application, create_app
+from hookgw.web.openapi.describe import describes, operation_of
+from hookgw.web.openapi.document import document_path
+from hookgw.web.openapi.routes import OpenApiRoutes, routes_of
 from tests.api.conftest import open_client
 from tests.support.contract import Contract
 

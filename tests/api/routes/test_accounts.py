@@ -12,17 +12,17 @@ import trio
 from structlog.testing import capture_logs
 
 from hookgw import hookimpl
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import PluginsSettings, Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.errors import Invalid, NetworkRefused
-from hookgw.models.events import Event
-from hookgw.models.instances import InstanceSettings
-from hookgw.models.masking import MASK
-from hookgw.models.messages import TextMessage
+from hookgw.kernel.errors import Invalid, NetworkRefused
+from hookgw.kernel.masking import MASK
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.events import Event
+from hookgw.records.instances import InstanceSettings
+from hookgw.records.messages import TextMessage
 from hookgw.testing import FakeConnector
 
 SCHEMA: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.gateway.gateway import Gateway
+from hookgw.app.gateway import Gateway
 
 OWN = {"apikey": "the-key-of-loja1"}
 

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.api import request_body
-from hookgw.api.app import create_app
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.long_work import run_in_slices
-from hookgw.gateway.open import open_gateway
-from hookgw.models.operational_kinds import OPERATIONAL_KINDS
+from hookgw.core.long_work import run_in_slices
+from hookgw.records.operational_kinds import OPERATIONAL_KINDS
 from hookgw.testing import Receiver
+from hookgw.web import request_body
+from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

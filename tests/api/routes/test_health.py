@@ -7,12 +7,12 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.api.app import Application
-from hookgw.api.routes import health
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import OperationsSettings, Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.shards import SHARDS
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.operations.routes import health
+from hookgw.records.shards import SHARDS
+from hookgw.web.app import Application
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

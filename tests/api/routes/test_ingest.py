@@ -18,13 +18,11 @@ import structlog
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.api.app import Application, create_app
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import ServerSettings, Settings
-from hookgw.gateway.connectors import ingest
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.connectors import ConnectionState, IngestRequest, IngestResponse, NewEvent, Session
-from hookgw.models.errors import (
+from hookgw.instances.connectors import ingest
+from hookgw.kernel.errors import (
     Invalid,
     NetworkRefused,
     NotSupported,
@@ -33,10 +31,12 @@ from hookgw.models.errors import (
     TooManyRequests,
     Unavailable,
 )
-from hookgw.models.units import Size
+from hookgw.kernel.units import Size
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.connectors import ConnectionState, IngestRequest, IngestResponse, NewEvent, Session
 from hookgw.testing import FakeConnector
+from hookgw.web.app import Application, create_app
 from hookgw.webhooks.change import RegistrationChange
 from tests.api.conftest import KEY, open_client
 from tests.api.server.wire import Running, read_answer

@@ -6,9 +6,9 @@ import httpx
 import msgspec
 import pytest
 
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import InstancesSettings, Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.errors import Unavailable
+from hookgw.kernel.errors import Unavailable
 from tests.api.test_app import shape_of
 
 URL = "https://example.com/hook"

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.clock import parse_rfc3339
+from hookgw.app.gateway import Gateway
+from hookgw.concurrency.clock import parse_rfc3339
 from tests.api.test_app import shape_of
 
 

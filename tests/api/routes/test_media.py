@@ -16,19 +16,19 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.api.app import Application
-from hookgw.api.routes.media import content_disposition
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import MediaSettings, PluginsSettings, ServerSettings, Settings
-from hookgw.gateway.connectors.media_download import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.media import MOST, MOST_OF_INSTANCE, RATE
-from hookgw.gateway.open import open_gateway
-from hookgw.models.connectors import ConnectionState, MediaSink, Session
-from hookgw.models.errors import HookgwError, Invalid, NetworkRefused, NotFound, TooLarge, Unavailable
-from hookgw.models.units import Duration, Size
+from hookgw.instances.connectors.media_download import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
+from hookgw.kernel.errors import HookgwError, Invalid, NetworkRefused, NotFound, TooLarge, Unavailable
+from hookgw.kernel.units import Duration, Size
+from hookgw.messages.media import MOST, MOST_OF_INSTANCE, RATE
+from hookgw.messages.routes.media import content_disposition
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.records.connectors import ConnectionState, MediaSink, Session
 from hookgw.testing import FakeConnector
+from hookgw.web.app import Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 from tests.api.test_app import shape_of
@@ -578,7 +578,7 @@ async def test_few_instances_do_not_take_all_downloads(
 
 @pytest.fixture
 def one_download(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hookgw.gateway.media.MOST", 1)
+    monkeypatch.setattr("hookgw.messages.media.MOST", 1)
 
 
 async def test_all_instances_have_a_limit_of_downloads(
@@ -601,7 +601,7 @@ async def test_an_instance_has_a_rate_of_downloads(
     monkeypatch: pytest.MonkeyPatch,
     mock_clock: MockClock,
 ) -> None:
-    monkeypatch.setattr("hookgw.gateway.media.RATE", 1)
+    monkeypatch.setattr("hookgw.messages.media.RATE", 1)
     assert RATE > 1
     statuses = [(await client.get(link_to(connector))).status_code for _ in range(3)]
     assert statuses == [200, 200, 429]
@@ -616,7 +616,7 @@ async def test_no_key_is_asked_for_a_link_alone(server: Running, client: httpx.A
 async def test_a_bug_does_not_log_the_link(
     client: httpx.AsyncClient, connector: FakeConnector, app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.api.routes.media.content_disposition", None)
+    monkeypatch.setattr("hookgw.messages.routes.media.content_disposition", None)
     link = link_to(connector)
     with capture_logs() as logs:
         assert (await client.get(link)).status_code == 500

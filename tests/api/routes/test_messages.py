@@ -12,13 +12,16 @@ import httpx
 import pytest
 import trio
 
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.config.settings import PluginsSettings, Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
-from hookgw.models.connectors import ConnectionState, NewEvent, Session
-from hookgw.models.errors import NetworkRefused
-from hookgw.models.events import Event, event_id_of
-from hookgw.models.messages import (
+from hookgw.kernel.errors import NetworkRefused
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.hookspecs import hookimpl
+from hookgw.plugins.loading import load_plugins
+from hookgw.records.connectors import ConnectionState, NewEvent, Session
+from hookgw.records.events import Event, event_id_of
+from hookgw.records.messages import (
     Contact,
     ContactMessage,
     LocationMessage,
@@ -30,9 +33,6 @@ from hookgw.models.messages import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.hookspecs import hookimpl
-from hookgw.plugins.loading import load_plugins
 from hookgw.testing import FakeConnector
 from hookgw.webhooks.change import RegistrationChange
 from tests.api.test_app import shape_of

@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from hookgw._version import __version__
-from hookgw.api.app import Application
 from hookgw.config.settings import ServerSettings, Settings
+from hookgw.web.app import Application
 from tests.api.conftest import open_client
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"

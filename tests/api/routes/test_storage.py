@@ -11,9 +11,9 @@ import msgspec
 import pytest
 import trio
 
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import Settings
-from hookgw.gateway import jobs
-from hookgw.gateway.gateway import Gateway
+from hookgw.core import jobs
 from hookgw.store.sqlite import backup
 from tests.api.conftest import is_sqlite
 from tests.api.test_app import shape_of

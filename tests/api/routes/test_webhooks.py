@@ -6,9 +6,9 @@ import httpx
 import msgspec
 import pytest
 
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import InstancesSettings, Settings
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.masking import MASK
+from hookgw.kernel.masking import MASK
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
 
@@ -644,7 +644,7 @@ async def test_a_page_of_long_registrations_ends_early(
 ) -> None:
     for label in ("a", "b", "c"):
         await set_webhook(client, f"loja1/{label}", url=f"{URL}?{'x' * 1000}")
-    monkeypatch.setattr("hookgw.api.lists.LIST", 5000)
+    monkeypatch.setattr("hookgw.web.lists.LIST", 5000)
     page = (await client.get("/webhook/list")).json()
     assert len(page["registrations"]) < 3
     assert page["cursor"]

@@ -10,9 +10,9 @@ import structlog
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.api.server.asgi_client import AsgiClient
-from hookgw.api.server.client import client_of
-from hookgw.api.server.errors import VERSION_HEADER
+from hookgw.web.server.asgi_client import AsgiClient
+from hookgw.web.server.client import client_of
+from hookgw.web.server.errors import VERSION_HEADER
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 Fields = list[tuple[bytes, bytes]]

@@ -8,13 +8,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.server import body_memory
-from hookgw.api.server.body_memory import COPIES, BodyMemory
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import ServerSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.errors import TooManyRequests, Unavailable
-from hookgw.models.units import Size
+from hookgw.kernel.errors import TooManyRequests, Unavailable
+from hookgw.kernel.units import Size
+from hookgw.web.app import Application, create_app
+from hookgw.web.server import body_memory
+from hookgw.web.server.body_memory import COPIES, BodyMemory
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, read_answer
 

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.api.server.certificates import LOOK_EVERY, Certificates, load_context
 from hookgw.config.settings import TlsSettings
-from hookgw.models.errors import StartError
-from hookgw.models.units import DAY
+from hookgw.kernel.errors import StartError
+from hookgw.kernel.units import DAY
+from hookgw.web.server.certificates import LOOK_EVERY, Certificates, load_context
 
 AUTHORITY = trustme.CA()
 

@@ -6,11 +6,11 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
-from hookgw.api.server.connection import Connection
-from hookgw.api.server.request_head import Refused
 from hookgw.config.settings import ServerSettings
-from hookgw.models.units import Duration
+from hookgw.kernel.units import Duration
+from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
+from hookgw.web.server.connection import Connection
+from hookgw.web.server.request_head import Refused
 
 
 class Client:

@@ -15,13 +15,13 @@ import trio
 from quart import Response
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.api.app import Application
-from hookgw.api.server.client_timeouts import ClientTimeouts
-from hookgw.api.server.connection import Connection
-from hookgw.api.server.request_head import Refused
-from hookgw.api.server.streams import ClientStream
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import ServerSettings
-from hookgw.gateway.gateway import Gateway
+from hookgw.web.app import Application
+from hookgw.web.server.client_timeouts import ClientTimeouts
+from hookgw.web.server.connection import Connection
+from hookgw.web.server.request_head import Refused
+from hookgw.web.server.streams import ClientStream
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
 

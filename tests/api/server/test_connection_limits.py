@@ -7,10 +7,10 @@ import pytest
 import structlog
 from trio.testing import MockClock
 
-from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
-from hookgw.api.server.connection import Connection
-from hookgw.api.server.connection_limits import ConnectionLimits
 from hookgw.config.settings import ServerSettings
+from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
+from hookgw.web.server.connection import Connection
+from hookgw.web.server.connection_limits import ConnectionLimits
 
 
 class Client:

@@ -10,8 +10,8 @@ import trio
 from quart import request
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.api.app import Application
-from hookgw.gateway.gateway import Gateway
+from hookgw.app.gateway import Gateway
+from hookgw.web.app import Application
 from tests.api.conftest import KEY
 from tests.api.server.test_connection import POST, part, served, start
 from tests.api.server.wire import Running, read_to_end

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.api.server.body_memory import BodyMemory
-from hookgw.api.server.client import client_of
-from hookgw.api.server.exchange import ActiveRequests, RequestResponse
-from hookgw.api.server.response_memory import ResponseMemory
 from hookgw.auth.request_quota import RequestQuota
-from hookgw.models.errors import TooManyRequests, Unavailable
+from hookgw.kernel.errors import TooManyRequests, Unavailable
+from hookgw.web.server.body_memory import BodyMemory
+from hookgw.web.server.client import client_of
+from hookgw.web.server.exchange import ActiveRequests, RequestResponse
+from hookgw.web.server.response_memory import ResponseMemory
 
 RESPONSES = ResponseMemory(2**20, lambda _: None)
 BODY = b"x" * 10_000

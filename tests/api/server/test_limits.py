@@ -10,10 +10,10 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.server.serve import serve
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import AuthSettings, ServerSettings, Settings
-from hookgw.gateway.gateway import Gateway
+from hookgw.web.app import Application, create_app
+from hookgw.web.server.serve import serve
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 from tests.api.test_app import shape_of

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from hookgw.api.server.request_head import MAX_FIELDS, Refused
-from hookgw.api.server.request_reader import RequestReader, State
+from hookgw.web.server.request_head import MAX_FIELDS, Refused
+from hookgw.web.server.request_reader import RequestReader, State
 from tests.api.server.reading import read, take
 
 MAX_HEAD = 1024

@@ -10,16 +10,16 @@ import trio
 from quart import Response
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.api.app import Application, create_app
-from hookgw.api.request_body import current_exchange, reserve
-from hookgw.api.server import response_memory
-from hookgw.api.server.response_memory import LIST, SMALL, ResponseMemory, holder_of
+from hookgw.app.gateway import Gateway
 from hookgw.auth.keyring import KeyHolder
 from hookgw.config.settings import ServerSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.api_keys import GLOBAL, Key, Principal
-from hookgw.models.errors import Unavailable
-from hookgw.models.units import Duration, Size
+from hookgw.kernel.errors import Unavailable
+from hookgw.kernel.units import Duration, Size
+from hookgw.records.api_keys import GLOBAL, Key, Principal
+from hookgw.web.app import Application, create_app
+from hookgw.web.request_body import current_exchange, reserve
+from hookgw.web.server import response_memory
+from hookgw.web.server.response_memory import LIST, SMALL, ResponseMemory, holder_of
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 

@@ -16,13 +16,13 @@ from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import __version__
-from hookgw.api.app import Application
-from hookgw.api.server import serve as serving
-from hookgw.api.server.connection import HALF_CLOSED, Connection
-from hookgw.api.server.serve import serve
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import ServerSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
+from hookgw.web.app import Application
+from hookgw.web.server import serve as serving
+from hookgw.web.server.connection import HALF_CLOSED, Connection
+from hookgw.web.server.serve import serve
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 
@@ -132,7 +132,7 @@ async def test_a_body_of_20_mb_is_refused_while_it_is_sent(server: Running, gate
 async def test_a_body_without_end_is_cut_off(
     server: Running, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.api.server.connection.LINGER", 0.05)
+    monkeypatch.setattr("hookgw.web.server.connection.LINGER", 0.05)
     await gateway.instances.create("loja1")
     chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
     async with await server.connect() as stream:

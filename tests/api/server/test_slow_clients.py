@@ -12,10 +12,10 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.api.app import Application
+from hookgw.app.gateway import Gateway
 from hookgw.config.settings import ServerSettings
-from hookgw.gateway.gateway import Gateway
-from hookgw.models.units import Duration
+from hookgw.kernel.units import Duration
+from hookgw.web.app import Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 

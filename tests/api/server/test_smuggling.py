@@ -12,9 +12,9 @@ import pytest
 import trio
 
 from hookgw import __version__
-from hookgw.api.app import Application
-from hookgw.api.server.exchange import RequestResponse
-from hookgw.gateway.gateway import Gateway
+from hookgw.app.gateway import Gateway
+from hookgw.web.app import Application
+from hookgw.web.server.exchange import RequestResponse
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 

@@ -13,10 +13,10 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.api.app import Application
-from hookgw.api.server.certificates import Certificates
-from hookgw.api.server.serve import serve
 from hookgw.config.settings import ServerSettings
+from hookgw.web.app import Application
+from hookgw.web.server.certificates import Certificates
+from hookgw.web.server.serve import serve
 from tests.api.server.test_certificates import AUTHORITY, write
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
 

@@ -11,16 +11,16 @@ import trio
 from rich.console import Console, RenderableType
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.cli.demo import board, screens
-from hookgw.cli.demo.board import Row
-from hookgw.cli.demo.invitation import RENEW_AFTER, Invitation
-from hookgw.cli.demo.ledger import Ledger
-from hookgw.cli.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
-from hookgw.cli.demo.screens import LiveScreen, PlainScreen, open_screen
-from hookgw.cli.demo.stage import Outage, run_outages
-from hookgw.cli.server import Server
-from hookgw.models.browser_sessions import new_link_token
-from hookgw.models.deliveries import LaneState, LaneStatistics
+from hookgw.app.server import Server
+from hookgw.demo import board, screens
+from hookgw.demo.board import Row
+from hookgw.demo.invitation import RENEW_AFTER, Invitation
+from hookgw.demo.ledger import Ledger
+from hookgw.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
+from hookgw.demo.screens import LiveScreen, PlainScreen, open_screen
+from hookgw.demo.stage import Outage, run_outages
+from hookgw.records.browser_sessions import new_link_token
+from hookgw.records.deliveries import LaneState, LaneStatistics
 
 
 def ledger_of(*ids: str) -> Ledger:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.cli.demo import command, stage
-from hookgw.cli.demo.receivers import Trouble
-from hookgw.cli.demo.stage import EVENTS, Outage
+from hookgw.demo import command, stage
+from hookgw.demo.receivers import Trouble
+from hookgw.demo.stage import EVENTS, Outage
 from tests.cli.conftest import Echoes
 
 
@@ -46,7 +46,7 @@ def test_once_ends_and_every_event_arrived(tmp_path: Path) -> None:
 
 
 FORGETFUL = """
-from hookgw.cli.demo import receivers
+from hookgw.demo import receivers
 real = receivers.Ledger.arrive
 def arrive(self, event_id):
     real(self, event_id)

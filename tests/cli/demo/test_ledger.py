@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.cli.demo import ledger as ledger_module
-from hookgw.cli.demo.ledger import Ledger
+from hookgw.demo import ledger as ledger_module
+from hookgw.demo.ledger import Ledger
 
 
 def test_an_empty_ledger_is_flawless() -> None:

@@ -10,9 +10,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.cli.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
-from hookgw.cli.demo.stage import Outage, run_outages
 from hookgw.delivery.signing import sign
+from hookgw.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
+from hookgw.demo.stage import Outage, run_outages
 
 KEY = b"k" * 24
 BODY = b'{"data": {"text": "hi"}}'

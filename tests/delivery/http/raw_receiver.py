@@ -17,8 +17,8 @@ from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
-from hookgw.models.target_url import Target, parse_target
-from hookgw.models.tls_identity import TlsIdentity
+from hookgw.kernel.target_url import Target, parse_target
+from hookgw.records.tls_identity import TlsIdentity
 
 BODY = b'{"event":"MESSAGES_UPSERT"}'
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -9,7 +9,7 @@ import pytest
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked
-from hookgw.models.target_url import parse_target
+from hookgw.kernel.target_url import parse_target
 
 SPELLINGS = [
     "http://127.0.0.1/",

@@ -13,6 +13,7 @@ import trio
 import trio.testing
 import trustme
 
+from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.delivery.http import client_tls
 from hookgw.delivery.http.address_guard import AddressGuard
@@ -27,9 +28,8 @@ from hookgw.delivery.http.errors import TlsFailed
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
-from hookgw.models.errors import StartError
-from hookgw.models.threads import SYSTEM_THREADS
-from hookgw.models.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.kernel.errors import StartError
+from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 from tests.delivery.http.raw_receiver import (
     BODY,
     OK,

@@ -19,7 +19,7 @@ from hookgw.delivery.http.answer_memory import AnswerMemory
 from hookgw.delivery.http.connector_client import IDLE_TIME, MAX_ANSWER, MAX_IDLE, ConnectorClients
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.stream import READ_SIZE
-from hookgw.models.errors import Invalid
+from hookgw.kernel.errors import Invalid
 from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
 
 EVERYWHERE = AddressGuard(["0.0.0.0/0", "::/0"], refused_ports=())

@@ -15,8 +15,8 @@ from hookgw.delivery.http.answer_memory import PATIENCE, AnswerMemory, keeping_a
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.fetch import FETCH_TIMEOUT, MAX_REDIRECTS, fetch_file
-from hookgw.models.connectors import FetchedFile
-from hookgw.models.errors import Invalid, NetworkRefused
+from hookgw.kernel.errors import Invalid, NetworkRefused
+from hookgw.records.connectors import FetchedFile
 from tests.delivery.http.raw_receiver import Peer, answering, serving
 
 MEMORY = AnswerMemory(2**30)

@@ -23,7 +23,7 @@ from hookgw.delivery.http.errors import (
 )
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
-from hookgw.models.target_url import parse_target
+from hookgw.kernel.target_url import parse_target
 from tests.delivery.http.raw_receiver import (
     BODY,
     OK,

@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.http.answer_memory import AnswerMemory
-from hookgw.gateway.connectors.outgoing_call import call_in_time
-from hookgw.models.errors import NetworkRefused
+from hookgw.instances.connectors.outgoing_call import call_in_time
+from hookgw.kernel.errors import NetworkRefused
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector

@@ -12,16 +12,14 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from hookgw.concurrency.clock import virtual_clock
 from hookgw.config.settings import DeliverySettings, ServerSettings
+from hookgw.core.ingest_url import IngestUrls
 from hookgw.delivery.outbound import OutboundHttp
-from hookgw.gateway.connectors.ingest_url import IngestUrls
-from hookgw.gateway.connectors.runner import REPORT_TIMEOUT, Connectors
-from hookgw.gateway.connectors.session import ConnectorSession
-from hookgw.gateway.connectors.states import LOGGED_OUT_HERE, ConnectionStates
-from hookgw.gateway.messages import MessageService
-from hookgw.models.clock import virtual_clock
-from hookgw.models.connectors import ConnectionState, QRCode, Session
-from hookgw.models.errors import (
+from hookgw.instances.connectors.runner import REPORT_TIMEOUT, Connectors
+from hookgw.instances.connectors.session import ConnectorSession
+from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
+from hookgw.kernel.errors import (
     Conflict,
     HookgwError,
     Invalid,
@@ -30,13 +28,15 @@ from hookgw.models.errors import (
     PluginFailed,
     Unavailable,
 )
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog, Event
-from hookgw.models.instances import Disconnection, Instance, InstanceSettings
-from hookgw.models.messages import Message, TextMessage
+from hookgw.messages.service import MessageService
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector
+from hookgw.records.connectors import ConnectionState, QRCode, Session
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog, Event
+from hookgw.records.instances import Disconnection, Instance, InstanceSettings
+from hookgw.records.messages import Message, TextMessage
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once

@@ -12,16 +12,16 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.gateway.connectors.session import ConnectorSession
-from hookgw.gateway.long_work import LONG_WORK, SLICE, LongWork
-from hookgw.models.clock import virtual_clock
-from hookgw.models.connectors import MAX_STATE, NewEvent
-from hookgw.models.errors import Conflict, Invalid, NotFound, TooManyRequests, Unavailable
-from hookgw.models.inline_media import MARK
-from hookgw.models.instances import Instance
+from hookgw.concurrency.clock import virtual_clock
+from hookgw.core.long_work import LONG_WORK, SLICE, LongWork
+from hookgw.instances.connectors.session import ConnectorSession
+from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests, Unavailable
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector
+from hookgw.records.connectors import MAX_STATE, NewEvent
+from hookgw.records.inline_media import MARK
+from hookgw.records.instances import Instance
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, open_kit
 from tests.support.media import EVENT_RULES, inbound_media

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.gateway.connectors.states import ConnectionStates
-from hookgw.models.connectors import ConnectionState
-from hookgw.models.events import Event
-from hookgw.models.instances import Disconnection
+from hookgw.instances.connectors.states import ConnectionStates
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.events import Event
+from hookgw.records.instances import Disconnection
 
 
 def update(data: Any, time: float = 0) -> Event:

@@ -14,11 +14,11 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw.config.settings import LimitsSettings
-from hookgw.gateway.backlog import Backlog, Need
-from hookgw.gateway.fleet.backlog_exchange import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
-from hookgw.gateway.fleet.ownership import Ownership
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.fleet import FleetNode, FleetView
+from hookgw.core.backlog import Backlog, Need
+from hookgw.fleet.backlog_exchange import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
+from hookgw.fleet.ownership import Ownership
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.fleet import FleetNode, FleetView
 from hookgw.store import PendingChange
 from hookgw.store.fleet import BacklogNews
 from tests.gateway.test_backlog import Observer

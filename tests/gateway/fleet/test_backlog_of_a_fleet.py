@@ -12,19 +12,19 @@ from typing import Any, cast
 import pytest
 import trio
 
+from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import LimitsSettings
-from hookgw.gateway.backlog import Backlog, BacklogFull, ShareFull, Tally
-from hookgw.gateway.backlog_limits import LimitedOutbox
-from hookgw.gateway.disk_space import DiskSpaceWatch
-from hookgw.gateway.fleet.backlog_exchange import BacklogExchange
-from hookgw.gateway.fleet.ownership import Ownership
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import FIRST, Delivery
-from hookgw.models.events import Event
-from hookgw.models.fleet import FleetNode, FleetView
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
-from hookgw.models.units import Size
+from hookgw.core.backlog import Backlog, BacklogFull, ShareFull, Tally
+from hookgw.core.backlog_limits import LimitedOutbox
+from hookgw.core.disk_space import DiskSpaceWatch
+from hookgw.fleet.backlog_exchange import BacklogExchange
+from hookgw.fleet.ownership import Ownership
+from hookgw.kernel.units import Size
+from hookgw.records.deliveries import FIRST, Delivery
+from hookgw.records.events import Event
+from hookgw.records.fleet import FleetNode, FleetView
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import Append, PendingChange
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import PostgresqlStore, open_store

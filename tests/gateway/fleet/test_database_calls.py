@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.gateway.fleet.database_calls import ANSWER_AFTER, DatabaseCalls
-from hookgw.gateway.fleet.lease import HEARTBEAT, Lease
-from hookgw.gateway.fleet.ownership import SLOW, Ownership
-from hookgw.models.errors import StorageUnavailable
+from hookgw.fleet.database_calls import ANSWER_AFTER, DatabaseCalls
+from hookgw.fleet.lease import HEARTBEAT, Lease
+from hookgw.fleet.ownership import SLOW, Ownership
+from hookgw.kernel.errors import StorageUnavailable
 from tests.gateway.fleet.test_ownership import Database, Members
 
 ANSWERED_WITHIN = 10.0

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import trio
 
-from hookgw.gateway.fleet.divided_limits import divide_limits
-from hookgw.gateway.fleet.ownership import Ownership
-from hookgw.models.fleet import DEAD_AFTER, FleetNode, FleetView
+from hookgw.fleet.divided_limits import divide_limits
+from hookgw.fleet.ownership import Ownership
+from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView
 
 
 class Seen:

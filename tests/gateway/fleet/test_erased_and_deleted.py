@@ -10,10 +10,10 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.gateway import jobs
-from hookgw.gateway.open import open_gateway
-from hookgw.models.jobs import JobKind
+from hookgw.app.open import open_gateway
+from hookgw.core import jobs
 from hookgw.parsing import parse_events
+from hookgw.records.jobs import JobKind
 from hookgw.testing import answer, open_receiver
 from hookgw.webhooks.change import parse_registration
 from tests.gateway.fleet.test_two_nodes import settings_of

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.gateway import auto_disable
 from hookgw.testing import answer, open_receiver
+from hookgw.webhooks import auto_disable
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node
 from tests.support.postgres import PostgresServer
 

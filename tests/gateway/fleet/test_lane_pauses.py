@@ -13,20 +13,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.gateway.fleet import lane_pauses
-from hookgw.gateway.fleet.all_nodes import AllNodes, Gathered
-from hookgw.gateway.fleet.lane_pauses import (
-    HELD_FOR,
-    PATIENCE,
-    RENEW_EVERY,
-    LanePauses,
-    PauseAsked,
-    PausePart,
-)
-from hookgw.gateway.pending import PendingDeliveries
-from hookgw.gateway.registry import Registry
-from hookgw.models.registrations import Registration
+from hookgw.core.pending import PendingDeliveries
+from hookgw.core.registry import Registry
+from hookgw.fleet import lane_pauses
+from hookgw.fleet.all_nodes import AllNodes, Gathered
+from hookgw.fleet.lane_pauses import HELD_FOR, PATIENCE, RENEW_EVERY, LanePauses, PauseAsked, PausePart
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.records.registrations import Registration
 from hookgw.testing import Answer, Received, answer, open_receiver
 from hookgw.testing.receiver import Receiver
 from tests.gateway.fleet.test_disabled_webhooks import has_half, until

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import LimitsSettings
-from hookgw.gateway.audit import Audit
-from hookgw.gateway.backlog import Backlog
-from hookgw.gateway.fleet.own_backlogs import OwnBacklogs
-from hookgw.gateway.fleet.shard_work import ShardOwner
-from hookgw.gateway.registry import Registry
-from hookgw.models.clock import Clock
-from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
-from hookgw.models.shards import shard_of
+from hookgw.core.audit import Audit
+from hookgw.core.backlog import Backlog
+from hookgw.core.registry import Registry
+from hookgw.fleet.own_backlogs import OwnBacklogs
+from hookgw.fleet.shard_work import ShardOwner
+from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.records.shards import shard_of
 from hookgw.store import open_store
 from tests.gateway.test_backlog import Observer
 

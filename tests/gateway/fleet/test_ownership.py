@@ -13,11 +13,11 @@ import structlog
 import trio
 from trio.testing import MockClock
 
-from hookgw.gateway.fleet.lease import HEARTBEAT, Lease
-from hookgw.gateway.fleet.ownership import Ownership
-from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
-from hookgw.models.shards import SHARDS, share_targets
+from hookgw.fleet.lease import HEARTBEAT, Lease
+from hookgw.fleet.ownership import Ownership
+from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
+from hookgw.records.shards import SHARDS, share_targets
 from hookgw.store.fleet import RecordChanges
 
 

@@ -14,12 +14,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.gateway.fleet import peer_calls
-from hookgw.gateway.fleet.lease import HEARTBEAT, Lease
-from hookgw.gateway.fleet.ownership import Ownership
-from hookgw.gateway.fleet.peer_calls import FINISH_WITHIN, PROBE_AFTER, PROBE_WITHIN, PeerCalls
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.fleet import DEAD_AFTER
+from hookgw.fleet import peer_calls
+from hookgw.fleet.lease import HEARTBEAT, Lease
+from hookgw.fleet.ownership import Ownership
+from hookgw.fleet.peer_calls import FINISH_WITHIN, PROBE_AFTER, PROBE_WITHIN, PeerCalls
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.fleet import DEAD_AFTER
 from tests.gateway.fleet.test_ownership import Database, Members
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node, remove
 from tests.support.postgres import PostgresServer

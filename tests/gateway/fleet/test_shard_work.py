@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.gateway.audit import Audit
-from hookgw.gateway.fleet import shard_work
-from hookgw.gateway.fleet.shard_work import UNKNOWN, LaneShards
-from hookgw.gateway.registry import Registry
-from hookgw.models.clock import Clock
-from hookgw.models.registrations import Registration
-from hookgw.models.shards import shard_of
+from hookgw.concurrency.clock import Clock
+from hookgw.core.audit import Audit
+from hookgw.core.registry import Registry
+from hookgw.fleet import shard_work
+from hookgw.fleet.shard_work import UNKNOWN, LaneShards
+from hookgw.records.registrations import Registration
+from hookgw.records.shards import shard_of
 from hookgw.store import open_store
 
 

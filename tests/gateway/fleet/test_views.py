@@ -13,13 +13,13 @@ import httpx
 import pytest
 import trio
 
-from hookgw.api import forwarding
-from hookgw.api.app import create_app
-from hookgw.api.server.serve import serve
-from hookgw.dashboard.blueprint import Dashboard
-from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.open import open_gateway
+from hookgw.app.dashboard import Dashboard
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
 from hookgw.testing import answer, open_receiver
+from hookgw.web import forwarding
+from hookgw.web.app import create_app
+from hookgw.web.server.serve import serve
 from tests.dashboard.conftest import Browser
 from tests.dashboard.test_streams import Events, watching
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, settings_of

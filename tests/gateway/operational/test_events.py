@@ -15,11 +15,11 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.models.deliveries import Delivery
-from hookgw.models.errors import Invalid, StorageUnavailable
-from hookgw.models.events import Catalog, Event
-from hookgw.models.operational_kinds import OPERATIONAL_KINDS
-from hookgw.models.registrations import Registration
+from hookgw.kernel.errors import Invalid, StorageUnavailable
+from hookgw.records.deliveries import Delivery
+from hookgw.records.events import Catalog, Event
+from hookgw.records.operational_kinds import OPERATIONAL_KINDS
+from hookgw.records.registrations import Registration
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
 from hookgw.webhooks.change import parse_registration
 
@@ -516,7 +516,7 @@ async def test_what_is_too_much_for_the_url_is_lost_and_logged(
     hookgw_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hookgw.gateway.operational.events.MOST_PENDING", 1)
+    monkeypatch.setattr("hookgw.core.operational.events.MOST_PENDING", 1)
     ops.default = answer(503)
     hookgw_receiver.default = answer(422)
     await kit.register(hookgw_receiver.url)

@@ -7,9 +7,9 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
-from hookgw.gateway.operational import queue as module
-from hookgw.gateway.operational.queue import EventQueue
-from hookgw.models.events import Event
+from hookgw.core.operational import queue as module
+from hookgw.core.operational.queue import EventQueue
+from hookgw.records.events import Event
 
 
 def event(number: int) -> Event:

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from hookgw.models.deliveries import FIRST, Position
-from hookgw.models.jobs import JobState
+from hookgw.records.deliveries import FIRST, Position
+from hookgw.records.jobs import JobState
 from hookgw.store import AuditQuery, DeliveryQuery, Store
 
 STEP = 4

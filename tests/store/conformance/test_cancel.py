@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.models.audit import Actor, ActorKind, AuditEntry
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.jobs import Job, JobKind
+from hookgw.records.audit import Actor, ActorKind, AuditEntry
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.jobs import Job, JobKind
 from hookgw.store import Append, AuditQuery, CancelQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

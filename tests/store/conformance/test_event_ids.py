@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.models.events import new_event_id
-from hookgw.models.instances import Instance
+from hookgw.records.events import new_event_id
+from hookgw.records.instances import Instance
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -8,10 +8,10 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.instances import Instance
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering, Registration
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.instances import Instance
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering, Registration
 from hookgw.store import ConnectorState, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

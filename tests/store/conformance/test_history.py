@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.models.audit import Actor, ActorKind, AuditEntry
-from hookgw.models.deliveries import DeliveryState, Settlement
-from hookgw.models.errors import Invalid
+from hookgw.kernel.errors import Invalid
+from hookgw.records.audit import Actor, ActorKind, AuditEntry
+from hookgw.records.deliveries import DeliveryState, Settlement
 from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.history_rows import summary_of as read
 from hookgw.store.postgresql import history as of_postgresql

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

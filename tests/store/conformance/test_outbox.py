@@ -6,9 +6,9 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.models.deliveries import FIRST, Outcome, Position
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Event
+from hookgw.kernel.errors import Invalid
+from hookgw.records.deliveries import FIRST, Outcome, Position
+from hookgw.records.events import Event
 from hookgw.store import Append, Held, LaneBacklog, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 import trio
 
-from hookgw.dispatch.store_retry import retry_until_readable
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.jobs import Job, JobKind
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.jobs import Job, JobKind
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import Append, CancelQuery, DeliveryQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookgw.config.master_keys import MasterKeys
-from hookgw.models.instances import Instance
-from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Ordering, Registration, RetryOptions, Secret
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import LANE, event, failed, finish, listed, pending, report, seqs_of, settle, to

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from hookgw.models.events import Event
-from hookgw.models.lanes import LaneRule, registration_of
-from hookgw.models.registrations import Ordering
+from hookgw.records.events import Event
+from hookgw.records.lanes import LaneRule, registration_of
+from hookgw.records.registrations import Ordering
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import RULE, event, failed, ids_of, pending, seqs_of, settle, to

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import pytest
 
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import Invalid
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.kernel.errors import Invalid
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import Append, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

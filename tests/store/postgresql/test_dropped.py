@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from psycopg import Connection
 
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import FIRST, DeliveryState
+from hookgw.concurrency.clock import Clock
+from hookgw.records.deliveries import FIRST, DeliveryState
 from hookgw.store import DeliveryQuery
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import PostgresqlStore, open_store

@@ -9,10 +9,10 @@ import pytest
 import trio
 from psycopg import Connection
 
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import FIRST
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.instances import Instance
+from hookgw.concurrency.clock import Clock
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.deliveries import FIRST
+from hookgw.records.instances import Instance
 from hookgw.store import ConnectorState
 from hookgw.store.fleet import RecordsChanged
 from hookgw.store.postgresql.database import Server

@@ -9,11 +9,11 @@ import pytest
 import trio
 from psycopg import Connection
 
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Delivery, DeliveryState
-from hookgw.models.errors import Invalid
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.concurrency.clock import Clock
+from hookgw.kernel.errors import Invalid
+from hookgw.records.deliveries import Delivery, DeliveryState
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import Append, CancelQuery, ReplayQuery, Store
 from hookgw.store.commits.jobs import NewEvent
 from hookgw.store.postgresql import event_ids, history, pending_changes, requeue

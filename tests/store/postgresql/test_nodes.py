@@ -7,8 +7,8 @@ import pytest
 from psycopg import Connection, OperationalError
 from psycopg.errors import LockNotAvailable
 
-from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.shards import SHARDS
+from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw.records.shards import SHARDS
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.nodes import FENCE, Nodes
 from tests.support.postgres import PostgresServer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from hookgw.concurrency.clock import Clock
 from hookgw.config.master_keys import MasterKeys
-from hookgw.models.clock import Clock
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 from hookgw.store.postgresql import reencrypt
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import open_store

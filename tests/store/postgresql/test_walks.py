@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from hookgw.models.deliveries import DeliveryState
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches
 from hookgw.store.postgresql import dead_letters, event_ids, history
 from hookgw.store.postgresql.audit import search_audit

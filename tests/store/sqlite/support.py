@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hookgw.concurrency.clock import Clock
 from hookgw.config.master_keys import MasterKeys
-from hookgw.models.clock import Clock
 from hookgw.store import Store, StoreObserver, open_store
 from hookgw.store.commits.changes import Committed
 from hookgw.store.commits.group_commit import GroupCommit

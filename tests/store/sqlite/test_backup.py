@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from hookgw.config.master_keys import MasterKeys
-from hookgw.models.errors import Conflict, StorageUnavailable
-from hookgw.models.instances import Instance
+from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw.records.instances import Instance
 from hookgw.store import Store
 from hookgw.store.sqlite import backup
 from hookgw.store.sqlite.backup import back_up_file

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.models.errors import StorageUnavailable
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store import Append
 from hookgw.store.sqlite.schema import VERSION
 from tests.store.sqlite.support import child, commits_of, opened, peek
@@ -22,9 +22,9 @@ APPEND = """
 import sys
 from pathlib import Path
 import trio
-from hookgw.models.clock import Clock
-from hookgw.models.deliveries import DeliveryState, Settlement
-from hookgw.models.events import Event
+from hookgw.concurrency.clock import Clock
+from hookgw.records.deliveries import DeliveryState, Settlement
+from hookgw.records.events import Event
 from hookgw.store import Append, open_store
 
 async def main():
@@ -57,9 +57,9 @@ FILL = """
 import resource, signal, sys
 from pathlib import Path
 import trio
-from hookgw.models.clock import Clock
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.events import Event
+from hookgw.concurrency.clock import Clock
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.events import Event
 from hookgw.store import Append, open_store
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -90,7 +90,7 @@ PRUNE = """
 import sys
 from pathlib import Path
 import trio
-from hookgw.models.clock import Clock
+from hookgw.concurrency.clock import Clock
 from hookgw.store import open_store
 from hookgw.store.sqlite import history
 
@@ -193,9 +193,9 @@ REPLAY = """
 import sys
 from pathlib import Path
 import trio
-from hookgw.models.clock import Clock
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.concurrency.clock import Clock
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import ReplayQuery, open_store
 from hookgw.store.sqlite import pending_changes
 

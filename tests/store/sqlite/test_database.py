@@ -15,7 +15,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.models.errors import StartError, StorageUnavailable
+from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.commits.read_failures import REMEMBERED
 from hookgw.store.sqlite import database
@@ -37,7 +37,7 @@ with hold_lock(Path(sys.argv[1])):
 OPEN_AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from hookgw.models.errors import StartError
+from hookgw.kernel.errors import StartError
 from hookgw.store.sqlite.database import open_database
 if os.geteuid() == 0:
     os.setuid(65534)

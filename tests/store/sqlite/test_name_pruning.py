@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.records.lanes import LaneRule
+from hookgw.records.registrations import Ordering
 from hookgw.store import Append, Store
 from hookgw.store.sqlite import name_pruning
 from hookgw.store.sqlite.name_ids import of_url

@@ -10,10 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw.config.master_keys import MasterKeys
-from hookgw.models.errors import StartError, StorageUnavailable
-from hookgw.models.instances import Instance
-from hookgw.models.registrations import Registration, Secret
-from hookgw.models.tls_identity import TlsIdentity
+from hookgw.kernel.errors import StartError, StorageUnavailable
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Registration, Secret
+from hookgw.records.tls_identity import TlsIdentity
 from hookgw.store import ConnectorState
 from hookgw.store.encryption import key_id
 from hookgw.store.sqlite import reencrypt

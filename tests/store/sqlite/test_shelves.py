@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.models.errors import StorageUnavailable
-from hookgw.models.instances import Instance
-from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Ordering, Registration, RetryOptions, Secret
 from hookgw.store.shelves import RecordShelf, Shelves
 from hookgw.store.sqlite.schema import migrate
 from hookgw.store.sqlite.shelves import SqliteTable

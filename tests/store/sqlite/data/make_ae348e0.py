@@ -50,7 +50,7 @@ from hookgw.config import load_settings
 from hookgw.deliveries import Delivery, DeliveryState, LaneState
 from hookgw.errors import StorageUnavailable
 from hookgw.events import Event
-from hookgw.gateway import Gateway, open_gateway
+from hookgw.core import Gateway, open_gateway
 from hookgw.registrations import Ordering, Registration, RegistrationChange
 from hookgw.sealing import MasterKeys, parse_master_key
 from hookgw.store import DeliveryQuery, Store, open_store

@@ -1,0 +1,64 @@
+"""Puts the dashboard together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from hookgw.deliveries.pages.deliveries import DeliveriesPage
+from hookgw.deliveries.pages.delivery import DeliveryPage
+from hookgw.deliveries.pages.lanes import LanesPage
+from hookgw.events.pages import KindsPage
+from hookgw.instances.pages.instance import InstancePage
+from hookgw.instances.pages.instances import InstancesPage
+from hookgw.operations.pages.overview import OverviewPage
+from hookgw.operations.pages.plugin_pages import PluginPages
+from hookgw.operations.pages.system import SystemPage
+from hookgw.site.sign_in import SignIn
+from hookgw.site.site import Site
+from hookgw.site.streams import Streams
+
+if TYPE_CHECKING:
+    from quart import Blueprint
+
+    from hookgw.app.gateway import Gateway
+
+
+class Dashboard:
+    """The dashboard of one gateway.
+
+    Args:
+        gateway: the gateway.
+
+    Attributes:
+        site: the frame of all pages.
+        streams: the live parts of pages; close them when the server stops.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.site = site = Site(gateway)
+        self.streams = Streams(gateway.sessions, gateway.fleet.holds if gateway.fleet else lambda _: True)
+        SignIn(site)
+        # In the order of the navigation.
+        OverviewPage(site, self.streams)
+        InstancesPage(site, self.streams)
+        InstancePage(site, self.streams)
+        DeliveriesPage(site, self.streams)
+        DeliveryPage(site, self.streams)
+        LanesPage(site, self.streams)
+        KindsPage(site)
+        SystemPage(site, self.streams)
+        PluginPages(site)
+
+    async def run(self) -> None:
+        """Wait for the end of the server, and end the streams then: they would hold it up."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.streams.close()
+
+    @property
+    def blueprint(self) -> Blueprint:
+        """The routes, for the application."""
+        return self.site.blueprint

@@ -1,0 +1,142 @@
+"""The gateway: the typed parts that the API, the commands and plugins work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx
+
+from hookgw.app.reload import ConfigurationReload
+from hookgw.auth.authenticator import Authenticator
+from hookgw.concurrency.clock import Clock
+from hookgw.config.settings import Settings
+from hookgw.core.audit import Audit
+from hookgw.core.backlog import Backlog
+from hookgw.core.browser_sessions import BrowserSessions
+from hookgw.core.disk_space import DiskSpaceWatch
+from hookgw.core.jobs import Jobs
+from hookgw.core.metrics import Metrics
+from hookgw.core.operational.events import OperationalEvents
+from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.service import DeliveryService
+from hookgw.delivery.outbound import OutboundHttp
+from hookgw.events.accept import EventIntake
+from hookgw.fleet.fleet import Fleet
+from hookgw.instances.connectors.ingest import IngestService
+from hookgw.instances.service import InstanceService
+from hookgw.kernel.errors import Unavailable
+from hookgw.keys.service import KeyService
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.messages.chats import ChatSearch
+from hookgw.messages.media import MediaDownloads
+from hookgw.messages.service import MessageService
+from hookgw.operations.activity import Activity
+from hookgw.operations.backups import BackupService
+from hookgw.operations.erasure import Erasures
+from hookgw.operations.views import Views
+from hookgw.plugins.hooks import Hooks
+from hookgw.records.deliveries import LaneStatistics
+from hookgw.records.events import Catalog
+from hookgw.store import Store
+from hookgw.webhooks.auto_disable import AutoDisable
+from hookgw.webhooks.service import RegistrationService
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Gateway:
+    """A running gateway; :func:`hookgw.app.open.open_gateway` makes one.
+
+    Plugins use the part that :class:`~hookgw.plugins.gateway_protocol.PluginGateway` describes. Only that
+    part is stable.
+
+    Attributes:
+        events: accepts events.
+        instances, registrations, keys: create, change and delete them.
+        ingest: passes requests of networks to connectors.
+        messages: sends, edits and deletes messages through connectors.
+        chats: finds chats and contacts in the history.
+        deliveries: sends finished deliveries again, and cancels pending ones.
+        erasures: erases what concerns a person.
+        history: lists and finds deliveries.
+        jobs: what takes longer than a request.
+        media: opens links to inbound files.
+        configuration: changes parts of the configuration at run time.
+        authenticator: checks the key of a request.
+        sessions: the sessions of browsers that signed in to the dashboard.
+        operational: raises operational events.
+        activity: how much happened lately.
+        auto_disable: knows the registrations that fail.
+        restarts: knows the connectors and background tasks that fail.
+        outbound: makes every outgoing connection.
+        http: the client for plugins' requests; every connection passes the address guard. The gateway
+            closes it.
+        dispatcher: owns the lanes.
+        backlog: counts what is pending.
+        disk: watches the free disk space.
+        audit: lists who changed what.
+        backups: copies the data file.
+        views: what lists and pages show of all nodes.
+        fleet: this node among others; ``None`` with a storage that only one process uses.
+        settings, catalog, hooks, store, clock, metrics: shared by all of these.
+    """
+
+    events: EventIntake
+    instances: InstanceService
+    ingest: IngestService
+    registrations: RegistrationService
+    keys: KeyService
+    messages: MessageService
+    chats: ChatSearch
+    deliveries: DeliveryService
+    erasures: Erasures
+    history: DeliveryHistory
+    jobs: Jobs
+    media: MediaDownloads
+    configuration: ConfigurationReload
+    authenticator: Authenticator
+    sessions: BrowserSessions
+    operational: OperationalEvents
+    activity: Activity
+    auto_disable: AutoDisable
+    restarts: PluginRestarts
+    outbound: OutboundHttp
+    http: httpx.AsyncClient
+    dispatcher: Dispatcher
+    backlog: Backlog
+    disk: DiskSpaceWatch
+    settings: Settings
+    catalog: Catalog
+    hooks: Hooks
+    store: Store
+    audit: Audit
+    backups: BackupService
+    clock: Clock
+    metrics: Metrics
+    views: Views
+    fleet: Fleet | None = None
+
+    def lanes(self) -> list[LaneStatistics]:
+        """Return a snapshot of the lanes that have work, or had some recently."""
+        return self.dispatcher.lanes()
+
+    async def ready(self) -> None:
+        """Check that the store accepts writes and the lanes run.
+
+        Raises:
+            Unavailable: they do not; the message says why.
+        """
+        # A store that works over lanes that do not run would accept events that nobody delivers.
+        if not self.dispatcher.is_running:
+            raise Unavailable("The dispatcher is not running.")
+        if self.fleet is not None and not self.fleet.has_lease():
+            raise Unavailable("This node cannot reach the database: it delivers nothing.")
+        if self.fleet is not None and not self.fleet.has_begun():
+            raise Unavailable("This node has not begun with its first shards yet.")
+        if recovering := self.dispatcher.recovering:
+            raise Unavailable(
+                f"Lanes ended by an error in hookgw, and start again: {', '.join(recovering[:3])}."
+            )
+        if self.disk.shortage is not None:
+            raise Unavailable(self.disk.shortage, "Events are refused; deliveries continue.")
+        await self.store.check()

@@ -1,0 +1,73 @@
+"""A gateway that is not started: for the checks of ``hookgw check-config``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import httpx
+
+from hookgw.config.settings import Settings
+from hookgw.core.metrics import Metrics
+from hookgw.delivery.outbound import OutboundHttp
+from hookgw.kernel.errors import Unavailable
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.plugins.hooks import Hooks
+from hookgw.records.deliveries import LaneStatistics
+from hookgw.records.events import Catalog, Event, Receipt
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Registration
+
+
+class IdleGateway:
+    """What plugins may use of a gateway, as it is at its first start: without instances."""
+
+    def __init__(self, catalog: Catalog, http: httpx.AsyncClient) -> None:
+        self.catalog = catalog
+        self.http = http
+        self.events = _NoEvents()
+        self.instances = _NoInstances()
+        self.registrations = _NoRegistrations()
+        self.metrics = Metrics()
+
+    def lanes(self) -> list[LaneStatistics]:
+        return []
+
+
+class _NoEvents:
+    async def accept(self, _events: Sequence[Event], /) -> Receipt:
+        raise Unavailable("hookgw is not running.")
+
+
+class _NoInstances:
+    def all(self) -> list[Instance]:
+        return []
+
+    def find(self, _name: str, /) -> Instance | None:
+        return None
+
+
+class _NoRegistrations:
+    def of_instance(self, _name: str, /) -> list[Registration]:
+        return []
+
+
+async def check_routes(hooks: Hooks, catalog: Catalog, settings: Settings) -> None:
+    """Let plugins add their routes to an application that is not served.
+
+    Raises:
+        StartError: a plugin failed.
+    """
+    # Importing Quart takes half a second, and most plugins add no routes.
+    from quart_trio import QuartTrio
+
+    from hookgw.web.plugin_routes import PluginRoutes
+
+    class IdleApplication(QuartTrio):
+        def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
+            contained.contain(added_by, boundary)
+
+    app = IdleApplication("hookgw.web", static_folder=None)
+    contained = PluginRoutes(app)
+    outbound = OutboundHttp(settings.delivery)
+    hooks.routes(app, IdleGateway(catalog, outbound.http))

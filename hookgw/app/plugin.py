@@ -1,0 +1,146 @@
+"""``hookgw plugin``: begin a plugin, and list those of the configuration."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import click
+
+from hookgw._version import __version__
+from hookgw.app.plugins import plugins
+from hookgw.command.failure import Failed
+from hookgw.command.output import say
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LONGEST_NAME = 30
+_TEMPLATES = "plugin_templates"
+_IS_BINARY = getattr(sys, "frozen", False)
+# Each file of the package, and its template. The suffix keeps tools from taking them for Python.
+_COMMON = {
+    "pyproject.toml": "common/pyproject.toml",
+    "noxfile.py": "common/noxfile.py",
+    ".gitignore": "common/gitignore",
+}
+_PLUGIN = {
+    **_COMMON,
+    "README.md": "plugin/README.md",
+    "{{module}}/__init__.py": "plugin/init.py",
+    "tests/test_{{plugin}}.py": "plugin/test.py",
+}
+_CONNECTOR = {
+    **_COMMON,
+    "README.md": "connector/README.md",
+    "{{module}}/__init__.py": "connector/init.py",
+    "{{module}}/connector.py": "connector/connector.py",
+    "tests/test_{{plugin}}.py": "connector/test.py",
+}
+
+
+@click.group()
+def plugin() -> None:
+    """Begin a plugin, or list the plugins of the configuration."""
+
+
+plugin.add_command(plugins, "list")
+
+
+def _check_name(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    name = value.removeprefix("hookgw-")
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        raise click.BadParameter(
+            f"{value!r} is not a name for a package: use up to {_LONGEST_NAME} lower-case letters, digits "
+            "and single hyphens, beginning with a letter, such as acme-crm."
+        )
+    # Two plugins with one name stop the start.
+    if name.replace("-", "_") in _names_of_first_party():
+        raise click.BadParameter(f"hookgw itself has a plugin {name.replace('-', '_')}: choose another name.")
+    return name
+
+
+@plugin.command("new")
+@click.argument("name", callback=_check_name)
+@click.option("--connector", is_flag=True, help="Begin a connector to a messaging network.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=".",
+    help="Where the package's folder is made; by default the working directory.",
+)
+def new(name: str, connector: bool, folder: Path) -> None:
+    """Write a package with a plugin and its tests.
+
+    Its name is hookgw-NAME. It has an entry point and a nox file, and its tests pass at once. Then replace
+    the example with your own code. A folder that exists is not touched.
+    """
+    plugin_name = name.replace("-", "_")
+    values = {
+        "name": name,
+        "plugin": plugin_name,
+        "module": f"hookgw_{plugin_name}",
+        "class": "".join(word.capitalize() for word in name.split("-")),
+        "version": ".".join(__version__.split(".")[:2]),
+        "description": f"Connects hookgw to {name}." if connector else "A plugin for hookgw.",
+    }
+    target = folder / f"hookgw-{name}"
+    templates = resources.files("hookgw.app") / _TEMPLATES
+    try:
+        target.mkdir()
+        for path, template in (_CONNECTOR if connector else _PLUGIN).items():
+            file = target / _filled(path, values)
+            file.parent.mkdir(exist_ok=True)
+            text = (templates / f"{template}.template").read_text("utf-8")
+            file.write_text(_filled(text, values), encoding="utf-8")
+        (target / values["module"] / "py.typed").touch()
+    except FileExistsError as error:
+        raise Failed(f"{error.filename} exists. Choose another name, or remove it.") from error
+    except OSError as error:
+        raise Failed(f"{error.filename}: {error.strerror}.") from error
+    nox = f"HOOKGW={shlex.quote(source)} nox" if (source := _installed_from()) else "nox"
+    install = "pip install -e .    # beside hookgw"
+    if _IS_BINARY:  # pip cannot install anything beside it
+        install = f"cp -r {values['module']} {Path('plugins').absolute() / plugin_name}    # once it works"
+    code = f"{values['module']}/{'connector' if connector else '__init__'}.py"
+    say(
+        f"{target} has a {'connector' if connector else 'plugin'} and its tests. Next:",
+        "",
+        f"  cd {target}",
+        f"  {nox}    # the tests, types and form (pip install nox)",
+        f"  {install}; then `hookgw plugins` lists {plugin_name}",
+        "",
+        f"Write your own code in {code}, and change the tests with it. README.md says more.",
+    )
+
+
+def _filled(text: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        text = text.replace("{{" + name + "}}", value)
+    return text
+
+
+def _names_of_first_party() -> set[str]:
+    # Importing the plugins takes a second, and their names are those of files.
+    from hookgw.plugins.discovery import first_party_folder
+
+    folder = first_party_folder()
+    return {path.stem for path in folder.iterdir() if path.name[0] not in "_."} if folder else set()
+
+
+def _installed_from() -> str:
+    """Return what pip has installed hookgw from, for another ``pip install``; empty for an index."""
+    if _IS_BINARY:
+        return ""
+    try:
+        found: Any = json.loads(metadata.distribution("hookgw").read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        return ""
+    url = found.get("url", "")
+    if "vcs_info" in found:
+        return f"{found['vcs_info']['vcs']}+{url}"
+    return unquote(urlsplit(url).path) if url.startswith("file:") else ""

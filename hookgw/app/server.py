@@ -1,0 +1,246 @@
+"""The gateway together with its HTTP API, for the commands that run both."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import structlog
+import trio
+
+from hookgw.app.dashboard import Dashboard
+from hookgw.app.gateway import Gateway
+from hookgw.app.open import open_gateway
+from hookgw.app.reload import LEVEL
+from hookgw.auth.keyring import KeyHolder
+from hookgw.command.logging_setup import configure_logging
+from hookgw.command.process import StoppedEarly, cancel_on_signal
+from hookgw.concurrency.tasks import TaskFailed
+from hookgw.concurrency.threads import SYSTEM_THREADS
+from hookgw.config.settings import Settings
+from hookgw.kernel.errors import HookgwError
+from hookgw.plugins.hooks import Hooks
+from hookgw.web.app import Application, create_app
+from hookgw.web.server.certificates import Certificates
+from hookgw.web.server.serve import serve
+
+logger = structlog.get_logger("hookgw")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A gateway whose HTTP API is listening.
+
+    Attributes:
+        gateway: the gateway.
+        urls: the URLs at which the API listens.
+    """
+
+    gateway: Gateway
+    urls: list[str]
+
+    def login_link(self, key: str, note_use: Callable[[], None] = lambda: None) -> str | None:
+        """Return a link that logs a browser on this machine in to the dashboard, once.
+
+        Args:
+            key: the key that it logs in with.
+            note_use: called when a browser uses the link.
+
+        Returns:
+            ``None`` if there is no dashboard, or hookgw does not listen where a browser on this machine finds
+            it.
+        """
+        root = next(filter(None, map(_local_url, self.urls)), None)
+        if root is None or not self.gateway.settings.dashboard.enabled:
+            return None
+
+        def holder() -> KeyHolder | None:
+            note_use()
+            return self.gateway.keys.holder_of(key)
+
+        token = self.gateway.sessions.issue_link(holder)
+        return f"{root}/dashboard/enter/{token}"
+
+
+@dataclass(frozen=True)
+class Api:
+    """A gateway and its HTTP API, which a server has yet to serve.
+
+    Attributes:
+        gateway: the gateway.
+        app: the API (ASGI).
+        dashboard: its pages; ``None`` if they are switched off.
+    """
+
+    gateway: Gateway
+    app: Application
+    dashboard: Dashboard | None
+
+    async def run(self) -> None:
+        """Do what goes on beside the requests, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.app.hold_streams)
+            nursery.start_soon(_limit_observers, self.gateway, self.gateway.settings.server.shutdown_grace)
+            if self.dashboard is not None:
+                nursery.start_soon(self.dashboard.run)
+
+
+@asynccontextmanager
+async def open_api(settings: Settings, *, base: Path, hooks: Hooks | None = None) -> AsyncIterator[Api]:
+    """Run a gateway for the length of a block, with the application for its HTTP API.
+
+    Args:
+        settings, base, hooks: as of :func:`open_server`.
+
+    Raises:
+        StartError, ExceptionGroup: see :func:`hookgw.app.open.open_gateway`.
+    """
+    # Plugins add their routes before anything runs: an optional one that fails there has done nothing.
+    made: list[Api] = []
+
+    def prepare(gateway: Gateway) -> None:
+        dashboard = Dashboard(gateway) if settings.dashboard.enabled else None
+        pages = (dashboard.blueprint,) if dashboard is not None else ()
+        made.append(Api(gateway, create_app(gateway, *pages), dashboard))
+
+    async with open_gateway(settings, base=base, hooks=hooks, prepare=prepare):
+        yield made[0]
+
+
+@asynccontextmanager
+async def open_server(
+    settings: Settings,
+    *,
+    base: Path,
+    hooks: Hooks | None = None,
+    show_key: Callable[[str], None] = lambda _: None,
+    read_again: Callable[[], Settings] | None = None,
+) -> AsyncIterator[Server]:
+    """Run a gateway with its HTTP API until the block ends or a signal arrives.
+
+    SIGINT or SIGTERM cancels the block; a second signal kills the process. SIGHUP reloads the TLS
+    certificate, and what can change of the configuration. At the end the API stops accepting requests
+    first, then the gateway drains.
+
+    Args:
+        settings: the whole configuration.
+        base: the folder to which relative plugin folders refer.
+        hooks: plugins that are already loaded; by default, load those that the settings name.
+        show_key: called with the global key if the start generates one, once the API listens.
+        read_again: reads the configuration again, in a thread; by default SIGHUP leaves it alone.
+
+    Yields:
+        The server, ready for requests.
+
+    Raises:
+        StartError: the certificate cannot be loaded.
+        StoppedEarly: a signal arrived before the server was ready.
+        ExceptionGroup: with a ``StartError`` if the gateway or the API cannot start, or with the exception of
+            a task that crashed. A crash cancels the block.
+    """
+    stop = trio.CancelScope()
+    is_ready = is_done = False
+    tls = settings.server.tls
+    # It reads files and imports cryptography, which would block the event loop.
+    certificates = await SYSTEM_THREADS.run(partial(Certificates, tls)) if tls.certificate else None
+    async with trio.open_nursery() as nursery:
+        # Before the gateway starts, so that a signal during the start also leads to exit code 0.
+        await nursery.start(cancel_on_signal, stop)
+        # As early: by default, SIGHUP kills a process. One during the start is served once it is done.
+        hangups, hung_up = trio.open_memory_channel[None](1)
+        await nursery.start(_note_hangups, hangups)
+        if certificates is not None:
+            nursery.start_soon(certificates.watch)
+        async with open_api(settings, base=base, hooks=hooks) as api:
+            gateway = api.gateway
+            # Inside open_api, so that the server has ended before the gateway drains.
+            with stop:
+                async with trio.open_nursery() as serving:
+                    watch = gateway.metrics.watch_connections
+                    urls = await serving.start(serve, api.app, settings.server, certificates, watch)
+                    serving.start_soon(api.run)
+                    # The address guard must refuse deliveries to this server: they would go round in circles.
+                    gateway.outbound.listens_on(urls)
+                    # Last: nothing after it can fail, so the key is shown by a start that succeeds.
+                    await gateway.keys.ensure_lasting_global_key(show_key)
+                    await trio.lowlevel.checkpoint_if_cancelled()  # a signal may have arrived meanwhile
+                    is_ready = True
+                    serving.start_soon(_reload_on_hangup, hung_up, certificates, gateway, read_again)
+                    yield Server(gateway, urls)
+                    is_done = True
+                    serving.cancel_scope.cancel()  # only reached if the block ends without a signal
+        nursery.cancel_scope.cancel()
+    # A nursery that a stray Cancelled ended looks like one whose work is done: without a signal, this is a
+    # crash, and must not end with exit code 0.
+    if not is_done and not stop.cancel_called:
+        raise TaskFailed("hookgw ended without a signal")
+    # A generator that ends without a yield is a RuntimeError, which looked like a crash of the gateway.
+    if not is_ready:
+        raise StoppedEarly
+
+
+def _local_url(url: str) -> str | None:
+    """Return a URL as a browser on this machine can open it; ``None`` if it cannot."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or parts.hostname is None:
+        return None
+    address = ip_address(parts.hostname)
+    if address.is_unspecified:
+        host = "127.0.0.1" if address.version == 4 else "[::1]"
+        return urlunsplit(parts._replace(netloc=f"{host}:{parts.port}"))
+    return url if address.is_loopback else None
+
+
+async def _note_hangups(
+    hangups: trio.MemorySendChannel[None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Pass on SIGHUP until cancelled. One that waits stands for all: each reload reads what is there then."""
+    with trio.open_signal_receiver(signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            with suppress(trio.WouldBlock):
+                hangups.send_nowait(None)
+
+
+async def _limit_observers(gateway: Gateway, grace: float) -> None:
+    """When cancelled, let plugins hear of events for as long as open requests may take, and no longer."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        gateway.events.limit_observers(trio.current_time() + grace)
+
+
+async def _reload_on_hangup(
+    hung_up: trio.MemoryReceiveChannel[None],
+    certificates: Certificates | None,
+    gateway: Gateway,
+    read_again: Callable[[], Settings] | None,
+) -> None:
+    async for _ in hung_up:
+        if certificates is not None:
+            await certificates.renew()
+        if read_again is None:
+            continue
+        try:
+            settings = await SYSTEM_THREADS.run(read_again)
+            done = await gateway.configuration.apply(settings)
+        except HookgwError as error:
+            for message in error.messages:
+                logger.error("configuration not reloaded", reason=message)  # noqa: TRY400 -- the message says enough
+            continue
+        except Exception:
+            # A bug here must not end a gateway that works.
+            logger.exception("configuration not reloaded")
+            continue
+        if LEVEL in done.changed:
+            configure_logging(settings.log, sys.stderr)
+        log = logger.warning if done.needs_restart else logger.info
+        log("configuration reloaded", changed=done.changed, needs_restart=done.needs_restart)
+        await gateway.outbound.log_refused_urls(done.webhooks)

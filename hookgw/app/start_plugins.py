@@ -1,0 +1,50 @@
+"""Everything that plugins can refuse before the data file is opened; ``check-config`` uses it too. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from hookgw.config.settings import Settings
+from hookgw.kernel.errors import ConfigError
+from hookgw.plugins.hooks import Hooks
+from hookgw.records.event_kinds import BUILT_IN_KINDS
+from hookgw.records.events import Catalog
+from hookgw.records.operational_kinds import OPERATIONAL_KINDS
+from hookgw.webhooks.configured import ParsedWebhook, parse_global_webhooks
+
+
+def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[ParsedWebhook, ...]]:
+    """Give plugins their options, and check what they provide.
+
+    An optional plugin that fails is switched off, with everything that it provides.
+
+    Returns:
+        The catalog of all event kinds, and the webhooks of the configuration.
+
+    Raises:
+        StartError: a plugin failed, or the configuration breaks a rule of a plugin or of hookgw.
+    """
+    hooks.configure(settings.plugins.options)
+    while True:
+        before = hooks.plugins()
+        # This checks the connectors, too.
+        catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
+        webhooks = parse_global_webhooks(settings.global_webhooks, catalog, hooks.check_configured)
+        # If a webhook's options switched a plugin off, its kinds are gone.
+        if hooks.plugins() == before:
+            break
+    # An optional plugin that failed has taken its connector away: that does not stop the start.
+    if not any(plugin.error for plugin in hooks.plugins()):
+        _check_integrations(settings.instances.integrations, hooks.connectors())
+    return catalog, webhooks
+
+
+def _check_integrations(integrations: Mapping[str, str], connectors: Collection[str]) -> None:
+    known = ", ".join(sorted(connectors)) or "none"
+    problems = [
+        f"instances.integrations.{name}: there is no connector {connector!r}. Known connectors: {known}."
+        for name, connector in integrations.items()
+        if connector not in connectors
+    ]
+    if problems:
+        raise ConfigError(*problems)

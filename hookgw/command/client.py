@@ -1,0 +1,279 @@
+"""The client of the HTTP API that the commands share."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable, Mapping
+from email.utils import mktime_tz, parsedate_tz
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import click
+import httpx
+
+from hookgw._version import __version__
+from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.command.group import PROFILE
+from hookgw.command.profiles import complete_profiles
+from hookgw.command.target import DEFAULT_SERVER, find_target
+from hookgw.kernel.masking import with_masked_user
+from hookgw.records.fleet import SILENT_NODES
+
+R = TypeVar("R")
+
+CURSOR = "hookgw-cursor"
+"""The header of a list that ended early."""
+
+CONNECT_TIMEOUT = 5.0  # a running gateway accepts at once: a wrong address must not take a minute
+RESPONSE_TIMEOUT = 60.0
+"""Seconds. ``webhook test`` responds only after the receiver has, which may take that long."""
+DEFAULT_PAGE = 100
+"""The items of a page for which no limit is given."""
+FOLLOWED = 3.0
+"""Seconds after which no further page is read for a page."""
+UNAVAILABLE = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+"""Statuses by which hookgw, or a proxy before it, says that a retry may succeed."""
+
+
+class Client:
+    """A synchronous client of a gateway's HTTP API.
+
+    Use it as a context manager: it owns its connection and closes it on exit.
+
+    Args:
+        server: the gateway's URL, with its base path if it has one, or ``unix:/path/to/socket``.
+        key: sent in the ``apikey`` header; ``None`` sends no key.
+
+    Attributes:
+        server_time: the gateway's time as of its last response, in seconds since the epoch.
+        silent_nodes: the nodes of a fleet that the last response lacks; empty for none.
+
+    Raises:
+        click.UsageError: ``server`` has neither form.
+        Failed: the certificates that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` names cannot be read.
+    """
+
+    def __init__(self, server: str, key: str | None) -> None:
+        self.server_time = time.time()
+        self.silent_nodes = ""
+        # Every message names the server, and terminals are shared: never print a password.
+        self._server = with_masked_user(server)
+        if server.startswith("unix:"):
+            # The host is never resolved, but HTTP requires one. Without TLS no certificates need loading.
+            url = "http://localhost"
+            transport = httpx.HTTPTransport(uds=server.removeprefix("unix:"), verify=False)
+        else:
+            url, transport = server, _tcp_transport(server)
+        self._http = httpx.Client(
+            base_url=url,
+            transport=transport,
+            headers={"user-agent": f"hookgw-cli/{__version__}"} | ({"apikey": key} if key else {}),
+            # Never through a proxy of the environment: it would see the key.
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def call(
+        self,
+        method: str,
+        *path: str | None,
+        body: Mapping[str, Any] | None = None,
+        content: bytes | None = None,
+        content_type: str = "application/json",
+        query: Mapping[str, str | int | None] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Send a request and return the decoded JSON of the response; of a list, all pages of it.
+
+        Args:
+            method: the HTTP method.
+            path: the segments of the path. ``None`` is left out, and each other segment is quoted.
+            body: an object to send as JSON; fields with the value ``None`` are left out.
+            content: bytes to send unchanged, instead of ``body``.
+            content_type: the type of ``content``.
+            query: parameters; those with the value ``None`` are left out.
+            headers: further headers.
+            timeout: seconds to wait for the response; by default :data:`RESPONSE_TIMEOUT`.
+
+        Raises:
+            ServerUnavailable: the gateway does not respond, or responds 502, 503 or 504.
+            Failed: the response is another error, with the gateway's own messages, or is not JSON; or a
+                segment contains a slash.
+        """
+        segments = [segment for segment in path if segment is not None]
+        for segment in segments:
+            if "/" in segment:  # the gateway decodes the path before it splits it
+                raise Failed(f"{segment!r} is not a name or an id: these contain no slash.")
+        seconds = RESPONSE_TIMEOUT if timeout is None else timeout
+        options: dict[str, Any] = {
+            "params": {name: value for name, value in (query or {}).items() if value is not None},
+            "timeout": httpx.Timeout(seconds, connect=min(CONNECT_TIMEOUT, seconds)),
+            "headers": dict(headers or {}),
+        }
+        if content is not None:
+            options["content"] = content
+            options["headers"]["content-type"] = content_type
+        elif body is not None:
+            # To the API, null is a value and not a missing field.
+            options["json"] = {name: value for name, value in body.items() if value is not None}
+        try:
+            response = self._http.request(method, "/".join(map(_quote_segment, segments)), **options)
+        except httpx.HTTPError as error:
+            raise ServerUnavailable(_transport_message(self._server, error, seconds)) from error
+        except UnicodeEncodeError as error:  # lone surrogates, in an argument or in what an answer named
+            raise Failed("A name, an id or a cursor has characters that no request can have.") from error
+        date = parsedate_tz(response.headers.get("date", ""))
+        self.server_time = time.time() if date is None else float(mktime_tz(date))
+        self.silent_nodes = response.headers.get(SILENT_NODES, "")
+        failure = ServerUnavailable if response.status_code in UNAVAILABLE else Failed
+        try:
+            value = response.json()
+        except ValueError as error:
+            raise failure(
+                f"The response of {self._server} (status {response.status_code}) is not JSON. "
+                "Check that --server or HOOKGW_URL is the address of hookgw."
+            ) from error
+        if not response.is_success:
+            raise failure(*_error_messages(response, value))
+        cursor = response.headers.get(CURSOR)
+        if cursor and cursor != (query or {}).get("cursor") and isinstance(value, list):
+            silent = self.silent_nodes
+            value += self.call(method, *path, query={**(query or {}), "cursor": cursor}, timeout=timeout)
+            self.silent_nodes = self.silent_nodes or silent
+        return value
+
+    def page(self, items: str, *path: str | None, query: Mapping[str, str | int | None]) -> Any:
+        """Return a page of a list. If the gateway ends one early, the next ones follow, for a few seconds.
+
+        Args:
+            items: the field with the list.
+            path, query: see :meth:`call`. Without a ``limit``, the page has at least
+                :data:`DEFAULT_PAGE` items, if the list has so many.
+
+        Raises:
+            ServerUnavailable, Failed: see :meth:`call`.
+        """
+        page = part = self.call("GET", *path, query=query)
+        limit, until = query.get("limit"), time.monotonic() + FOLLOWED
+        # An empty page, and one that took long, is one of a long search: a person wants to see what it found.
+        while (
+            part["cursor"]
+            and part[items]
+            and len(page[items]) < int(limit or DEFAULT_PAGE)
+            and time.monotonic() < until
+        ):
+            more: dict[str, str | int | None] = {**query, "cursor": part["cursor"]}
+            if limit is not None:
+                more["limit"] = int(limit) - len(page[items])
+            part = self.call("GET", *path, query=more)
+            page = {**part, items: page[items] + part[items]}
+        return page
+
+
+def server_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add the options that say where the gateway is, and pass the command a client as its first argument."""
+
+    @click.option(
+        "--server",
+        metavar="URL",
+        help="Address of hookgw: an http(s) URL, or unix:/path. Or set HOOKGW_URL.  "
+        f"[default: {DEFAULT_SERVER}]",
+    )
+    @click.option(
+        "--profile",
+        metavar="NAME",
+        shell_complete=complete_profiles,
+        help="Profile with address and key; see `hookgw profile`. Or set HOOKGW_PROFILE.",
+    )
+    @click.option(
+        "--key-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="File that contains the API key. Or set HOOKGW_KEY_FILE, or the key itself as HOOKGW_KEY.",
+    )
+    @click.option("--key", metavar="-", help="Read the API key from standard input, or ask for it.")
+    @functools.wraps(function)
+    def command(
+        *, server: str | None, key: str | None, key_file: Path | None, profile: str | None, **options: Any
+    ) -> R:
+        if profile is None and server is None:  # `hookgw --profile NAME command`
+            profile = click.get_current_context().meta.get(PROFILE)
+        with Client(*find_target(server, key, key_file, profile)) as client:
+            return function(client, **options)
+
+    return command
+
+
+def _tcp_transport(server: str) -> httpx.HTTPTransport:
+    try:
+        url = httpx.URL(server)
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise click.UsageError(
+            f"The address must be an http or https URL, or unix:/path, not {with_masked_user(server)!r}. "
+            f"Example: {DEFAULT_SERVER}"
+        )
+    if url.scheme == "http":  # loading the machine's certificates takes 0.1 s
+        return httpx.HTTPTransport(verify=False)
+    from hookgw.delivery.http.client_tls import with_hookgws_rules
+
+    try:
+        return httpx.HTTPTransport(verify=with_hookgws_rules(httpx.create_ssl_context()))
+    except OSError as error:  # ssl.SSLError is a subclass
+        file = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+        raise Failed(
+            f"SSL_CERT_FILE: {file} cannot be read, or contains no certificate in PEM format."
+        ) from error
+
+
+def _quote_segment(text: str) -> str:
+    quoted = quote(text, safe="")
+    # httpx resolves dot segments (RFC 3986, section 5.2.4): an instance named ".." would change the path.
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
+
+
+def _transport_message(server: str, error: httpx.HTTPError, timeout: float) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return (
+            f"The certificate of {server} is not trusted ({error}). "
+            "If it is your own, set SSL_CERT_FILE=cert.pem."
+        )
+    if "_ssl.c" in str(error):  # a text of OpenSSL's; httpx has no exception of its own for it
+        return f"No TLS with {server} ({error}). If hookgw listens without TLS there, write http:// for https://."
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        return (
+            f"Cannot connect to hookgw at {server} ({error}). "
+            "Start it with `hookgw serve`, or set its address with --server or HOOKGW_URL."
+        )
+    if isinstance(error, httpx.TimeoutException):
+        return f"{server} accepted the request but did not respond within {timeout:g} s."
+    return f"The connection to {server} broke before the response was complete ({error})."
+
+
+def _error_messages(response: httpx.Response, value: Any) -> list[str]:
+    # A proxy before hookgw may answer with JSON of another shape: trust nothing about it.
+    error = value.get("response") if isinstance(value, dict) else None
+    lines = error.get("message") if isinstance(error, dict) else None
+    messages = [str(line) for line in lines] if isinstance(lines, list) else []
+    if isinstance(error, dict) and isinstance(error.get("code"), str):
+        messages.append(f"The network's code is {error['code']}.")
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
+        # The gateway speaks of the apikey header, which users of a command do not set themselves.
+        messages.append("Set the key with HOOKGW_KEY, --key-file or a profile.")
+    wait = response.headers.get("retry-after", "")
+    if response.status_code == HTTPStatus.TOO_MANY_REQUESTS and wait.isdecimal():
+        messages.append(f"Retry in {wait} s.")
+    return messages or [f"{response.status_code} {response.reason_phrase}"]

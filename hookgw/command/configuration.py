@@ -1,0 +1,102 @@
+"""Find and load the configuration and its plugins, for the commands that need them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import structlog
+
+from hookgw.command.logging_setup import configure_logging
+from hookgw.config.file_permissions import exposed_secrets
+from hookgw.config.load import load_settings, unknown_variables
+from hookgw.config.settings import Settings
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import load_plugins
+
+DEFAULT_FILE = Path("config.yaml")
+
+
+def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option ``--config`` to a command, as its argument ``config``."""
+    return click.option(
+        "--config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        envvar="HOOKGW_CONFIG",
+        help="The configuration file. Or set HOOKGW_CONFIG.  [default: config.yaml, if it exists]",
+    )(command)
+
+
+def find_config(given: Path | None) -> Path | None:
+    """Return the given file, else ``config.yaml`` if it exists here, else ``None`` (use the defaults)."""
+    if given is not None:
+        return given
+    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
+
+
+def read_settings(given: Path | None) -> tuple[Settings, Path]:
+    """Load the settings from the file of :func:`find_config` and from the environment.
+
+    Returns:
+        The settings, and the folder to which relative plugin folders refer.
+
+    Raises:
+        ConfigError: a key or value is wrong. The message names its path and line.
+    """
+    path = find_config(given)
+    # Plugin folders are relative to the file, so that the directory of a service does not matter.
+    settings = load_settings(path, os.environ)
+    return settings, (path.parent if path else Path())
+
+
+def warn_of_exposed_secrets(given: Path | None) -> None:
+    """Log a warning if other users can read a secret in the file of :func:`find_config`."""
+    path = find_config(given)
+    exposed = exposed_secrets(path) if path is not None else []
+    if path is not None and exposed:
+        structlog.get_logger("hookgw.config").warning(
+            "other users can read secrets in the configuration file",
+            file=str(path),
+            keys=exposed,
+            fix=f"chmod o-r {shlex.quote(str(path))}",
+        )
+
+
+def warn_of_unknown_variables() -> None:
+    """Log a warning for each environment variable that begins as hookgw's do and means nothing."""
+    for name, near in unknown_variables(os.environ).items():
+        hint = f"Did you mean {near}?" if near else "See docs/configuration.md, Environment variables."
+        structlog.get_logger("hookgw.config").warning("unknown environment variable", name=name, fix=hint)
+
+
+def load_hooks(settings: Settings, base: Path) -> Hooks:
+    """Load the plugins that the settings name. Log to standard error.
+
+    Raises:
+        StartError: a plugin cannot be loaded.
+    """
+    # Standard output belongs to the command's result, which a program may read.
+    configure_logging(msgspec.structs.replace(settings.log, format="text"), sys.stderr)
+    loaded = load_plugins(settings.plugins, base=base)
+    return Hooks(loaded, hook_timeout=settings.plugins.hook_timeout, on_failure=None)
+
+
+def add_plugin_commands(group: click.Group) -> None:
+    """Let the configured plugins add their commands to a group.
+
+    Raises:
+        StartError: the configuration or a plugin is wrong.
+    """
+    # `--config` belongs to commands, and click looks for a command before it parses that command's options:
+    # only the environment can name the file here.
+    given = os.environ.get("HOOKGW_CONFIG")
+    settings, base = read_settings(Path(given) if given else None)
+    hooks = load_hooks(settings, base)
+    hooks.configure(settings.plugins.options)
+    hooks.commands(group)

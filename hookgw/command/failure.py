@@ -1,0 +1,27 @@
+"""How a command fails: exit code 1, and sentences on standard error."""
+
+from __future__ import annotations
+
+import click
+
+
+class Failed(click.ClickException):
+    """The command is valid but could not be carried out. click prints the messages and exits with code 1.
+
+    Args:
+        messages: whole sentences, with texts from anywhere in them. Each is printed on its own line.
+    """
+
+    def __init__(self, *messages: str) -> None:
+        super().__init__("\n".join(messages))
+        self.messages = messages
+
+    def format_message(self) -> str:
+        """Return what is printed."""
+        from hookgw.command.output import printable  # it imports trio, and `hookgw --version` does without
+
+        return "\n".join(map(printable, self.messages))
+
+
+class ServerUnavailable(Failed):
+    """The gateway does not respond, or responds that it is unavailable. A retry may succeed."""

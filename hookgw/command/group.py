@@ -1,0 +1,164 @@
+"""The ``hookgw`` command group: the table of commands, and when each is imported.
+
+This module imports only click, so that ``hookgw --version`` responds at once (a test holds that). Calling a
+command imports its module. Plugins are loaded only for an unknown command name and for the list of commands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from hookgw._version import __version__
+from hookgw.command.failure import Failed
+from hookgw.kernel.errors import HookgwError
+
+COMMANDS = {
+    "serve": "hookgw.app.serve:serve",
+    "demo": "hookgw.demo.command:demo",
+    "listen": "hookgw.listen.listen:listen",
+    "emit": "hookgw.events.commands.emit:emit",
+    "message": "hookgw.messages.commands:message",
+    "webhook": "hookgw.webhooks.commands:webhook",
+    "instance": "hookgw.instances.commands.instance:instance",
+    "connectors": "hookgw.instances.commands.connectors:connectors",
+    "key": "hookgw.keys.commands:key",
+    "delivery": "hookgw.deliveries.commands.delivery:delivery",
+    "event": "hookgw.events.commands.event:event",
+    "job": "hookgw.command.job:job",
+    "audit": "hookgw.operations.commands.audit:audit",
+    "tail": "hookgw.deliveries.commands.tail:tail",
+    "lane": "hookgw.deliveries.commands.lane:lane",
+    "node": "hookgw.operations.commands.node:node",
+    "health": "hookgw.operations.commands.health:health",
+    "plugins": "hookgw.app.plugins:plugins",
+    "plugin": "hookgw.app.plugin:plugin",
+    "check-config": "hookgw.app.check_config:check_config",
+    "backup": "hookgw.operations.commands.backup:backup",
+    "restore": "hookgw.operations.commands.backup:restore",
+    "storage": "hookgw.operations.commands.storage:storage",
+    "master-key": "hookgw.operations.commands.master_key:master_key",
+    "import": "hookgw.instances.evolution.command:import_",
+    "profile": "hookgw.command.profile:profile",
+    "completion": "hookgw.command.completion:completion",
+    "send": "hookgw.messages.commands:former_send",
+}
+"""Built-in commands and where each is defined, in the order in which a newcomer needs them."""
+
+HIDDEN = frozenset({"send"})
+"""Former names of commands, which work and are not shown."""
+COMPLETE = "_HOOKGW_COMPLETE"
+"""click's variable: a shell sets it when it asks which words may come next."""
+PROFILE = "hookgw.profile"
+"""Where the context of click has the profile that was named before the command."""
+
+
+def add_plugin_commands(group: click.Group) -> None:
+    """Let the configured plugins add their commands; see :mod:`hookgw.command.configuration`."""
+    # This import costs 0.3 s (plugins, msgspec, structlog): pay it only when plugins are needed.
+    from hookgw.command import configuration
+
+    configuration.add_plugin_commands(group)
+
+
+class LazyGroup(click.Group):
+    """A group that imports a built-in command when it is called.
+
+    A :class:`~hookgw.kernel.errors.HookgwError` raised by a command ends the process with exit code 1 and its
+    messages on standard error.
+
+    Args:
+        add_plugin_commands: adds the commands of plugins. It is called at most once.
+        options: passed to :class:`click.Group`.
+    """
+
+    def __init__(
+        self, *, add_plugin_commands: Callable[[click.Group], None] = add_plugin_commands, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self._add_plugin_commands = add_plugin_commands
+        self._has_plugin_commands = False
+        self._contained_commands: dict[str, click.Command] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the built-in commands in the order of :data:`COMMANDS`, then those of plugins."""
+        # Pressing Tab runs no plugin: it takes a second, and what plugins print would tear the line.
+        if not os.environ.get(COMPLETE):
+            self._load_plugin_commands()
+        return [*COMMANDS, *sorted(name for name in self.commands if name not in COMMANDS)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return the command with that name, or ``None``."""
+        # Built-in commands first: a plugin can add commands but not replace `serve`.
+        if cmd_name in COMMANDS:
+            module, _, name = COMMANDS[cmd_name].partition(":")
+            command: click.Command = getattr(import_module(module), name)
+            return command
+        self._load_plugin_commands()
+        return self.commands.get(cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options that begin so."""
+        # Names alone: with their help, pressing Tab would import every command, which takes a second.
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name) for name in names if name not in HIDDEN]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+    def contain(self, added_by: Any, boundary: Any) -> None:
+        """Contain the commands that a plugin added; see :mod:`hookgw.command.plugin_commands`."""
+        # Imported here, as add_plugin_commands does it.
+        from hookgw.command.plugin_commands import contain_commands
+
+        contain_commands(self, self._contained_commands, added_by, boundary)
+        self._contained_commands = dict(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command and turn a ``HookgwError`` into exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except HookgwError as error:
+            raise Failed(*error.messages) from error
+        except click.ClickException as error:
+            # click repeats arguments, which scripts may have from anywhere. Its own texts may have lines.
+            from hookgw.command.output import printable
+
+            shown = "\n".join(map(printable, error.message.split("\n")))
+            error.message = shown  # type: ignore[misc]  # each kind of error shows it in a way of its own
+            raise
+
+    def _load_plugin_commands(self) -> None:
+        if self._has_plugin_commands:
+            return
+        # Also after a failure: click asks several times, and the message must appear once.
+        self._has_plugin_commands = True
+        try:
+            self._add_plugin_commands(self)
+        except HookgwError as error:
+            # `hookgw --help` must work with a broken configuration: people look here for a way to fix it.
+            from hookgw.command.output import say  # like all imports here, only when it is needed
+
+            say(f"Plugin commands are unavailable: {error}", err=True)
+
+
+@click.group(
+    cls=LazyGroup,
+    name="hookgw",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="hookgw", message="%(prog)s %(version)s")
+@click.option("--profile", metavar="NAME", help="The same as --profile of a command; see `hookgw profile`.")
+@click.pass_context
+def main(ctx: click.Context, profile: str | None) -> None:
+    """A durable webhook gateway for messaging events.
+
+    hookgw stores each event it accepts, then delivers it, signed and in order,
+    to the URLs registered for its instance.
+
+    Start with `hookgw demo`.
+    """
+    ctx.meta[PROFILE] = profile

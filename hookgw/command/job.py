@@ -1,0 +1,137 @@
+"""``hookgw job``: work that goes on after the call that asked for it; other commands wait for it here."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.command.output import (
+    Column,
+    json_option,
+    say,
+    show_fields,
+    show_json,
+    show_progress,
+    show_table,
+    table_options,
+)
+
+INTERVAL = 1.0
+"""Seconds between two questions for a job's progress."""
+
+COLUMNS = {
+    "id": Column("id", least=None),
+    "kind": Column("kind", least=10),
+    "instance": Column("instance", least=8, drop=2),
+    "state": Column("state", least=None),
+    "done": Column("done", least=None, right=True),
+    "started": Column("started", least=None, drop=3, is_time=True),
+    "finished": Column("finished", least=None, drop=4, is_time=True),
+    "error": Column("error", drop=1, wraps=True),
+}
+"""The columns of a list, by the field of a job."""
+
+
+@click.group()
+def job() -> None:
+    """Show work that takes longer than a call.
+
+    Deletions, disabled registrations, replays, cancellations, erasures and backups become jobs after 2
+    seconds.
+    """
+
+
+@job.command()
+@click.argument("job_id", metavar="ID")
+@click.option("--wait", is_flag=True, help="Wait until the job has ended.")
+@server_options
+@json_option
+def find(client: Client, job_id: str, wait: bool, as_json: bool) -> None:
+    """Show a job.
+
+    A job can be found for a day after its end.
+    """
+    found = follow(client, job_id) if wait else client.call("GET", "job", "find", job_id)
+    if as_json:
+        show_json(found)
+    else:
+        show_fields({**{name: found[name] for name in COLUMNS}, "done": _done(found)})
+
+
+@job.command("list")
+@server_options
+@table_options
+def list_(client: Client, wide: bool, as_json: bool) -> None:
+    """List the jobs that the key can see, newest first."""
+    found = client.call("GET", "job", "list")
+    if as_json:
+        show_json(found)
+    else:
+        rows = ([({**one, "done": _done(one)})[name] for name in COLUMNS] for one in found)
+        show_table(tuple(COLUMNS.values()), rows, wide=wide)
+
+
+def _done(found: dict[str, Any]) -> str:
+    """Return how far a job has come: of a backup, the pages and all pages."""
+    return str(found["done"]) if found.get("total") is None else f"{found['done']}/{found['total']} pages"
+
+
+def follow(
+    client: Client,
+    job_id: str,
+    on_progress: Callable[[int], None] = lambda _: None,
+    wait: Callable[[], None] = lambda: time.sleep(INTERVAL),
+) -> dict[str, Any]:
+    """Wait until a job has ended, and return it. A restart of hookgw does not end the wait.
+
+    Args:
+        client: asks for the job.
+        job_id: the job's id.
+        on_progress: called with the number of deliveries handled so far.
+        wait: returns when the next question is due.
+
+    Raises:
+        Failed: the job failed, or cannot be found.
+    """
+    is_down = False
+    while True:
+        try:
+            found: dict[str, Any] = client.call("GET", "job", "find", job_id)
+        except ServerUnavailable as error:
+            if not is_down:
+                say(*error.messages, "Waiting until hookgw responds …", err=True)
+            is_down = True
+            wait()
+            continue
+        is_down = False
+        on_progress(found["done"])
+        if found["state"] == "failed":
+            done = f" after {found['done']:,} deliveries" if found.get("total") is None else ""
+            raise Failed(f"{job_id} failed{done}: {found['error']}")
+        if found["state"] == "done":
+            return found
+        wait()
+
+
+def follow_aloud(client: Client, job_id: str, what: str) -> dict[str, Any]:
+    """Like :func:`follow`, for a person: it shows the progress, and Ctrl-C leaves the job to hookgw."""
+    show = sys.stderr.isatty()
+
+    def on_progress(done: int) -> None:
+        if show:
+            show_progress(f"{what}: {done:,} deliveries")
+
+    try:
+        found = follow(client, job_id, on_progress)
+    except KeyboardInterrupt:
+        raise Failed(f"Stopped waiting. hookgw goes on; see: hookgw job find {job_id}") from None
+    finally:
+        if show:
+            say("", err=True)
+    return found

@@ -1,0 +1,175 @@
+"""Configure the log: one line per event, from hookgw and from its libraries, with secrets masked.
+
+A module gets its logger with ``structlog.get_logger("hookgw.lane")`` and binds ids once
+(``logger.bind(lane=…)``). structlog and the standard library's ``logging`` (hypercorn, quart, httpx) both
+write through one handler of the root logger, so that no line appears twice and none escapes the masking.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
+
+from hookgw.config.settings import LogSettings
+from hookgw.core.recent_log import recent_log
+
+if TYPE_CHECKING:
+    from structlog.typing import Processor
+
+MASK = "***"
+_MAX_DEPTH = 8
+_SECRET_KEYS = frozenset(
+    {
+        *(
+            "apikey",
+            "xapikey",
+            "globalkey",
+            "instancekey",
+            "keyhashes",
+            "hash",
+            "jwtkey",
+            "token",
+            "password",
+        ),
+        *("masterkey", "oldmasterkeys", "keypassword", "options", "proxy"),
+        *("authorization", "proxyauthorization", "cookie", "setcookie", "headers", "secret", "secrets"),
+    }
+)
+"""Names of keys in lower case, without ``-`` and ``_``."""
+_SECRETS_IN_TEXT = [
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"(whsec_|whsk_)[a-z0-9+/=_-]+", rf"\1{MASK}"),
+        # Up to the last "@" before the path: a password may contain "@" itself.
+        (r"(?<=://)[^/?#\s]+@", f"{MASK}@"),
+        (r"(authorization\W{1,5}(?:\w+ +)?)[^\s'\"]+", rf"\1{MASK}"),
+        # At least 16 characters: "a bearer token" is prose.
+        (r"\b(bearer) +[a-z0-9._~+/=-]{16,}", rf"\1 {MASK}"),
+        (r"([?&](?:apikey|api_key|token|secret|password|jwt_key)=)[^&#\s]+", rf"\1{MASK}"),
+    )
+]
+_RARE = re.compile(r"[^\t\n -~]")
+_QUIET = ("httpx", "httpcore", "hpack", "asyncio")
+"""Libraries that log every request at level info: only their warnings are shown."""
+
+
+def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
+    """Send every log line of the process to a stream. A second call replaces the first configuration.
+
+    Args:
+        settings: the format and the minimum level. ``auto`` means text if the stream is a terminal (with
+            colour, unless ``NO_COLOR`` is set), and JSON lines otherwise.
+        stream: the destination, standard error by default. The caller keeps ownership and closes it.
+    """
+    # structlog is slow to import, and most commands never log.
+    import structlog
+
+    stream = sys.stderr if stream is None else stream
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    processors: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        # Last, so that it also masks what the processors above add: tracebacks and bound values.
+        mask_secrets,
+    ]
+    renderer: Processor = structlog.processors.JSONRenderer()
+    shape: list[Processor] = []  # JSON escapes line breaks by itself
+    if settings.format == "text" or (settings.format == "auto" and stream.isatty()):
+        shape = [_on_one_line]
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=stream.isatty() and not os.environ.get("NO_COLOR"),
+            # The default formatter prints the local variables of each frame, secrets included.
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        # Lines of the standard library pass the same processors as those of structlog.
+        foreign_pre_chain=processors,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *shape, renderer],
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    # For the dashboard; without colours, whatever the stream is.
+    recent_log.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=processors,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _on_one_line,
+                structlog.dev.ConsoleRenderer(
+                    colors=False, exception_formatter=structlog.dev.plain_traceback
+                ),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler, recent_log], level=level, force=True)
+    logging.captureWarnings(capture=True)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    structlog.configure(
+        processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        # Module-level loggers exist before this call. A cached one would keep the former configuration.
+        cache_logger_on_first_use=False,
+    )
+
+
+def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Mask the secrets in a line, at any depth. A structlog processor.
+
+    Masked are the values of keys that name a secret (``apikey``, ``authorization``, ``headers``, …) and, in
+    every text, what :func:`mask_text` recognises. Records are written as mappings.
+    """
+    for key, value in event.items():
+        # structlog's own entries (_record, _from_structlog) are removed before the line is written.
+        event[key] = value if key.startswith("_") else _masked(key, value, 0)
+    return event
+
+
+def mask_text(text: str) -> str:
+    """Return a text without the secrets that have a recognisable form, and without control characters.
+
+    These are ``whsec_…``, user and password in URLs, bearer tokens, and keys in query strings. Characters
+    that control a terminal or the direction of text are escaped, so that no text from outside does it. So are
+    lone surrogates: they cannot be encoded as UTF-8, and writing one would lose the whole line.
+    """
+    for pattern, replacement in _SECRETS_IN_TEXT:
+        text = pattern.sub(replacement, text)
+    return _RARE.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def _on_one_line(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Let no text begin a line, which would look like one of the log. A structlog processor, for text."""
+    # Values are written with escapes if they have line breaks; a traceback is below the line.
+    event["event"] = str(event.get("event")).replace("\n", "\\n")
+    return event
+
+
+def _masked(key: object, value: Any, depth: int) -> Any:
+    if isinstance(key, str) and key.replace("_", "").replace("-", "").lower() in _SECRET_KEYS:
+        # An empty value is shown: "no token was set" is what one looks for in a log.
+        return MASK if value else value
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return mask_text(value)
+    if depth >= _MAX_DEPTH:  # a structure may contain itself
+        return "…"
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    if isinstance(value, dict):
+        return {mask_text(str(name)): _masked(name, item, depth + 1) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_masked(None, item, depth + 1) for item in value]
+    return mask_text(repr(value))

@@ -1,0 +1,121 @@
+"""Arguments and options that name things; a shell completes them with what the gateway has."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from hookgw.command.client import Client
+from hookgw.command.group import PROFILE
+from hookgw.command.target import find_target
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TIMEOUT = 1.0
+"""Seconds that a person who pressed Tab waits at most."""
+
+
+def complete_instances(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of instances that begin so."""
+    return _matching(incomplete, [one.get("name") for one in _ask(ctx, "instance", "fetchInstances")])
+
+
+def complete_labels(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the labels of the instance's registrations that begin so."""
+    # While the value of an option is missing, click has not read the arguments before it.
+    given = ctx.params.get("instance") or ctx.args
+    instance = given[0] if isinstance(given, tuple | list) and given else given
+    if not isinstance(instance, str):
+        return []
+    found = _ask(ctx, "webhook", "list", instance, of="registrations")
+    return _matching(incomplete, [one.get("label") for one in found])
+
+
+def complete_connectors(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of connectors that begin so."""
+    return _matching(incomplete, [one.get("name") for one in _ask(ctx, "connector", "list")])
+
+
+def complete_kinds(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the event kinds that begin so; lower case is completed too."""
+    return _matching(incomplete.upper(), [one.get("name") for one in _ask(ctx, "event", "kinds")])
+
+
+def read_name(
+    _ctx: click.Context, _param: click.Parameter, value: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """Refuse a name with a slash: in the path of a request, it would name something else."""
+    for name in value if isinstance(value, tuple) else (value,):
+        if name is not None and "/" in name:
+            raise click.BadParameter(f"{name!r} is not a name. Names contain no slash.")
+    return value
+
+
+def instance_argument(name: str = "instance", **options: Any) -> Callable[[F], F]:
+    """Add the argument ``INSTANCE`` to a command, as its argument ``name``."""
+    metavar = "INSTANCE"
+    if options.get("required") is False or options.get("nargs") == -1:
+        metavar = "[INSTANCE]..." if options.get("nargs") == -1 else "[INSTANCE]"
+    return click.argument(
+        name, metavar=metavar, callback=read_name, shell_complete=complete_instances, **options
+    )
+
+
+class RenamedOption(click.Option):
+    """An option that also has a former name, which works and is not shown."""
+
+    def __init__(self, declarations: Sequence[str], *, former: str, **options: Any) -> None:
+        super().__init__([*declarations, former], **options)
+        self._former = former
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return what the help shows, without the former name."""
+        shown = copy.copy(self)
+        shown.opts = [name for name in self.opts if name != self._former]
+        return super(RenamedOption, shown).get_help_record(ctx)
+
+
+def kinds_option(name: str, text: str, *, former: str) -> Callable[[F], F]:
+    """Add the repeatable option ``--kind`` to a command, as its argument ``name``."""
+    return click.option(
+        "--kind",
+        name,
+        cls=RenamedOption,
+        former=former,
+        multiple=True,
+        metavar="KIND",
+        shell_complete=complete_kinds,
+        help=text,
+    )
+
+
+def label_option(command: F) -> F:
+    """Add the option ``--label`` to a command about one registration."""
+    return click.option(
+        "--label",
+        callback=read_name,
+        shell_complete=complete_labels,
+        help="Label of the registration; an instance may have several.  [default: default]",
+    )(command)
+
+
+def _ask(ctx: click.Context, *path: str, of: str | None = None) -> list[dict[str, Any]]:
+    given = ctx.params
+    profile = given.get("profile") or (None if given.get("server") else ctx.meta.get(PROFILE))
+    # Whatever is wrong: a message would tear the line that is being typed. `--key -` cannot ask here.
+    try:
+        with Client(*find_target(given.get("server"), None, given.get("key_file"), profile)) as client:
+            found = client.call("GET", *path, timeout=TIMEOUT)
+    except (click.ClickException, OSError):
+        return []
+    if of is not None:
+        found = found.get(of) if isinstance(found, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _matching(incomplete: str, names: list[Any]) -> list[str]:
+    texts = {name for name in names if isinstance(name, str) and name.startswith(incomplete)}
+    return sorted(filter(str.isprintable, texts))  # the shell writes them to the terminal as they are

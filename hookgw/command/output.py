@@ -1,0 +1,267 @@
+"""Print results: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from hookgw.concurrency.clock import parse_rfc3339
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+GAP = 2
+"""Spaces between two columns of a table."""
+_RARE = re.compile("[^\n -~]")
+EVERYTHING = 100_000
+"""Columns of a table that is not limited by a terminal."""
+
+
+def json_option(command: F) -> F:
+    """Add the option ``--json`` to a command, as its argument ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+
+
+def table_options(command: F) -> F:
+    """Add the options ``--wide`` and ``--json`` to a command that prints a table."""
+    wide = click.option("--wide", is_flag=True, help="Print every column in full, however wide.")
+    return wide(json_option(command))
+
+
+def say(*lines: object, err: bool = False) -> None:
+    """Print values, each on one line of its own, as :func:`printable` returns them.
+
+    Every command prints by this function, or by another one of this module: a text may come from anywhere.
+    """
+    for line in lines:
+        click.echo(printable(line), err=err)
+
+
+def show_progress(text: str) -> None:
+    """Print a text to standard error, in the place of the one before it. Then say() ends the line."""
+    click.echo(f"\r{printable(text)}", nl=False, err=True)
+
+
+def show_drawing(text: str) -> None:
+    """Print what this program has made for terminals or shells, as it is."""
+    click.echo(text)
+
+
+def show_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    click.echo(_json_text(value, indent=2))
+
+
+def show_json_line(value: Any) -> None:
+    """Print a value as JSON on one line."""
+    click.echo(_json_text(value))
+
+
+def _json_text(value: Any, indent: int | None = None) -> str:
+    # JSON escapes only the first 32 characters by itself. Programs read the same text either way.
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _RARE.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+
+
+def show_warnings(response: Mapping[str, Any]) -> None:
+    """Print the warnings of a response to standard error, one per line."""
+    say(*(f"Warning: {warning}" for warning in response.get("warnings") or ()), err=True)
+
+
+def show_silent_nodes(nodes: str) -> None:
+    """Print to standard error which nodes of a fleet a list lacks, if there are any."""
+    if nodes:
+        say(f"Warning: these nodes do not answer: {nodes}", err=True)
+
+
+class Column(NamedTuple):
+    """A column of a table, and what becomes of it where the terminal is narrow.
+
+    Attributes:
+        heading: the heading.
+        least: the width to which long cells are cut; ``None``: they are never cut. An id that is cut cannot
+            be copied.
+        drop: columns with the highest number are left out first; 0: the column always stays.
+        wraps: whether a long cell takes several lines, instead of being cut.
+        is_time: whether cells are RFC 3339 times, which are short and in local time where space is limited.
+        right: whether cells are aligned to the right.
+    """
+
+    heading: str
+    least: int | None = 12
+    drop: int = 0
+    wraps: bool = False
+    is_time: bool = False
+    right: bool = False
+
+    def comfortable(self, natural: int) -> int:
+        """Return the width that cells should have before whole columns are left out."""
+        return natural if self.least is None else min(natural, max(3 * self.least // 2, len(self.heading)))
+
+    def minimum(self, natural: int) -> int:
+        """Return the width below which cells are not readable any more."""
+        return natural if self.least is None else min(natural, max(self.least, len(self.heading)))
+
+
+def show_table(
+    columns: Sequence[str | Column], rows: Iterable[Sequence[object]], *, wide: bool = False
+) -> None:
+    """Print a table that fits the terminal.
+
+    Columns without any value are left out. Where the terminal is too narrow, the least important columns are
+    left out too, and long cells are cut or wrapped. A pipe gets everything, on one line for each row, unless
+    the environment has ``COLUMNS``.
+
+    Args:
+        columns: the headings, or more about the columns.
+        rows: cells in the order of the columns; see :func:`printable`.
+        wide: print everything, whatever the width of the terminal.
+    """
+    # rich takes longer to import than the rest of a command: commands with --json do without it.
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    width = EVERYTHING if wide else available_width()
+    specs = [Column(column) if isinstance(column, str) else column for column in columns]
+    cells = [
+        [
+            short_time(cell) if spec.is_time and width < EVERYTHING and cell else printable(cell)
+            for spec, cell in zip(specs, row, strict=True)
+        ]
+        for row in rows
+    ]
+    natural = [
+        max([cell_len(spec.heading), *(cell_len(row[index]) for row in cells)])
+        for index, spec in enumerate(specs)
+    ]
+    is_empty = [bool(cells) and not any(row[index] for row in cells) for index in range(len(specs))]
+    # Without a limit, every table has the same columns: scripts count them.
+    widths = fit(specs, natural, is_empty, width) if width < EVERYTHING else dict(enumerate(natural))
+    # Not rich's own fitting: it folds every column, ids too, until nothing can be read.
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    for index, size in widths.items():
+        spec = specs[index]
+        table.add_column(
+            spec.heading,
+            width=size,
+            no_wrap=not spec.wraps,
+            overflow="fold" if spec.wraps else "ellipsis",
+            justify="right" if spec.right else "left",
+        )
+    for row in cells:
+        # Text, not str: rich would read "[::1]" in a URL as markup.
+        table.add_row(*(Text(row[index]) for index in widths))
+    _print(table, sum(widths.values()) + GAP * len(widths))
+
+
+def fit(
+    columns: Sequence[Column], natural: Sequence[int], is_empty: Sequence[bool], width: int
+) -> dict[int, int]:
+    """Choose which columns a table has, and their widths.
+
+    Args:
+        columns: the columns.
+        natural: for each, the width of its widest cell.
+        is_empty: for each, whether no row has a value.
+        width: the width of the terminal.
+
+    Returns:
+        The width of each column that is shown, by its index. They fit, unless not even the columns that
+        always stay do.
+    """
+    shown = [index for index in range(len(columns)) if not is_empty[index] or not columns[index].drop]
+
+    def room(widths: Iterable[int]) -> int:
+        return width - sum(widths) - GAP * (len(shown) - 1)
+
+    while room(columns[index].comfortable(natural[index]) for index in shown) < 0:
+        optional = [index for index in shown if columns[index].drop]
+        if not optional:
+            break
+        shown.remove(max(optional, key=lambda index: columns[index].drop))
+    widths = {index: columns[index].minimum(natural[index]) for index in shown}
+    # What is left goes to the narrowest columns first: a short cell is shown in full beside a long URL.
+    while (left := room(widths.values())) > 0:
+        cut = [index for index in shown if widths[index] < natural[index]]
+        if not cut:
+            break
+        narrowest = min(cut, key=lambda index: widths[index])
+        others = [widths[index] for index in cut if widths[index] > widths[narrowest]]
+        step = min([natural[narrowest], *others]) - widths[narrowest]
+        widths[narrowest] += max(1, min(step, left // len(cut)))
+    return widths
+
+
+def available_width() -> int:
+    """Return how many columns tables may have: ``COLUMNS``, else the terminal's; a pipe has no limit."""
+    if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal():
+        return EVERYTHING  # wrapped or cut lines would break `| grep` and `| awk`
+    return max(20, shutil.get_terminal_size((80, 24)).columns)
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text that takes one line of that width."""
+    if len(text) * 2 <= width:
+        return text
+    from rich.cells import cell_len, set_cell_size
+
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def short_time(value: object) -> str:
+    """Return an RFC 3339 time as month, day and time of this machine's zone."""
+    try:
+        return datetime.fromtimestamp(parse_rfc3339(str(value))).astimezone().strftime("%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return printable(value)
+
+
+def show_fields(fields: Mapping[str, object]) -> None:
+    """Print names and values, one pair per line. Leave out pairs whose value is ``None``."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if all(value is None for value in fields.values()):
+        return  # not even an empty line
+    grid = Table.grid(padding=(0, GAP))
+    for name, value in fields.items():
+        if value is not None:
+            grid.add_row(Text(printable(name), style="bold"), Text(printable(value), overflow="fold"))
+    _print(grid, available_width())
+
+
+def _print(renderable: Any, width: int) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, width=width)
+    # rich pads every line to the full width, which wraps in narrower windows and shows in copied text.
+    with console.capture() as drawn:
+        console.print(renderable)
+    click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+
+
+def counted(count: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun: ``1 event``, ``1,200 events``. The default plural ends with ``s``."""
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
+
+
+def printable(value: object) -> str:
+    """Return a value as text for people: ``None`` is empty, and booleans are yes and no.
+
+    Control characters, which could manipulate the terminal, become ``�``.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(printable(item) for item in value)
+    return "".join(char if char.isprintable() else "�" for char in str(value))

@@ -1,0 +1,124 @@
+"""The process around a Trio program: how it ends, and the limits under which it runs."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import structlog
+import trio
+
+from hookgw.command.failure import Failed
+from hookgw.kernel.errors import HookgwError
+
+T = TypeVar("T")
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+RECOMMENDED_OPEN_FILES = 16_384
+"""Enough for 10,000 lanes with connections, and for the requests of a busy server."""
+MAX_OPEN_FILES = 2**20
+GC_THRESHOLD = 50_000
+"""New objects between two runs of the garbage collector; Python's default is 700 or 2,000."""
+
+logger = structlog.get_logger("hookgw")
+
+
+class StoppedEarly(Exception):
+    """A signal arrived before the program was ready."""
+
+
+def run_to_end(main: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Run a Trio program and return its result.
+
+    Raises:
+        Failed: with all messages, if the program raises a :class:`HookgwError` or a group of them.
+        SystemExit: 0, if it raises :class:`StoppedEarly`. 1, if it raises anything else: that is a bug and is
+            logged with its traceback.
+    """
+    # trio.run may raise a group even for one error, because every error passes through nurseries.
+    try:
+        return trio.run(main, *args)
+    except Exception as error:
+        if ExceptionGroup("", [error]).split(StoppedEarly)[1] is None:
+            raise SystemExit(0) from error
+        messages = messages_of(error)
+        if messages is None:
+            logger.critical("crashed", exc_info=error)
+            raise SystemExit(1) from error
+        raise Failed(*messages) from error
+
+
+def messages_of(error: Exception) -> list[str] | None:
+    """Return the messages of every error in a group, or ``None`` if one of the errors is a bug."""
+    if isinstance(error, HookgwError):
+        return list(error.messages)
+    if not isinstance(error, ExceptionGroup):
+        return None
+    found = [messages_of(inner) for inner in error.exceptions]
+    # One bug among expected errors makes the whole group a bug: its traceback must not get lost.
+    return None if None in found else [line for lines in found if lines for line in lines]
+
+
+async def cancel_on_signal(
+    scope: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Cancel the scope at the first SIGINT or SIGTERM and return. A second signal kills the process."""
+    with trio.open_signal_receiver(*STOP_SIGNALS) as signals:
+        task_status.started()
+        await anext(signals)
+    # Otherwise a second SIGINT would raise KeyboardInterrupt in the middle of the drain. The default action
+    # kills the process at once, which loses no accepted event: the outbox is on disk.
+    for number in STOP_SIGNALS:
+        # The kernel ignores the default action for the first process of a container.
+        signal.signal(number, _end_process if os.getpid() == 1 else signal.SIG_DFL)
+    scope.cancel()
+
+
+def _end_process(number: int, _frame: object) -> None:
+    os._exit(128 + number)  # as a shell shows a process that the signal has killed
+
+
+def raise_file_limit() -> int:
+    """Raise this process's limit on open files as far as the system allows, and return the new limit.
+
+    Log a warning if the limit stays below :data:`RECOMMENDED_OPEN_FILES`.
+    """
+    # The usual soft limit of 1,024 protects programs that call select(), which cannot handle more. hookgw
+    # does not call it. At the limit every new connection fails, as if its receiver were unreachable.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Some systems report an infinite hard limit but refuse it.
+    highest = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < highest:
+        with suppress(OSError, ValueError):  # some systems allow less than the hard limit they report
+            resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+            soft = highest
+    allowed = MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
+    if allowed < RECOMMENDED_OPEN_FILES:
+        logger.warning(
+            "the limit on open files is low",
+            limit=allowed,
+            recommended=RECOMMENDED_OPEN_FILES,
+            fix="Each connection needs a file. Raise the limit with ulimit -Hn, or LimitNOFILE= in systemd.",
+        )
+    return allowed
+
+
+def tune_garbage_collector() -> None:
+    """Make Python's cyclic garbage collector run less often."""
+    # hookgw creates hardly any cycles, but each lane at work keeps about a hundred objects, and each run over
+    # an older generation walks the objects of all lanes: with 5,000 lanes, a quarter of the cost of an event.
+    _, *older = gc.get_threshold()
+    gc.set_threshold(GC_THRESHOLD, *older)
+
+
+def exempt_started_objects() -> None:
+    """Exempt all objects that exist now from garbage collection. Call this once, at the end of the start."""
+    # Modules, classes, schemas and certificates live as long as the process. Each full run walks them, which
+    # blocks the event loop for 50 ms; without them, it walks only what connections and lanes have made.
+    gc.collect()
+    gc.freeze()

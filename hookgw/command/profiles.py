@@ -1,0 +1,133 @@
+"""Profiles: the gateways that a person works with, each with its address and key, in one private file."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import msgspec
+import yaml
+
+from hookgw.command.failure import Failed
+from hookgw.config.yaml_reader import read_yaml
+from hookgw.kernel.masking import repr_without
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One gateway.
+
+    Attributes:
+        url: its address, as for ``--server``.
+        key: the key itself.
+        key_file: a file that contains the key, instead of ``key``.
+    """
+
+    url: str
+    key: str | None = None
+    key_file: str | None = None
+
+    __repr__ = repr_without("key")
+
+
+class Profiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The content of the file.
+
+    Attributes:
+        use: the name of the profile that commands use if neither an option nor the environment names one.
+        profiles: by name.
+    """
+
+    use: str | None = None
+    profiles: dict[str, Profile] = {}
+
+    def named(self, name: str, file: Path) -> Profile:
+        """Return a profile. Raise ``Failed`` if there is none of that name."""
+        if name not in self.profiles:
+            known = ", ".join(sorted(self.profiles))
+            others = f"Known profiles: {known}." if known else "There are no profiles yet."
+            raise Failed(f"There is no profile {name!r} in {file}. {others}")
+        return self.profiles[name]
+
+
+class NoHome(Failed):
+    """There is no place for profiles, as in a container with any user id. So there are none."""
+
+
+def profiles_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the path of the file, whether or not it exists.
+
+    Raises:
+        NoHome: this user has no home folder.
+    """
+    given = Path(environ.get("XDG_CONFIG_HOME", ""))
+    # Relative paths in this variable are to be ignored, says the XDG Base Directory Specification.
+    try:
+        folder = given if given.is_absolute() else Path.home() / ".config"
+    except RuntimeError:
+        raise NoHome(
+            "There is no folder for profiles: HOME is not set, and this user has no passwd entry. "
+            "Set HOME or XDG_CONFIG_HOME."
+        ) from None
+    return folder / "hookgw" / "profiles.yaml"
+
+
+def load_profiles(file: Path) -> Profiles:
+    """Read the file; without one, there are no profiles.
+
+    Raises:
+        Failed: other users can read the file, or its content is wrong.
+    """
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        return Profiles()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"{file} cannot be read: {error}.") from error
+    if mode & 0o077:
+        raise Failed(
+            f"{file} contains keys, and other users can access it (mode {mode:04o}). "
+            f"Run: chmod 600 {shlex.quote(str(file))}"
+        )
+    document = read_yaml(text)
+    if document.problems:
+        raise Failed(*(f"{file}, line {problem.line}: {problem.sentence}" for problem in document.problems))
+    try:
+        return msgspec.convert(document.value or {}, Profiles)
+    except msgspec.ValidationError as error:
+        raise Failed(f"{file} is not valid: {error}.") from None  # the value may be a key: show none
+
+
+def save_profiles(file: Path, profiles: Profiles) -> None:
+    """Replace the file in one step; only its owner can read it.
+
+    Raises:
+        Failed: it cannot be written.
+    """
+    content = yaml.safe_dump(msgspec.to_builtins(profiles), sort_keys=False, allow_unicode=True)
+    draft = file.with_name(f"{file.name}.{os.getpid()}.new")
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # With its mode from the beginning: a chmod afterwards would leave a moment in which others can read.
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as new:
+            new.write(content)
+        draft.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise Failed(f"{file} cannot be written: {error}.") from error
+
+
+def complete_profiles(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of profiles that begin so; none if the file cannot be read."""
+    try:
+        names = load_profiles(profiles_file()).profiles
+    except Failed:
+        return []
+    return [name for name in sorted(names) if name.startswith(incomplete)]

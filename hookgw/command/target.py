@@ -1,0 +1,134 @@
+"""Which gateway a command talks to, and with which key: options, environment, profiles, in this order."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from hookgw.command.failure import Failed
+from hookgw.command.output import say
+from hookgw.command.profiles import NoHome, Profile, load_profiles, profiles_file
+
+DEFAULT_SERVER = "http://127.0.0.1:8080"
+
+
+class Target(NamedTuple):
+    """A gateway's URL, and the key for it; ``None`` for no key."""
+
+    server: str
+    key: str | None
+
+
+def find_target(
+    server: str | None,
+    key: str | None,
+    key_file: Path | None,
+    profile: str | None,
+    environ: Mapping[str, str] = os.environ,
+) -> Target:
+    """Decide where a command's requests go.
+
+    Options come before the environment, the environment before the profile in use, and that before the
+    default. A profile that ``--profile`` names is an option: it comes before the environment as a whole, so
+    that a variable that was left over does not redirect a command. A profile's key is sent only to the
+    profile's URL.
+
+    Args:
+        server, key, key_file, profile: the options, ``None`` for those that were not given.
+        environ: the environment.
+
+    Raises:
+        click.UsageError: options, or variables, contradict each other.
+        Failed: a key or the profiles cannot be read, a key is not valid, or there is no such profile.
+    """
+    if key is not None and key_file is not None:
+        raise click.UsageError("Give either --key or --key-file.")
+    if profile is not None and server is not None:
+        raise click.UsageError("Give either --server or --profile.")
+    url, name = environ.get("HOOKGW_URL") or None, environ.get("HOOKGW_PROFILE") or None
+    if profile is None and server is None and url is not None and name is not None:
+        raise click.UsageError("HOOKGW_URL and HOOKGW_PROFILE are both set. Unset one of them.")
+    found: Profile | None = None
+    if profile is not None or (server is None and url is None):
+        name = profile or name
+        try:
+            file = profiles_file(environ)
+        except NoHome:
+            if name is not None:
+                raise
+        else:
+            profiles = load_profiles(file)
+            name = name or profiles.use
+            found = None if name is None else profiles.named(name, file)
+    # In this order; a file is read only if nothing before it has a key.
+    from_environment: tuple[Callable[[], str | None], ...] = (
+        lambda: check_key(environ.get("HOOKGW_KEY", ""), "HOOKGW_KEY"),
+        lambda: _from_file(environ.get("HOOKGW_KEY_FILE")),
+    )
+    stored = found or Profile(url="")
+    from_profile: tuple[Callable[[], str | None], ...] = (
+        lambda: check_key(stored.key or "", f"the profile {name!r}"),
+        lambda: _from_file(stored.key_file),
+    )
+    rest = (*from_profile, *from_environment) if profile is not None else (*from_environment, *from_profile)
+    own = _read_key(key) if key is not None else _from_file(key_file)
+    for read in rest:
+        own = own or read()
+    return Target(found.url if found is not None else server or url or DEFAULT_SERVER, own)
+
+
+def check_key(text: str, source: str) -> str:
+    """Return a key without a byte order mark and without space around it; empty if it is missing.
+
+    Args:
+        text: what was read.
+        source: what it was read from, for the message, which never has the key itself.
+
+    Raises:
+        Failed: no header can contain it.
+    """
+    key = text.strip().removeprefix("\ufeff").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise Failed(f"The key from {source} is not valid: a key is one line of printable ASCII characters.")
+    return key
+
+
+def _from_file(file: str | Path | None) -> str | None:
+    if not file:
+        return None
+    try:
+        text = Path(file).expanduser().read_text("utf-8")
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:  # the last for "~" without a home
+        raise Failed(f"The key cannot be read from {file}: {error}.") from error
+    key = check_key(text, str(file))
+    if not key:
+        raise Failed(f"{file} contains no key.")
+    return key
+
+
+def _read_key(given: str) -> str:
+    if given != "-":
+        say(
+            "Warning: other users of this machine can see a key on the command line. "
+            "Use HOOKGW_KEY, --key-file FILE, --key - or a profile.",
+            err=True,
+        )
+        return check_key(given, "--key")
+    key = check_key(read_secret_line("Key"), "standard input")
+    if not key:
+        raise Failed("There is no key on standard input.")
+    return key
+
+
+def read_secret_line(prompt: str) -> str:
+    """Return a line of standard input; a terminal does not show what is typed."""
+    if sys.stdin.isatty():
+        typed: str = click.prompt(prompt, hide_input=True, err=True)
+        return typed.strip()
+    # The bytes: a text stream would read ahead, and what follows may be a command's data.
+    return sys.stdin.buffer.readline().decode(errors="surrogateescape").strip()

@@ -1,0 +1,576 @@
+"""How much is pending, per registration, per instance and in total, and the limits on it. No I/O.
+
+The counts are exact. Appended deliveries are counted before they are written, so that callers at once cannot
+exceed a limit together, and the count is corrected if the write fails. Every other change is counted when its
+commit is reported. Nothing is ever counted again, so that the cost of an event does not grow with the
+backlog. In a fleet, every node knows what is pending in all of it: what it changes itself at once, and what
+others change a moment later (:mod:`hookgw.fleet.backlog_exchange`).
+
+Sharing
+-------
+
+Every delivery counts towards the instance of its event, whatever registration it goes to. Instances share the
+total limits by a dynamic threshold (:mod:`hookgw.fair.share`): after a request, an instance may hold at most
+:data:`SHARE` times what is then still free. So an instance that is alone may use four fifths of a limit; two
+that take all they can get have four ninths each, and a ninth stays free.
+
+An instance that holds little (``limits.instance_reserved_*``) is refused by the total limits alone, and the
+last tenth of them is for such instances: without it, five instances that come one after the other and never
+drain would leave the next one a 3,000th.
+
+The registrations of the configuration hear every instance. Their own limits are shared in the same way.
+Operational events count towards the total, and towards no instance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from hookgw.config.settings import LimitsSettings
+from hookgw.fair import share_of
+from hookgw.kernel.errors import TooLarge, TooManyRequests, Unavailable
+from hookgw.records.instances import name_before_retirement
+from hookgw.records.operational_kinds import OPERATIONS_ID
+from hookgw.records.registrations import GLOBAL_INSTANCE, is_global
+from hookgw.store import Append
+
+SHARE = 4
+"""How many times what is free an instance may hold."""
+
+REPLAY_STEP = (1000, 16 * 2**20)
+"""The most deliveries and bytes that a replay takes room for at a time."""
+
+LAST_PART = 10
+"""The last tenth of a limit is for instances that hold little."""
+
+NORMAL_PART = 0.8
+"""A high backlog is normal again once it has fallen to this part of the threshold."""
+
+HIGH_PART = 0.5
+"""An instance's backlog is high above this part of what the instance may hold."""
+
+_RETRY_AFTER = 5.0
+
+Amount = tuple[int, int]
+"""Deliveries, and bytes of their payloads."""
+
+Need = dict[tuple[str, str], Amount]
+"""How much is to be appended, by registration id and instance."""
+
+_LEAST_SWEPT = 1000
+_LEAST_PARTS_SWEPT = 64
+
+_UNITS = ("deliveries", "bytes")
+_BYTES = 1
+
+
+class Shortage(NamedTuple):
+    """What a request lacks.
+
+    Attributes:
+        limit: the key of the setting, such as ``limits.deliveries``.
+        value: of the setting.
+        is_of_bytes: whether the limit counts bytes, not deliveries.
+        excess: how much less must be pending for the request to fit, in deliveries or bytes.
+        instance: whose backlog is to shrink.
+        registration: the deliveries to this registration must be fewer; ``None`` for any registration.
+    """
+
+    limit: str
+    value: int
+    is_of_bytes: bool
+    excess: int
+    instance: str
+    registration: str | None
+
+
+class BacklogFull(Unavailable):
+    """A total limit is reached."""
+
+    def __init__(self, shortage: Shortage) -> None:
+        super().__init__(
+            f"The backlog is full ({shortage.limit}: {shortage.value:,}): receivers are not keeping up. "
+            "Nothing was stored; retry later.",
+            retry_after=_RETRY_AFTER,
+        )
+        self.shortage = shortage
+
+
+class ShareFull(TooManyRequests):
+    """An instance or a registration holds as much as it may; others have room.
+
+    Args:
+        subject: whose backlog is full.
+        has: what an instance holds of what instances share; ``None`` for the limit of a registration.
+        shortage: what the request lacks.
+    """
+
+    def __init__(self, subject: str, has: int | None, shortage: Shortage) -> None:
+        limit = f"{shortage.limit}: {shortage.value:,}"
+        if has is not None:
+            held = f"{has:,} {_UNITS[shortage.is_of_bytes]} are pending"
+            limit = f"{held}, and an instance may hold at most {SHARE} times what is free of {limit}"
+        super().__init__(
+            f"The backlog {subject} is full ({limit}): receivers are not keeping up. Nothing was stored; "
+            "retry later.",
+            retry_after=_RETRY_AFTER,
+        )
+        self.shortage = shortage
+
+
+class Tally:
+    """What is pending for a registration or an instance.
+
+    Attributes:
+        count: the number of deliveries.
+        size: bytes of their payloads.
+        is_high: the high backlog was reported, and its end was not.
+    """
+
+    __slots__ = ("count", "is_high", "size")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = 0
+        self.is_high = False
+
+
+class InstanceTally(Tally):
+    """What is pending of one instance's events.
+
+    Attributes:
+        parts: the same by registration id.
+        is_held: room is held for it, which counts as pending: whether the backlog is high shows after that.
+    """
+
+    __slots__ = ("_sweep_at", "is_held", "parts")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held = False
+        self.parts: dict[str, Tally] = {}
+        self._sweep_at = _LEAST_PARTS_SWEPT
+
+    def add_part(self, registration: str) -> Tally:
+        """Add the part of a registration, and return it."""
+        # Here, too: a tenant that replaces its registrations again and again adds no instance.
+        if len(self.parts) >= self._sweep_at:
+            self.sweep()
+        part = self.parts[registration] = Tally()
+        return part
+
+    def sweep(self) -> None:
+        """Forget registrations without a backlog."""
+        self.parts = {name: part for name, part in self.parts.items() if part.count or part.size}
+        self._sweep_at = max(_LEAST_PARTS_SWEPT, 2 * len(self.parts))
+
+
+class BacklogObserver(Protocol):
+    """Hears of high backlogs and their ends."""
+
+    def backlog_crossed(self, registration_id: str, tally: Tally) -> None:
+        """The backlog of a registration has become high, or normal again."""
+
+    def instance_backlog_crossed(self, instance: str, tally: Tally, allowed: tuple[float, float]) -> None:
+        """The backlog of an instance has become high, or normal again.
+
+        Args:
+            instance: its name.
+            tally: what it holds.
+            allowed: the most deliveries and bytes that it may hold now; infinite without a limit.
+        """
+
+
+class Backlog:
+    """What is pending, including what is about to be appended.
+
+    Args:
+        limits: the limits; 0 means no limit.
+        threshold: a registration with more pending deliveries has a high backlog; 0 disables this.
+        observer: hears when a high backlog begins or ends.
+
+    Attributes:
+        count, size: the deliveries and bytes that are pending in all.
+        is_tight: set when something was asked for near a limit, for the caller to reset.
+    """
+
+    def __init__(self, limits: LimitsSettings, threshold: int, observer: BacklogObserver) -> None:
+        # Infinity for "no limit", so that the checks for every event need no special case.
+        self._most = (limits.deliveries or math.inf, limits.bytes or math.inf)
+        self._most_of_one = (
+            limits.registration_deliveries or math.inf,
+            limits.registration_bytes or math.inf,
+        )
+        self._reserved = (limits.instance_reserved_deliveries, limits.instance_reserved_bytes)
+        self._last = tuple(map(_last_part, self._most, self._reserved))
+        # As long as no more than this is pending, nobody can hold too much.
+        self._calm, self._calm_bytes = map(_share_of, self._most)
+        self._calm_of_one, self._calm_bytes_of_one = map(_share_of, self._most_of_one)
+        self._high = threshold or math.inf
+        self._normal = threshold * NORMAL_PART
+        self._observer = observer
+        self._registrations: dict[str, Tally] = {}
+        self._instances: dict[str, InstanceTally] = {}
+        self._sweep_at = _LEAST_SWEPT
+        self._noted: Need | None = None
+        self.is_tight = False
+        self.count = 0
+        self.size = 0
+
+    def of(self, registration: str) -> Amount:
+        """Return the number and the payload bytes of a registration's pending deliveries."""
+        return _amount(self._registrations.get(registration))
+
+    def of_instance(self, instance: str) -> Amount:
+        """Return the number and the payload bytes of the pending deliveries of an instance's events.
+
+        Deliveries of a deleted instance count towards a later one of its name.
+        """
+        return _amount(self._instances.get(instance))
+
+    def instances(self) -> Iterable[tuple[str, Amount]]:
+        """Return the instances with pending deliveries, and how much each has."""
+        return (
+            (name, (tally.count, tally.size)) for name, tally in self._instances.items() if tally.count > 0
+        )
+
+    def registrations(self) -> Iterable[tuple[str, int]]:
+        """Return the ids of the registrations with pending deliveries, and how many each has."""
+        return ((name, tally.count) for name, tally in self._registrations.items() if tally.count > 0)
+
+    def largest(self, instance: str, *, by_bytes: bool) -> str | None:
+        """Return the id of the registration with the most pending of an instance; ``None`` if it has none."""
+        tally = self._instances.get(instance)
+        if tally is None or tally.count <= 0:
+            return None
+        parts = tally.parts
+        # All of it may be held for a replay.
+        return max(parts, key=lambda name: parts[name].size if by_bytes else parts[name].count, default=None)
+
+    def check(self, need: Need) -> None:
+        """Check that there is room for what an append adds.
+
+        Raises:
+            TooLarge: the need exceeds a limit on its own, so that there will never be room.
+            ShareFull: an instance, or a registration, has no room now.
+            BacklogFull: nobody has room now.
+        """
+        count = size = 0
+        for (registration, _), (more, more_bytes) in need.items():
+            count += more
+            size += more_bytes
+            tally = self._registrations.get(registration)
+            has, has_bytes = (tally.count, tally.size) if tally else (0, 0)
+            # With all that was counted so far: a registration may be there for several instances.
+            if has + count > self._calm_of_one or has_bytes + size > self._calm_bytes_of_one:
+                break
+        else:
+            if self.count + count <= self._calm and self.size + size <= self._calm_bytes:
+                return
+        if need:  # events that nobody wants take no room
+            self.is_tight = True
+            for unit in range(len(_UNITS)):
+                self._check_unit(need, unit)
+
+    def _check_unit(self, need: Need, unit: int) -> None:  # noqa: C901 -- a list of limits
+        by_registration: dict[str, int] = {}
+        by_instance: dict[str, int] = {}
+        total = 0
+        for (registration, instance), amount in need.items():
+            by_registration[registration] = by_registration.get(registration, 0) + amount[unit]
+            by_instance[instance] = by_instance.get(instance, 0) + amount[unit]
+            total += amount[unit]
+        limit, most = f"limits.{_UNITS[unit]}", self._most[unit]
+        limit_of_one, most_of_one = f"limits.registration_{_UNITS[unit]}", self._most_of_one[unit]
+        reserved = self._reserved[unit]
+        share, share_of_one = _share_of(most, SHARE, 0, reserved), _share_of(most_of_one, SHARE, 0, reserved)
+
+        # First what will never fit: those who wait for room would wait for ever.
+        _check_alone(max(by_registration.values()), most_of_one, f"{limit_of_one} ({most_of_one:,.0f})")
+        _check_alone(total, most, f"{limit} ({most:,.0f})")
+        for (registration, _), amount in need.items():
+            if is_global(registration):
+                limited = f"four fifths of {limit_of_one} ({most_of_one:,.0f})"
+                _check_alone(amount[unit], share_of_one, limited)
+        _check_alone(max(by_instance.values()), share, f"four fifths of {limit} ({most:,.0f})")
+
+        def shortage(excess: float, instance: str, registration: str | None) -> Shortage:
+            name, value = (limit_of_one, most_of_one) if registration else (limit, most)
+            return Shortage(name, int(value), unit == _BYTES, int(excess), instance, registration)
+
+        for (registration, instance), amount in need.items():
+            free = most_of_one - self.of(registration)[unit] - by_registration[registration]
+            if is_global(registration):
+                tally = self._instances.get(instance)
+                has = _amount(tally.parts.get(registration) if tally else None)[unit]
+                held = has + amount[unit]
+                last = _last_part(most_of_one, reserved)
+                excess = held - _share_of(free + held, SHARE, last, reserved)
+                if excess > 0:
+                    subject = f"of instance {instance!r} for registration {registration}"
+                    raise ShareFull(subject, has, shortage(excess, instance, registration))
+            if free < 0:
+                raise ShareFull(
+                    f"of registration {registration}", None, shortage(-free, instance, registration)
+                )
+        free = most - (self.count, self.size)[unit] - total
+        for instance, more in by_instance.items():
+            has = self.of_instance(instance)[unit]
+            held = has + more
+            excess = held - _share_of(free + held, SHARE, self._last[unit], reserved)
+            if excess > 0:
+                raise ShareFull(f"of instance {instance!r}", has, shortage(excess, instance, None))
+        if free < 0:
+            largest = max(by_instance, key=lambda name: self.of_instance(name)[unit])
+            raise BacklogFull(shortage(-free, largest, None))
+
+    def replay_room(self, instance: str, registrations: Iterable[str]) -> Amount:
+        """Return how much of an instance may be made pending again now, for these registrations together.
+
+        A replay leaves room for new events: it may fill half of what they may. With nothing pending, there is
+        room for one delivery, or a limit that is smaller than that would hold a replay up for ever.
+
+        Returns:
+            Deliveries and bytes, at most :data:`REPLAY_STEP`; none of both if there is no room.
+        """
+        room: list[float] = []
+        tally = self._instances.get(instance)
+        for unit, step in enumerate(REPLAY_STEP):
+            has = _amount(tally)[unit]
+            free = self._most[unit] - (self.count, self.size)[unit]
+            # As much as stays free beside it, not four times as much.
+            share = _share_of(has + free - self._last[unit], 1, 0, self._reserved[unit] // 2) - has
+            most = min(share, free, step)
+            for registration in registrations:
+                most = min(most, self._most_of_one[unit] / 2 - self.of(registration)[unit])
+            room.append(max(most, 1) if not has and free >= 1 else most)
+        count, size = map(int, room)
+        return (count, size) if count > 0 and size > 0 else (0, 0)
+
+    def hold(self, instance: str, amount: Amount) -> None:
+        """Count something that an instance is about to make pending again; see :meth:`release`.
+
+        One thing of an instance at a time.
+        """
+        holder = self._adjust_instance(instance, *amount)
+        if holder is not None:
+            holder.is_held = True
+
+    def release(self, instance: str, amount: Amount) -> None:
+        """Take back what :meth:`hold` counted. The commit has counted what is pending."""
+        holder = self._adjust_instance(instance, -amount[0], -amount[1])
+        if holder is not None:
+            holder.is_held = False
+            self._watch_instance(instance, holder)
+
+    def add(self, need: Need) -> None:
+        """Count deliveries that are about to be appended; call :meth:`watch` once they are."""
+        if self._noted is not None:
+            self._note(need)
+        for (registration, instance), (count, size) in need.items():
+            self._adjust(registration, instance, count, size)
+
+    def take(self, need: Need) -> None:
+        """Take back the count of deliveries that were not appended."""
+        self.add({key: (-count, -size) for key, (count, size) in need.items()})
+
+    def changed(self, change: Mapping[tuple[str, str], Amount]) -> None:
+        """Count a commit that changed what is pending by other means than appending."""
+        # By the name that the instance had when its events were appended, whenever it is deleted: what was
+        # added under a name is taken off the same name.
+        found = _by_former_names(change)
+        if self._noted is not None:
+            self._note(found)
+        self.heard(found)
+
+    # In a fleet, where other nodes change what is pending, too.
+
+    def take_noted(self) -> Need:
+        """Return what this node has changed since the last call, and note it from now on.
+
+        A registration and instance whose changes add up to nothing is there, too, with zeros.
+        """
+        noted, self._noted = self._noted, {}
+        return noted or {}
+
+    @property
+    def noted(self) -> Need:
+        """What :meth:`take_noted` would return."""
+        return self._noted or {}
+
+    def stop_noting(self) -> None:
+        """Stop noting what this node changes."""
+        self._noted = None
+
+    def heard(self, change: Mapping[tuple[str, str], Amount]) -> None:
+        """Count what another node has changed."""
+        for (registration, instance), (count, size) in change.items():
+            self._adjust(registration, instance, count, size)
+        self.watch(change)
+
+    def recount(
+        self, found: Mapping[tuple[str, str], Amount], only: Collection[tuple[str, str]] | None = None
+    ) -> None:
+        """Replace the count by one of what is stored, and add what this node has noted since then.
+
+        Args:
+            found: what is pending, by registration id and instance.
+            only: what to replace the count of, by registration id and instance; ``None`` for all.
+        """
+        change = _by_former_names(found)
+        for key, (count, size) in (self._noted or {}).items():
+            has = change.get(key, (0, 0))
+            change[key] = has[0] + count, has[1] + size
+        counted = {
+            (registration, instance): (part.count, part.size)
+            for instance, holder in self._instances.items()
+            for registration, part in holder.parts.items()
+        }
+        counted[OPERATIONS_ID, GLOBAL_INSTANCE] = self.of(OPERATIONS_ID)
+        for key, (count, size) in counted.items():
+            has = change.get(key, (0, 0))
+            change[key] = has[0] - count, has[1] - size
+        self.heard(
+            {
+                key: amount
+                for key, amount in change.items()
+                if amount != (0, 0) and (only is None or key in only)
+            }
+        )
+
+    def _note(self, change: Need) -> None:
+        noted = self._noted
+        assert noted is not None  # noqa: S101 -- the callers ask
+        for holder, (count, size) in change.items():
+            has = noted.get(holder)
+            noted[holder] = (count, size) if has is None else (has[0] + count, has[1] + size)
+
+    def _adjust(self, registration: str, instance: str, count: int, size: int) -> None:
+        tally = self._registrations.get(registration)
+        if tally is None:
+            tally = self._registrations[registration] = Tally()
+        tally.count += count
+        tally.size += size
+        # Down here, up in `watch`: an append that fails must not report a backlog that never was.
+        if tally.is_high and tally.count <= self._normal:
+            tally.is_high = False
+            self._observer.backlog_crossed(registration, tally)
+        # Or registrations that come and go would add up. What other nodes append and deliver may become known
+        # in the other order, so that a count is 0 before the size is.
+        if not tally.count and not tally.size:
+            del self._registrations[registration]
+        holder = self._adjust_instance(instance, count, size)
+        if holder is None:
+            return
+        part = holder.parts.get(registration)
+        if part is None:
+            part = holder.add_part(registration)
+        part.count += count
+        part.size += size
+
+    def _adjust_instance(self, instance: str, count: int, size: int) -> InstanceTally | None:
+        """Change the counts of an instance and the total; operational events have no instance."""
+        self.count += count
+        self.size += size
+        if instance == GLOBAL_INSTANCE:
+            return None
+        holder = self._instances.get(instance)
+        if holder is None:
+            if len(self._instances) >= self._sweep_at:
+                self._sweep()
+            holder = self._instances[instance] = InstanceTally()
+        holder.count += count
+        holder.size += size
+        if holder.is_high and not self._is_high(holder, HIGH_PART * NORMAL_PART):
+            holder.is_high = False
+            self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
+        return holder
+
+    def _sweep(self) -> None:
+        """Forget instances and registrations without a backlog, now and then.
+
+        Most events are delivered at once: to make and remove these for each of them would cost more than all
+        the counting.
+        """
+        self._instances = {
+            name: holder for name, holder in self._instances.items() if holder.count or holder.size
+        }
+        for holder in self._instances.values():
+            holder.sweep()
+        self._sweep_at = max(_LEAST_SWEPT, 2 * len(self._instances))
+
+    def watch(self, need: Iterable[tuple[str, str]]) -> None:
+        """Report registrations and instances whose backlog has become high."""
+        for registration, instance in need:
+            tally = self._registrations.get(registration)
+            if tally is not None and tally.count > self._high and not tally.is_high:
+                tally.is_high = True
+                self._observer.backlog_crossed(registration, tally)
+            holder = self._instances.get(instance)
+            if holder is not None:
+                self._watch_instance(instance, holder)
+
+    def _watch_instance(self, instance: str, holder: InstanceTally) -> None:
+        if not holder.is_high and not holder.is_held and self._is_high(holder, HIGH_PART):
+            holder.is_high = True
+            self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
+
+    def _is_high(self, holder: Tally, part: float) -> bool:
+        """Return whether an instance has more than this part of what it may hold; see :meth:`_allowed`."""
+        # First what is cheap: this runs for every event of an instance with a backlog.
+        reserved, reserved_bytes = self._reserved
+        if holder.count <= part * reserved and holder.size <= part * reserved_bytes:
+            return False
+        allowed, allowed_bytes = self._allowed(holder)
+        return holder.count > part * allowed or holder.size > part * allowed_bytes
+
+    def _allowed(self, holder: Tally) -> tuple[float, float]:
+        """Return how many deliveries and bytes an instance may hold, if the others stay as they are."""
+        (most, most_bytes), (last, last_bytes) = self._most, self._last
+        reserved, reserved_bytes = self._reserved
+        return (
+            _share_of(most - self.count + holder.count, SHARE, last, reserved),
+            _share_of(most_bytes - self.size + holder.size, SHARE, last_bytes, reserved_bytes),
+        )
+
+
+def need_of(appends: Iterable[Append]) -> Need:
+    """Return the room that appending needs."""
+    need: Need = {}
+    for append in appends:
+        size, instance = len(append.event.data_json), append.event.instance
+        for registration, _ in append.targets:
+            key = registration, instance
+            has = need.get(key)
+            need[key] = (1, size) if has is None else (has[0] + 1, has[1] + size)
+    return need
+
+
+def _by_former_names(change: Mapping[tuple[str, str], Amount]) -> Need:
+    found: Need = {}
+    for (registration, stored), (count, size) in change.items():
+        holder = registration, name_before_retirement(stored)
+        has = found.get(holder)
+        found[holder] = (count, size) if has is None else (has[0] + count, has[1] + size)
+    return found
+
+
+def _amount(tally: Tally | None) -> Amount:
+    # In a fleet, a node may have counted that a delivery ended before it has counted that it came.
+    return (max(0, tally.count), max(0, tally.size)) if tally else (0, 0)
+
+
+def _share_of(left: float, ratio: int = SHARE, spare: int = 0, reserved: int = 0) -> float:
+    return left if left == math.inf else share_of(int(left), ratio, spare, reserved)
+
+
+def _last_part(limit: float, reserved: int) -> int:
+    """Return how much of a limit is for instances that hold less than what is reserved."""
+    return 0 if limit == math.inf or not reserved else int(limit) // LAST_PART
+
+
+def _check_alone(more: int, most: float, limit: str) -> None:
+    if more > most:
+        raise TooLarge(f"This request exceeds {limit} on its own. Split it into smaller batches.")

@@ -1,0 +1,206 @@
+"""The outbox behind its limits: what fits is appended; at a limit, the oldest deliveries may make room."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from hookgw.config.settings import LimitsSettings
+from hookgw.core.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
+from hookgw.core.disk_space import DiskSpaceWatch
+from hookgw.core.keyed_locks import KeyedLocks
+from hookgw.records.fleet import ShardEpoch
+from hookgw.store import Append, ConnectorState, Store
+from hookgw.store.fleet import RecordsChanged
+from hookgw.store.records import DROPPED_AS_OLDEST
+
+_ROW = 1000
+"""Bytes that a delivery takes on disk beside its payload, about."""
+
+
+class DropOldest(Protocol):
+    """Makes room; see :meth:`hookgw.core.pending.PendingDeliveries.drop_oldest`."""
+
+    async def __call__(
+        self, registration: str, instance: str, reason: str, /, *, count: int, size: int
+    ) -> int:
+        """Turn the oldest pending deliveries into dead letters; return how many."""
+
+
+class LimitedOutbox:
+    """Appends events within the limits, and counts what is pending.
+
+    Args:
+        store: stores the events.
+        backlog: counts what is pending.
+        settings: what happens at a limit.
+        drop_oldest: makes room.
+        disk: says whether the disk has space.
+        catch_up: in a fleet, reads the records that other nodes have changed, up to a version at least.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        backlog: Backlog,
+        settings: LimitsSettings,
+        drop_oldest: DropOldest,
+        disk: DiskSpaceWatch,
+        catch_up: Callable[[int], Awaitable[None]] | None = None,
+    ) -> None:
+        self._catch_up = catch_up
+        self._store = store
+        self._disk = disk
+        self._backlog = backlog
+        self._drops = settings.on_full == "drop_oldest"
+        self._drop_oldest = drop_oldest
+        # By instance. A lock exists only while it is held or awaited.
+        self._making_room = KeyedLocks()
+
+    async def append(
+        self,
+        address: Callable[[], Sequence[Append]],
+        *,
+        state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,
+    ) -> list[bool]:
+        """Append events; see :meth:`hookgw.store.protocol.Outbox.append`.
+
+        At a limit everything is refused, also deliveries to registrations that have room, so that an accepted
+        event reaches everybody who wants it. With ``limits.on_full: drop_oldest``, the oldest deliveries of
+        the same instance make room: those to the registration at its limit, or else to the registration with
+        the most of them. Only as many are dropped as the events need.
+
+        Args:
+            address: returns the events with their targets. It is called again after each wait for room, and
+                if another node has changed records, because registrations may have changed meanwhile.
+            state: of a connector, stored in the same commit. It takes no room.
+            epoch: in which this node must hold the connector's shard; ``None`` for what is no connector's.
+
+        Raises:
+            ShareFull: the instance or a registration is at its limit, and nothing can make room.
+            BacklogFull: a total limit is reached, and nothing can make room.
+            TooLarge: the events exceed a limit on their own.
+            Unavailable: the disk refuses, or has little space left. In all these cases nothing was stored.
+            Exception: what ``address`` raised.
+        """
+        while True:
+            try:
+                return await self._append_once(address, state, epoch)
+            except RecordsChanged as changed:
+                if self._catch_up is None:
+                    raise
+                await self._catch_up(changed.version)
+
+    async def _append_once(
+        self, address: Callable[[], Sequence[Append]], state: ConnectorState | None, epoch: ShardEpoch | None
+    ) -> list[bool]:
+        self._disk.check()
+        appends = address()
+        need = need_of(appends)
+        try:
+            self._backlog.check(need)
+        except (BacklogFull, ShareFull) as full:  # TooLarge passes through: no room can be made for it
+            if not self._drops:
+                raise
+            # One caller of an instance at a time, or each would drop room for all.
+            async with self._making_room.hold(full.shortage.instance):
+                appends, need = await self._make_room(address)
+                self._backlog.add(need)
+        else:
+            self._backlog.add(need)
+        return await self._append(appends, need, state, epoch)
+
+    async def append_always(self, appends: Sequence[Append]) -> list[bool]:
+        """Append operational events, whatever the limits say."""
+        need = need_of(appends)
+        while True:
+            self._backlog.add(need)
+            try:
+                return await self._append(appends, need)
+            except RecordsChanged as changed:
+                if self._catch_up is None:
+                    raise
+                await self._catch_up(changed.version)
+
+    @contextmanager
+    def holding(self, need: Need) -> Iterator[None]:
+        """Hold room for finished deliveries that become pending again, for the length of a block.
+
+        Nothing is dropped for them.
+
+        Raises:
+            ShareFull, BacklogFull, TooLarge, Unavailable: as for :meth:`append`.
+        """
+        self._disk.check()
+        self._backlog.check(need)
+        self._backlog.add(need)
+        try:
+            yield
+        finally:
+            self._backlog.take(need)
+
+    @contextmanager
+    def holding_for_replay(self, instance: str, registrations: Collection[str]) -> Iterator[Amount]:
+        """Hold the room that one step of a replay may take, for the length of a block.
+
+        Args:
+            instance: the instance's name.
+            registrations: the ids of the registrations that take part.
+
+        Yields:
+            How many deliveries and bytes; none of both if there is no room now.
+        """
+        room = (0, 0)
+        if self._disk.shortage is None:
+            room = self._backlog.replay_room(instance, registrations)
+        self._backlog.hold(instance, room)
+        try:
+            yield room
+        finally:
+            self._backlog.release(instance, room)
+
+    async def _append(
+        self,
+        appends: Sequence[Append],
+        need: Need,
+        state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,
+    ) -> list[bool]:
+        """Append what the backlog counts already, and correct the count for what was not stored."""
+        stored = [False] * len(appends)
+        try:
+            stored = await self._store.append(appends, state=state, epoch=epoch)
+        finally:
+            if not all(stored):
+                self._backlog.take(
+                    need_of(a for a, is_new in zip(appends, stored, strict=True) if not is_new)
+                )
+        self._backlog.watch(need)
+        self._disk.written(sum([size + _ROW * count for count, size in need.values()]))
+        return stored
+
+    async def _make_room(self, address: Callable[[], Sequence[Append]]) -> tuple[Sequence[Append], Need]:
+        """Drop deliveries until the events fit; each turn is one small commit."""
+        while True:
+            # No checkpoint between this look at the targets and the return.
+            appends = address()
+            need = need_of(appends)
+            try:
+                self._backlog.check(need)
+            except (BacklogFull, ShareFull) as full:
+                refusal, shortage = full, full.shortage
+            else:
+                return appends, need
+            if not await self._drop(shortage):
+                raise refusal
+
+    async def _drop(self, shortage: Shortage) -> int:
+        instance, by_bytes = shortage.instance, shortage.is_of_bytes
+        registration = shortage.registration or self._backlog.largest(instance, by_bytes=by_bytes)
+        if registration is None:
+            return 0
+        count, size = (0, shortage.excess) if by_bytes else (shortage.excess, 0)
+        reason = f"{DROPPED_AS_OLDEST}the backlog had reached {shortage.limit} ({shortage.value:,})."
+        return await self._drop_oldest(registration, instance, reason, count=count, size=size)

@@ -1,0 +1,317 @@
+"""Jobs: work on many deliveries, which goes on after the request that asked for it, and after a restart.
+
+A call that makes millions of deliveries dead letters, or sends them again, answers after
+:data:`ANSWER_WITHIN` seconds at the latest. The rest of the work is a record in the store. It is written in
+the same commit as the change that makes the work necessary, and again in the commit of each step, so that a
+process that is killed goes on at its next start where it was.
+
+Steps are small, take turns among all jobs, and rest between each other for as long as they took. Others write
+in between.
+
+An error in hookgw, as lanes may have one, ends neither the process nor what others do. A stored job is tried
+again until it succeeds: somebody was told that it will be done. Its lanes stay paused meanwhile.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.share_line import WaitingClaim, take_in_line
+from hookgw.concurrency.tasks import TaskFailed, retry_contained
+from hookgw.fair import Share
+from hookgw.kernel.errors import HookgwError, StorageUnavailable, Unavailable
+from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.records.jobs import Job, JobKind, JobState, new_job_id
+from hookgw.store import Store
+
+logger = structlog.get_logger("hookgw.jobs")
+
+ANSWER_WITHIN = 2.0
+"""Seconds that a call waits for its job."""
+KEPT_FOR = 86_400.0
+"""Seconds for which a job can be found after its end."""
+MOST_KEPT = 100
+"""The most jobs of one instance that are kept after their end, the newest ones."""
+PRUNE_EVERY = 600.0
+"""Seconds between two looks at the age of finished jobs."""
+MOST_REST = 0.5
+"""The longest rest after a step, in seconds."""
+
+
+class RunningJob:
+    """A job that is carried out.
+
+    Attributes:
+        job: the job as it is now. Its worker replaces it after each step.
+        is_stored: whether the store has it. The worker stores it with its steps.
+        is_resumed: whether it began in an earlier process.
+        ended: set once it has ended, or is left to the next start.
+        error: why it failed; ``None`` unless it did.
+        pauses: of the lanes that start no attempt until it has ended, or its work closes this.
+        scope: its work runs in it. In a fleet, a job that another node goes on with is cancelled.
+    """
+
+    def __init__(self, job: Job, *, is_stored: bool, is_resumed: bool = False) -> None:
+        self.job = job
+        self.is_stored = is_stored
+        self.is_resumed = is_resumed
+        self.ended = trio.Event()
+        self.error: HookgwError | TaskFailed | None = None
+        self.pauses = ExitStack()
+        self.scope = trio.CancelScope()
+        # Whether a caller went on without it, and has its id.
+        self.is_told = False
+
+
+Begin = Callable[[RunningJob], Callable[[], Awaitable[None]]]
+"""Prepares a job at once, for example pauses lanes, and returns its work. Work that fails raises a
+:class:`~hookgw.kernel.errors.HookgwError`. If it raises anything else, it is called again, to go on from
+:attr:`RunningJob.job`."""
+
+
+class Jobs:
+    """Carries out jobs, and remembers them for a while after their end."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._nursery: trio.Nursery | None = None
+        self._begin: Mapping[JobKind, Begin] = {}
+        self._running: dict[str, RunningJob] = {}
+        self._finished: dict[str, Job] = {}
+        # Among all jobs: twenty at once must not take twenty times as much of the disk as one. In turn among
+        # instances: one of them has a job for each registration that it disables.
+        self._disk: Share[WaitingClaim] = Share(1, ratio=1)
+
+    async def load(self) -> None:
+        """Read the records. Jobs that were running count as running from now on.
+
+        In a fleet they do not: they are taken up with their shard; see :meth:`take_up`.
+        """
+        for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
+            if job.is_running and self._store.shared is not None:
+                continue
+            if job.is_running:
+                self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
+            else:
+                self._finished[job.id] = job
+
+    async def run(
+        self, begin: Mapping[JobKind, Begin], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Go on with the jobs of the former process, and carry out new ones, until cancelled.
+
+        It is started once the former jobs are prepared.
+
+        Args:
+            begin: how each kind goes on.
+        """
+        async with trio.open_nursery() as nursery:
+            self._nursery, self._begin = nursery, begin
+            try:
+                for running in list(self._running.values()):
+                    self._continue(running)
+                task_status.started()
+                while True:
+                    await trio.sleep(PRUNE_EVERY)
+                    await self._forget_old()
+            finally:
+                self._nursery = None
+
+    async def take_up(self, concerns: Callable[[Job], bool]) -> None:
+        """Go on with jobs that another node has left. They are prepared when this returns.
+
+        Args:
+            concerns: says of each job whether this node is to go on with it.
+        """
+        for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
+            if job.is_running and concerns(job) and job.id not in self._running and self._nursery is not None:
+                running = self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
+                self._continue(running)
+
+    async def leave(self, concerns: Callable[[Job], bool]) -> None:
+        """Leave jobs to another node; return once nothing of them is done here any more.
+
+        Args:
+            concerns: says of each job whether to leave it.
+        """
+        left = [running for running in self._running.values() if concerns(running.job)]
+        for running in left:
+            running.scope.cancel()
+        for running in left:
+            await running.ended.wait()
+
+    async def stored(self) -> list[Job]:
+        """Return the jobs of all nodes, the newest first, as far as they are in the store."""
+        found = await self._store.load_jobs()
+        found.update((job.id, job) for job in self.all())
+        return sorted(found.values(), key=lambda job: job.started, reverse=True)
+
+    def _continue(self, running: RunningJob) -> None:
+        job = running.job
+        logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
+        assert self._nursery is not None  # noqa: S101 -- the callers have checked it
+        self._nursery.start_soon(self._carry_out, running, self._begin[job.kind](running))
+
+    def new(self, kind: JobKind, instance: str, **more: object) -> Job:
+        """Return a job that has not begun."""
+        return msgspec.structs.replace(
+            Job(id=new_job_id(), kind=kind, instance=instance, started=self._clock.wall()), **more
+        )
+
+    def start(self, job: Job, begin: Begin, *, is_stored: bool) -> RunningJob:
+        """Carry out a job. It is prepared when this returns.
+
+        Args:
+            job: what to do.
+            begin: prepares it.
+            is_stored: whether the job is in the store. Otherwise its worker stores it with a step, or it
+                ends with the process.
+        """
+        running = RunningJob(job, is_stored=is_stored)
+        if self._nursery is None:  # the shutdown has begun: a job in the store goes on at the next start
+            running.ended.set()
+        else:
+            self._running[job.id] = running
+            self._nursery.start_soon(self._carry_out, running, begin(running))
+        return running
+
+    async def wait(self, running: RunningJob) -> Job:
+        """Wait until a job has ended, for :data:`ANSWER_WITHIN` seconds.
+
+        Returns:
+            The job, which may be running still. Then it can be found by its id, also after its end.
+
+        Raises:
+            HookgwError: it failed.
+            TaskFailed: an error in hookgw ended it, and nothing of it is stored.
+            Unavailable: the gateway is closing.
+        """
+        with trio.move_on_after(ANSWER_WITHIN):
+            await running.ended.wait()
+        if not running.ended.is_set():
+            running.is_told = True
+        elif running.error is not None:
+            raise running.error
+        elif running.job.is_running:
+            if running.job.kind is JobKind.BACKUP:
+                raise Unavailable("The gateway is closing. Nothing of the backup is kept.")
+            done = f"{running.job.done:,} deliveries were handled before that"
+            later = "; the rest follows at the next start" if running.is_stored else ""
+            raise Unavailable(f"The gateway is closing. {done}{later}.")
+        return running.job
+
+    def find(self, job_id: str) -> Job | None:
+        """Return a job that runs, or ended not long ago; ``None`` if there is none of that id."""
+        running = self._running.get(job_id)
+        return running.job if running else self._finished.get(job_id)
+
+    def all(self) -> list[Job]:
+        """Return the jobs that run, and those that ended not long ago, the newest first."""
+        found = [*self._finished.values(), *(running.job for running in self._running.values())]
+        return sorted(found, key=lambda job: job.started, reverse=True)
+
+    def running(self, kind: JobKind, instance: str) -> Job | None:
+        """Return a running job of an instance; ``None`` if there is none of that kind."""
+        found = (running.job for running in self._running.values())
+        return next((job for job in found if (job.kind, job.instance) == (kind, instance)), None)
+
+    def unfinished(self) -> list[Job]:
+        """Return the jobs that are to be carried out, or are being carried out."""
+        return [running.job for running in self._running.values()]
+
+    def parking(self, registration: str) -> Job | None:
+        """Return the newest stored job that parks a registration; ``None`` if there is none."""
+        found = (one.job for one in reversed(self._running.values()) if one.is_stored)
+        parks = (job for job in found if job.kind not in (JobKind.CANCEL, JobKind.ERASE))
+        return next((job for job in parks if registration in job.registrations), None)
+
+    @asynccontextmanager
+    async def turn(self, instance: str) -> AsyncIterator[None]:
+        """Hold the disk for one step of an instance's job, and rest after it."""
+        await take_in_line(self._disk, instance)
+        try:
+            begun = trio.current_time()
+            yield
+            # As long as the step took: jobs together use half of what the disk can do at most.
+            await trio.sleep(min(trio.current_time() - begun, MOST_REST))
+        finally:
+            self._disk.give(instance)
+
+    async def _carry_out(self, running: RunningJob, work: Callable[[], Awaitable[None]]) -> None:
+        begun = trio.current_time()
+        try:
+            with running.scope, running.pauses:
+                try:
+                    await retry_contained(work, partial(self._met_error, running))
+                except (HookgwError, TaskFailed) as error:
+                    running.error = error
+            if running.scope.cancelled_caught:
+                return
+            running.job = job = running.job.ended(
+                self._clock.wall(), str(running.error) if running.error else None
+            )
+        finally:
+            del self._running[running.job.id]
+            running.ended.set()
+        took = trio.current_time() - begun
+        log = logger.warning if job.state is JobState.FAILED else logger.info
+        if job.done or running.error:  # most have nothing to do
+            log("job ended", job=job.id, kind=job.kind, instance=job.instance, done=job.done, error=job.error)
+        if running.is_told or running.is_resumed or took >= ANSWER_WITHIN:
+            self._finished[job.id] = job
+            await self._store_until_done(partial(self._store.put_job, job))
+            await self._forget_old()
+        elif running.is_stored:
+            await self._store_until_done(partial(self._store.remove_jobs, [job.id]))
+
+    def _met_error(self, running: RunningJob, failure: TaskFailed) -> None:
+        """Note that an error in hookgw delays a job, or ends it by raising the failure."""
+        job, cause = running.job, failure.__cause__
+        reason = str(failure)
+        trace: dict[str, object] = {"exc_info": cause}
+        if job.erase is not None and cause is not None:
+            # The message may have the person's identifier, which the log must not have. The lines of the code
+            # have no values.
+            reason = type(cause).__name__
+            trace = {"traceback": "".join(traceback.format_tb(cause.__traceback__))}
+        logger.error(
+            "a job met an error in hookgw",
+            job=job.id,
+            kind=job.kind,
+            instance=job.instance,
+            reason=reason,
+            **trace,
+        )
+        if not running.is_stored:
+            raise failure
+        running.job = msgspec.structs.replace(job, error=f"An error in hookgw: {reason}")
+
+    async def _forget_old(self) -> None:
+        """Forget jobs that ended long ago, and those beyond the newest of an instance."""
+        oldest = self._clock.wall() - KEPT_FOR
+        newest: dict[str, int] = {}
+        gone = []
+        for job in sorted(self._finished.values(), key=lambda job: job.finished or 0.0, reverse=True):
+            newest[job.instance] = newest.get(job.instance, 0) + 1
+            if (job.finished or 0.0) < oldest or newest[job.instance] > MOST_KEPT:
+                gone.append(job.id)
+        if gone:
+            await self._store_until_done(partial(self._store.remove_jobs, gone))
+            for job_id in gone:
+                self._finished.pop(job_id, None)
+
+    async def _store_until_done(self, write: Callable[[], Awaitable[None]]) -> None:
+        await retry_until_readable(write, _log_refusal)
+
+
+def _log_refusal(error: StorageUnavailable) -> None:
+    logger.warning("jobs wait for the disk", reason=str(error))

@@ -1,0 +1,107 @@
+"""Loads the keyring at start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import structlog
+
+from hookgw.auth.keyring import CONFIGURED_KEY, Keyring, new_key
+from hookgw.auth.rate_limit import RateLimits
+from hookgw.concurrency.clock import Clock
+from hookgw.config.settings import AuthSettings
+from hookgw.core.audit import Audit
+from hookgw.core.audited_changes import keys_changed
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.api_keys import WEAK, Key
+from hookgw.records.instances import Instance
+from hookgw.store import Store
+from hookgw.store.fleet import GLOBAL_KEYS
+
+logger = structlog.get_logger("hookgw.keys")
+
+_SALT = "auth.salt"
+
+
+class GlobalKeys:
+    """The global keys.
+
+    Attributes:
+        stored: the keys in the store.
+        configured: ``auth.global_key`` of the configuration, if it is set.
+    """
+
+    def __init__(self, store: Store, stored: tuple[Key, ...], configured: Key | None, audit: Audit) -> None:
+        self._store = store
+        self._audit = audit
+        self.stored = stored
+        self.configured = configured
+
+    async def put(self, keys: tuple[Key, ...]) -> None:
+        """Store these keys; they replace the stored ones."""
+        audit = keys_changed(self._audit, self.stored, keys)
+        await self._store.put_value(GLOBAL_KEYS, msgspec.to_builtins(keys), audit=audit)
+        self.stored = keys
+
+    def apply(self, value: Any, keyring: Keyring) -> None:
+        """Take the stored keys as another node has changed them."""
+        former, self.stored = self.stored, _read_keys(value)
+        keyring.remove(None, (key for key in former if key not in self.stored))
+        for key in self.stored:
+            if key not in former:
+                keyring.add_global(key)
+
+    def includes_lasting(self) -> bool:
+        """Return whether one of them never expires. Without such a key the operator is locked out one day."""
+        return self.configured is not None or any(key.expires_at is None for key in self.stored)
+
+
+async def open_keyring(
+    store: Store,
+    settings: AuthSettings,
+    instances: Iterable[Instance],
+    clock: Clock,
+    audit: Audit,
+) -> tuple[Keyring, GlobalKeys]:
+    """Load the keyring.
+
+    Args:
+        store: has the salt, and the hashes of generated global keys.
+        settings: may set a global key, which is valid beside those.
+        instances: have the hashes of their keys.
+        clock: keys expire by it.
+        audit: hears of changes of the global keys.
+
+    Raises:
+        StorageUnavailable: the disk refuses, or the stored global keys are damaged.
+    """
+    salt = await store.get_value(_SALT)
+    if not isinstance(salt, str):
+        salt = new_key()
+        await store.put_value(_SALT, salt)
+    rates = RateLimits(settings.instance_key_rate, settings.global_key_rate, clock.steady)
+    keyring = Keyring(salt.encode(), clock.steady, rates)
+    # Instances first: if an instance's chosen token equals a global key, the global key wins.
+    for instance in instances:
+        keyring.add_instance(instance.name, instance.keys)
+    configured = None
+    if settings.global_key:
+        if len(settings.global_key) < WEAK:
+            logger.warning("weak key", setting="auth.global_key", characters=f"fewer than {WEAK}")
+        configured = Key(name=CONFIGURED_KEY, hash=keyring.hash(settings.global_key))
+    stored = _read_keys(await store.get_value(GLOBAL_KEYS))
+    found = GlobalKeys(store, stored, configured, audit)
+    for key in (*found.stored, *([configured] if configured else ())):
+        keyring.add_global(key)
+    return keyring, found
+
+
+def _read_keys(value: Any) -> tuple[Key, ...]:
+    try:
+        return () if value is None else msgspec.convert(value, tuple[Key, ...])
+    except msgspec.ValidationError as error:
+        raise StorageUnavailable(
+            f"The data file is damaged: {GLOBAL_KEYS!r} does not contain keys ({error})."
+        ) from error

@@ -1,0 +1,110 @@
+"""A digest of what may come often: the first is reported at once, further ones once a second. No I/O."""
+
+from __future__ import annotations
+
+import math
+from itertools import takewhile
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from hookgw.records.deliveries import Delivery
+
+REST = 1.0
+"""Seconds between two reports about one registration, or one instance."""
+
+
+class Summary(Protocol):
+    """A number of things of one kind."""
+
+    count: int
+
+    @property
+    def about(self) -> str:
+        """What they belong to."""
+
+
+class DeadLetterSummary(msgspec.Struct, kw_only=True):
+    """Dead letters of one registration.
+
+    Attributes:
+        registration: the registration's id.
+        count: how many.
+        reason: of the last one; a sentence.
+        delivery: the last one; ``None`` if many were parked together.
+    """
+
+    registration: str
+    count: int
+    reason: str
+    delivery: Delivery | None
+
+    @property
+    def about(self) -> str:
+        """The registration's id."""
+        return self.registration
+
+
+class LeftOutSummary(msgspec.Struct, kw_only=True):
+    """Events of a network that an instance's connector left out.
+
+    Attributes:
+        instance, connector: their names.
+        count: how many.
+        reason: of the last one; a sentence.
+    """
+
+    instance: str
+    connector: str
+    count: int
+    reason: str
+
+    @property
+    def about(self) -> str:
+        """The instance's name."""
+        return self.instance
+
+
+S = TypeVar("S", bound=Summary)
+
+
+class _Held(msgspec.Struct, Generic[S]):
+    """Something that was reported a moment ago."""
+
+    until: float
+    summary: S | None = None
+
+
+class Digest(Generic[S]):
+    """Holds back summaries within :data:`REST` of the last report about the same, and adds them up."""
+
+    def __init__(self) -> None:
+        # In the order of ``until``, because what is reported moves to the end.
+        self._held: dict[str, _Held[S]] = {}
+
+    def add(self, summary: S, now: float) -> S | None:
+        """Add a summary.
+
+        Returns:
+            What to report at once; ``None`` if it is held back until it is :meth:`due`.
+        """
+        held = self._held.get(summary.about)
+        if held is None:
+            self._held[summary.about] = _Held(now + REST)
+            return summary
+        # The newest one stands for all of them.
+        summary.count += held.summary.count if held.summary else 0
+        held.summary = summary
+        return None
+
+    @property
+    def next_due(self) -> float:
+        """When to call :meth:`due` next; infinite if nothing is held back."""
+        return next((held.until for held in self._held.values()), math.inf)
+
+    def due(self, now: float) -> list[S]:
+        """Return what to report now."""
+        ripe = [name for name, _ in takewhile(lambda item: item[1].until <= now, self._held.items())]
+        due = [summary for name in ripe if (summary := self._held.pop(name).summary)]
+        self._held.update((summary.about, _Held(now + REST)) for summary in due)
+        return due

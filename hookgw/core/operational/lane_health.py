@@ -1,0 +1,67 @@
+"""Knows which lanes fail and which have recovered. No I/O."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookgw.records.deliveries import Attempt, Outcome
+
+_FAILURES = (Outcome.FAILED, Outcome.UNANSWERED, Outcome.UNREACHABLE, Outcome.BLOCKED)
+
+
+class Failing(msgspec.Struct):
+    """A failing lane.
+
+    Attributes:
+        since: when the first failed attempt began, in seconds since the epoch.
+        registration: the id of the lane's registration.
+        last: the newest failed attempt.
+        is_reported: LANE_FAILING was raised.
+    """
+
+    since: float
+    registration: str
+    last: Attempt
+    is_reported: bool = False
+
+
+class LaneHealth:
+    """The failing lanes, from their first failed attempt until they deliver again or end."""
+
+    def __init__(self) -> None:
+        self._failing: dict[str, Failing] = {}
+
+    @property
+    def any_fails(self) -> bool:
+        """Whether the last attempt of any lane failed."""
+        return bool(self._failing)
+
+    def attempted(self, lane: str, registration: str, attempt: Attempt) -> Failing | None:
+        """Note an attempt.
+
+        Returns:
+            The failures that this attempt ended, if they had been reported.
+        """
+        if attempt.outcome is Outcome.DELIVERED:
+            ended = self._failing.pop(lane, None)
+            return ended if ended is not None and ended.is_reported else None
+        if attempt.outcome in _FAILURES:
+            failing = self._failing.setdefault(lane, Failing(attempt.at, registration, attempt))
+            failing.registration, failing.last = registration, attempt
+        return None
+
+    def waits(self, lane: str) -> Failing | None:
+        """Note that a lane began to wait.
+
+        Returns:
+            Its failures, if they are to be reported now.
+        """
+        failing = self._failing.get(lane)
+        if failing is None or failing.is_reported:
+            return None
+        failing.is_reported = True
+        return failing
+
+    def ended(self, lane: str) -> None:
+        """Forget a lane that ended."""
+        self._failing.pop(lane, None)

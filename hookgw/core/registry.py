@@ -1,0 +1,315 @@
+"""Instances and registrations: in memory for every look-up, on disk for good."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import msgspec
+import trio
+
+from hookgw.core.audit import Audit
+from hookgw.core.audited_changes import instance_changed, registration_changed
+from hookgw.core.keyed_locks import KeyedLocks
+from hookgw.kernel.errors import NotFound
+from hookgw.records.audit import AuditAction
+from hookgw.records.instances import Instance, retired_name
+from hookgw.records.jobs import Job
+from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.store import Store
+from hookgw.store.fleet import DISABLED_WEBHOOK
+
+
+class Registry:
+    """All instances and registrations.
+
+    A change takes effect in memory once it is on disk, so that nobody sees what a crash would undo. If the
+    caller is cancelled meanwhile, both happen or neither. Every change goes to the audit, in the same commit.
+
+    Args:
+        store: keeps the records.
+        audit: says who changes what.
+        check_owner: called with the name of an instance before it, or a registration of it, is changed. In a
+            fleet it raises ``Unavailable`` if another node holds the instance.
+        is_shared: whether other nodes must hear of a disabled registration of the configuration.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        audit: Audit,
+        check_owner: Callable[[str], None] = lambda _: None,
+        *,
+        is_shared: bool = False,
+    ) -> None:
+        self.check_owner = check_owner
+        self._is_shared = is_shared
+        self._store = store
+        self._audit = audit
+        self._instances: dict[str, Instance] = {}
+        # Sorted; ``None`` after an instance was added or removed. Lists are asked for again and again.
+        self._names: list[str] | None = None
+        self._registrations: dict[str, Registration] = {}
+        self._of_instance: dict[str, dict[str, Registration]] = {}
+        self._everywhere: tuple[Registration, ...] = ()
+        # A lock exists only while it is held or awaited: ten thousand instances must not mean as many locks.
+        self._locks = KeyedLocks()
+
+    async def load(self, everywhere: Sequence[Registration], operations: Registration | None) -> None:
+        """Read all records, and add the registrations of the configuration.
+
+        Args:
+            everywhere: the registrations of ``global_webhooks``, which hear every instance.
+            operations: the registration of ``operations.url``. No event of an instance goes to it: it is
+                found only by its id.
+        """
+        self._instances, self._names = await self._store.load_instances(), None
+        self._registrations = await self._store.load_registrations()
+        for registration in self._registrations.values():
+            self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
+        if operations is not None:
+            self._registrations[operations.id] = operations
+        self._everywhere = tuple(everywhere)
+        self._registrations.update((registration.id, registration) for registration in everywhere)
+
+    # Instances
+
+    def instances(self) -> list[Instance]:
+        """Return all instances, sorted by name."""
+        if self._names is None:
+            self._names = sorted(self._instances)
+        return [self._instances[name] for name in self._names]
+
+    def count_instances(self) -> int:
+        return len(self._instances)
+
+    def find_instance(self, name: str) -> Instance | None:
+        return self._instances.get(name)
+
+    def instance(self, name: str) -> Instance:
+        instance = self._instances.get(name)
+        if instance is None:
+            raise NotFound(f"The instance {name!r} does not exist.")
+        return instance
+
+    async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
+        """Store an instance, and with it its first registration, if one is given."""
+        self.check_owner(instance.name)
+        audit = instance_changed(self._audit, self._instances.get(instance.name), instance)
+        if first is not None:
+            audit += registration_changed(self._audit, None, first, instance)
+        await _complete(self._store.put_instance(instance, first, audit=audit))
+        if instance.name not in self._instances:
+            self._names = None
+        self._instances[instance.name] = instance
+        if first is not None:
+            self._remember(first)
+
+    async def remove_instance(self, instance: Instance, job: Job | None = None) -> None:
+        """Remove an instance with its registrations, in one commit.
+
+        Its events and deliveries are no longer found under its name.
+
+        Args:
+            job: is to park what is pending; stored in the same commit.
+        """
+        self.check_owner(instance.name)
+        registrations = self.of_instance(instance.name)
+        # Removed from memory first, so that no event is accepted for it during the write.
+        del self._instances[instance.name]
+        self._names = None
+        try:
+            ids = [registration.id for registration in registrations]
+            await _complete(
+                self._store.remove_instance(
+                    instance.name,
+                    retired_as=retired_name(instance),
+                    registrations=ids,
+                    job=job,
+                    audit=[self._audit.entry(AuditAction.INSTANCE_DELETE, instance)],
+                )
+            )
+        except BaseException:  # the disk refused: the instance still exists
+            self._instances[instance.name] = instance
+            self._names = None
+            raise
+        # Not before: a lane whose registration is gone makes its head a dead letter.
+        for registration in registrations:
+            self._forget(registration)
+
+    # Registrations
+
+    def registration(self, registration_id: str) -> Registration | None:
+        return self._registrations.get(registration_id)
+
+    def registrations(self) -> list[Registration]:
+        """Return all, with those of the configuration."""
+        return list(self._registrations.values())
+
+    def find(self, instance: str, label: str) -> Registration | None:
+        return self._of_instance.get(instance, {}).get(label)
+
+    def of_instance(self, instance: str) -> list[Registration]:
+        """Return an instance's registrations, sorted by label, without those of the configuration."""
+        by_label = self._of_instance.get(instance, {})
+        return [by_label[label] for label in sorted(by_label)]
+
+    def page(self, after: tuple[str, str], limit: int) -> list[Registration]:
+        """Return at most ``limit`` registrations, sorted by instance and label, beginning after a place.
+
+        Those of the configuration come first: no name of an instance sorts before ``*``.
+        """
+        found = [r for r in self._everywhere if (r.instance, r.label) > after]
+        found.sort(key=lambda r: r.label)
+        for instance in sorted(name for name in self._of_instance if name >= after[0]):
+            if len(found) >= limit:
+                break
+            found += [r for r in self.of_instance(instance) if (r.instance, r.label) > after]
+        return found[:limit]
+
+    def hearing(self, instance: str) -> list[Registration]:
+        """Return all registrations that an instance's events can go to, including disabled ones."""
+        return [*self._of_instance.get(instance, {}).values(), *self._everywhere]
+
+    def count_hearing(self, instance: str) -> int:
+        return len(self._of_instance.get(instance, ())) + len(self._everywhere)
+
+    def wanting(self, instance: str, kind: str) -> list[Registration]:
+        """Return the registrations that an event of a kind goes to."""
+        by_label = self._of_instance.get(instance)
+        found = [r for r in by_label.values() if r.wants(kind)] if by_label else []
+        if self._everywhere:
+            found += [r for r in self._everywhere if r.wants(kind)]
+        return found
+
+    def changing(self, instance: str) -> AbstractAsyncContextManager[None]:
+        """Hold a lock while reading and changing what belongs to an instance: one change at a time."""
+        return self._locks.hold(instance)
+
+    @asynccontextmanager
+    async def changing_existing(
+        self, instance: str, *, instance_id: str | None = None
+    ) -> AsyncIterator[Instance]:
+        """Hold the lock of :meth:`changing` for a caller who may change the instance that exists now.
+
+        Args:
+            instance: the instance's name.
+            instance_id: of the instance that the caller may change, if the caller has waited since it knew.
+
+        Yields:
+            The instance, as it is now.
+
+        Raises:
+            NotFound: there is no such instance, or it was deleted while this waited. A later instance of the
+                name is another tenant's.
+            Unavailable: in a fleet, another node owns the instance now.
+        """
+        instance_id = instance_id or self.instance(instance).id
+        async with self.changing(instance):
+            found = self.instance(instance)
+            if found.id != instance_id:
+                raise NotFound(f"The instance {instance!r} was deleted.")
+            self.check_owner(instance)
+            yield found
+
+    def is_changing(self, instance: str) -> bool:
+        """Return whether :meth:`changing` would wait."""
+        return self._locks.is_held(instance)
+
+    async def put(self, registration: Registration, *, due: bool = False, job: Job | None = None) -> None:
+        """Store a registration; one of the configuration changes only in memory.
+
+        Args:
+            due, job: see :meth:`hookgw.store.protocol.Records.put_registration`. A job of a registration of
+                the configuration is not stored: the next start begins with the configuration.
+        """
+        instance = self._instances.get(registration.instance)
+        old = self._registrations.get(registration.id)
+        audit = registration_changed(self._audit, old, registration, instance)
+        if registration.instance == GLOBAL_INSTANCE:
+            # Its record is the configuration: what hookgw changes (a 410) lasts until the next start.
+            if self._is_shared and (old is None or registration.enabled != old.enabled):
+                key = f"{DISABLED_WEBHOOK}{registration.label}"
+                await _complete(self._store.put_value(key, registration.disabled_reason, audit=audit))
+            elif audit:
+                await _complete(self._audit.record(*audit))
+            self._put_everywhere(registration)
+            self._registrations[registration.id] = registration
+        else:
+            self.check_owner(registration.instance)
+            await _complete(self._store.put_registration(registration, due=due, job=job, audit=audit))
+            self._remember(registration)
+
+    def _put_everywhere(self, registration: Registration) -> None:
+        others = (r for r in self._everywhere if r.id != registration.id)
+        self._everywhere = (*others, registration)
+
+    def _remember(self, registration: Registration) -> None:
+        self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
+        self._registrations[registration.id] = registration
+
+    async def remove(self, registration: Registration, job: Job | None = None) -> None:
+        """Remove an instance's registration; ``job``, stored in the same commit, is to park the rest."""
+        self.check_owner(registration.instance)
+        audit = registration_changed(
+            self._audit, registration, None, self._instances.get(registration.instance)
+        )
+        await _complete(self._store.remove_registration(registration.id, job=job, audit=audit))
+        self._forget(registration)
+
+    def apply(
+        self, instances: Mapping[str, Instance | None], registrations: Mapping[str, Registration | None]
+    ) -> None:
+        """Take records as another node has stored them; ``None`` for a record that is gone."""
+        for name, instance in instances.items():
+            if instance is None:
+                self._instances.pop(name, None)
+            else:
+                self._instances[name] = instance
+        self._names = None
+        for registration_id, registration in registrations.items():
+            former = self._registrations.get(registration_id)
+            if former is not None and (registration is None or registration.label != former.label):
+                self._forget(former)
+            # The same object as long as nothing has changed: lanes compare it by identity.
+            if registration is not None and registration != former:
+                self._remember(registration)
+
+    def apply_disabled(self, reasons: Mapping[str, str | None]) -> None:
+        """Disable or enable registrations of the configuration, as another node has done.
+
+        Args:
+            reasons: by label; ``None`` if it is enabled again.
+        """
+        for registration in self._everywhere:
+            reason = reasons.get(registration.label, registration.disabled_reason)
+            # One that the configuration itself disables has no reason, and stays as it is.
+            if reason != registration.disabled_reason:
+                changed = msgspec.structs.replace(registration, enabled=not reason, disabled_reason=reason)
+                self._put_everywhere(changed)
+                self._registrations[changed.id] = changed
+
+    def configured(self, label: str) -> Registration | None:
+        """Return the registration of ``global_webhooks`` with a label; ``None`` if there is none."""
+        return next((found for found in self._everywhere if found.label == label), None)
+
+    async def remove_configured(self, registration: Registration) -> None:
+        """Remove a registration of ``global_webhooks``, which is in memory only."""
+        await _complete(self._audit.record(*registration_changed(self._audit, registration, None, None)))
+        self._everywhere = tuple(found for found in self._everywhere if found.id != registration.id)
+        self._registrations.pop(registration.id, None)
+
+    def _forget(self, registration: Registration) -> None:
+        self._registrations.pop(registration.id, None)
+        labels = self._of_instance.get(registration.instance, {})
+        labels.pop(registration.label, None)
+        if not labels:  # most events are for instances with registrations: `wanting` looks here first
+            self._of_instance.pop(registration.instance, None)
+
+
+async def _complete(write: Awaitable[None]) -> None:
+    """Wait for a write even if the caller is cancelled."""
+    # The write is done all the same, and the memory must follow. The store bounds the wait: it writes,
+    # refuses, or closes.
+    with trio.CancelScope(shield=True):
+        await write

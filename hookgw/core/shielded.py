@@ -1,0 +1,39 @@
+"""Changes that complete once they have started, even if the caller is cancelled."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import trio
+
+from hookgw.kernel.errors import Unavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+DEADLINE = 30.0
+"""Seconds after which a change that nobody can interrupt fails."""
+
+
+def completes(change: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Shield a method from the cancellation of its caller.
+
+    A client that disconnects cancels the handler of its request, and a change that is cut off half-way leaves
+    the memory and the disk with different records.
+
+    Raises:
+        Unavailable: the change took longer than :data:`DEADLINE`. It may be incomplete; repeat it.
+    """
+
+    @wraps(change)
+    async def shielded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            # Bounded, because a shield without a deadline would block the shutdown over a disk that hangs.
+            with trio.fail_after(DEADLINE, shield=True):
+                return await change(*args, **kwargs)
+        except trio.TooSlowError:
+            raise Unavailable(f"The change did not complete within {DEADLINE:g} s; repeat it.") from None
+
+    return shielded

@@ -1,0 +1,1 @@
+"""Deliveries: lists, replay, cancellation, lanes."""

@@ -1,0 +1,337 @@
+"""Cancelling pending deliveries: they become dead letters, which can be replayed.
+
+A cancellation of many is a job (see :mod:`hookgw.core.jobs`). From the call until its end, the lanes of
+the registrations start no attempt. So nothing that is selected is sent after the call, except by an attempt
+that is in flight. The job waits for those, and cancels what they did not settle.
+
+A cancellation of one delivery is no job: it stops one lane, cuts an attempt in flight off, and is one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.concurrency.clock import rfc3339
+from hookgw.core.audit import Audit, current_actor
+from hookgw.core.jobs import Jobs, RunningJob
+from hookgw.core.pending import PendingDeliveries
+from hookgw.core.registry import Registry
+from hookgw.core.shielded import completes
+from hookgw.deliveries.history import DeliveryHistory
+from hookgw.fleet.lane_pauses import LanePauses
+from hookgw.kernel.errors import (
+    Conflict,
+    Forbidden,
+    LaneElsewhere,
+    NotFound,
+    StorageUnavailable,
+    TooManyRequests,
+)
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.parsing import Cancellation
+from hookgw.records.audit import ActorKind, AuditAction, AuditEntry
+from hookgw.records.deliveries import DeliveryState, parse_delivery_id
+from hookgw.records.events import Event
+from hookgw.records.jobs import CancelScope, Job, JobKind
+from hookgw.records.lanes import lane_rule
+from hookgw.records.registrations import Registration, is_global
+from hookgw.store import CancelQuery, DeliverySummary, Store
+
+MOST_COUNTED = 100_000
+"""The highest number that a count returns."""
+
+T = TypeVar("T")
+logger = structlog.get_logger("hookgw.cancelling")
+
+
+class Cancellations:
+    """Cancels pending deliveries, on behalf of the gateway."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        dispatcher: Dispatcher,
+        pending: PendingDeliveries,
+        lane_pauses: LanePauses,
+        history: DeliveryHistory,
+        jobs: Jobs,
+        audit: Audit,
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._history = history
+        self._dispatcher = dispatcher
+        self._pending = pending
+        self._lane_pauses = lane_pauses
+        self._jobs = jobs
+        self._audit = audit
+        self._counting: set[str] = set()
+
+    async def count(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> int:
+        """Return how many pending deliveries :meth:`cancel` would select now, at most :data:`MOST_COUNTED`.
+
+        Args:
+            instance, asked, without_global: as for :meth:`cancel`.
+
+        Raises:
+            NotFound: there is no such instance, or it has no registration of the label.
+            TooManyRequests: another count of the instance is in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        self._registry.instance(instance)
+        registrations = self._selected(instance, asked.label, without_global)
+        query = CancelQuery(
+            instance=instance,
+            registrations=tuple(one.id for one in registrations),
+            since=asked.since,
+            until=asked.until,
+            kinds=asked.kinds,
+        )
+        # One at a time: it may walk through the whole backlog, with a connection that all instances share.
+        if instance in self._counting:
+            raise TooManyRequests(
+                "Deliveries of this instance are being counted. Retry later.", retry_after=1.0
+            )
+        self._counting.add(instance)
+        try:
+            return await self._store.count_cancellable(query, MOST_COUNTED)
+        finally:
+            self._counting.discard(instance)
+
+    async def cancel(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> Job:
+        """Turn pending deliveries of an instance's events into dead letters.
+
+        A caller that is cancelled while it waits does not stop it, and neither does a restart.
+
+        Args:
+            instance: the instance's name.
+            asked: which ones.
+            without_global: leave deliveries to registrations of the configuration alone: they are the
+                operator's.
+
+        Returns:
+            The job. It runs still if that takes long; see :meth:`Jobs.wait`.
+
+        Raises:
+            NotFound: there is no such instance, or it has no registration of the label.
+            Conflict: a cancellation of the instance is under way.
+            Unavailable: the disk refused, and nothing is cancelled; or the gateway is closing.
+        """
+        instance_id = self._registry.instance(instance).id
+        registrations = self._selected(instance, asked.label, without_global)
+        self._store.check_open()
+        # Jobs take turns: one instance must not have a thousand in the line.
+        former = self._jobs.running(JobKind.CANCEL, instance)
+        if former is not None:
+            raise Conflict(
+                f"A cancellation of {instance!r} is under way ({former.id}); try again when it has ended."
+            )
+        job = self._jobs.new(
+            JobKind.CANCEL,
+            instance,
+            instance_id=instance_id,
+            registrations=tuple(one.id for one in registrations),
+            reason=_reason(),
+            cancel=CancelScope(since=asked.since, until=asked.until, kinds=asked.kinds),
+        )
+        # Stored with its first step, unless that is the last.
+        return await self._jobs.wait(self._jobs.start(job, self.cancelling, is_stored=False))
+
+    async def cancel_one(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:
+        """Turn one pending delivery into a dead letter, so that its lane goes on with the next at once.
+
+        Other lanes do not stop for it. If it is in flight, the attempt is cut off. A response that comes
+        before that counts.
+
+        Args:
+            instance: the instance's name.
+            name: the delivery's id; or its event's, which means the newest delivery of it.
+            without_global: refuse deliveries to registrations of the configuration: they are the operator's.
+
+        Returns:
+            The delivery as it is then.
+
+        Raises:
+            NotFound: there is no such instance, or it has no such delivery.
+            Forbidden: the caller may not cancel this delivery.
+            Conflict: it is settled, perhaps by a response that came at the same time.
+            LaneElsewhere: another node has its lane; see :meth:`hookgw.operations.views.Views.cancel_one`.
+            Unavailable: the disk refused, or the change took too long. The delivery is pending still.
+        """
+        self._registry.instance(instance)
+        is_event = parse_delivery_id(name) is None
+        found = await self._history.find(instance, name, without_global=without_global and is_event)
+        summary = found.summary
+        if without_global and is_global(summary.registration):
+            raise Forbidden("The webhook of this delivery is of the configuration: it needs a global key.")
+        if summary.state is not DeliveryState.PENDING:
+            raise Conflict(f"The delivery cannot be cancelled: it is {_described(summary.state)}.")
+        # Lanes of the configuration's webhooks are on the nodes of these, and not on those of the instances.
+        registration = self._registry.registration(summary.registration)
+        if registration is not None and not self._dispatcher.holds(summary.lane):
+            raise LaneElsewhere(registration.id)
+        self._store.check_open()  # before an attempt is cut off
+        is_cancelled = await self._cancel_one(summary, found.event)
+        # Not through the history, which refuses while others read: what is done must be answered.
+        report = await self._store.find_delivery(instance, summary.id)
+        if report is None:
+            raise NotFound(f"The delivery {summary.id} was erased in the meantime.")
+        summary = report.summary
+        if not is_cancelled:
+            raise Conflict(
+                "The delivery was not cancelled: it was settled in the meantime, and is "
+                f"{_described(summary.state)}."
+            )
+        return summary
+
+    @completes
+    async def _cancel_one(self, found: DeliverySummary, event: Event) -> bool:
+        instance = self._registry.instance(found.instance)
+        registration_id, reason = found.registration, _reason()
+        while True:
+            registration = self._registry.registration(registration_id)
+            label = None if registration is None else registration.label
+            # All lanes of the registration, if deliveries move among them, or are parked.
+            lane = None
+            if registration is not None and not self._pending.is_moving(registration):
+                lane = lane_rule(registration).lane(event)
+            with self._dispatcher.paused(registration_id, lane):
+                self._dispatcher.cut_off(registration_id, found.seq, lane)
+                for seq, ended in self._dispatcher.in_flight(registration_id, lane):
+                    if seq == found.seq:
+                        await ended.wait()
+                current = self._registry.registration(registration_id)
+                if lane is not None and (
+                    current is None
+                    or self._pending.is_moving(current)
+                    or lane_rule(current).lane(event) != lane
+                ):
+                    continue  # it may be in another lane by now, which is not paused
+                details = {"label": label}
+                entry = self._audit.entry(AuditAction.DELIVERY_CANCEL, instance, found.id, details=details)
+                # No checkpoint since the look at the registration: a step that moves the delivery, or an
+                # attempt, comes after this.
+                if not await self._store.cancel_one(found.seq, reason, audit=[entry]):
+                    return False
+            self._pending.report_dead(registration_id, current, reason, 1)
+            return True
+
+    def cancelling(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
+        """Pause the lanes of a job's registrations, and return the work that cancels; see :class:`Jobs`."""
+        job = running.job
+        flights: list[tuple[int, trio.Event]] = []
+        for registration_id in job.registrations:
+            registration = self._registry.registration(registration_id)
+            lane = None
+            # Others have no other instance's events, and all lanes that a re-partition gives them are paused.
+            if registration is not None and is_global(registration_id):
+                lane = self._pending.lane_of_instance(registration, job.instance)
+            running.pauses.enter_context(self._dispatcher.paused(registration_id, lane))
+            flights += self._dispatcher.in_flight(registration_id, lane)
+        return partial(self._carry_out, running, flights)
+
+    async def _carry_out(self, running: RunningJob, flights: Sequence[tuple[int, trio.Event]]) -> None:
+        if running.job.cursor is None:
+            # Before any wait: what was accepted up to this moment is cancelled, too.
+            cursor = await self._retried(running, self._store.cancel_cursor)
+            running.job = msgspec.structs.replace(running.job, cursor=cursor)
+        async with self._lane_pauses.paused(running.job.instance, running.job.registrations) as others:
+            await self._cancel(running, [*flights, *others])
+
+    async def _cancel(self, running: RunningJob, flights: Sequence[tuple[int, trio.Event]]) -> None:
+        if flights:
+            if not running.is_stored:  # to wait for them may take as long as their timeout
+                # In one commit: the next start would carry out a job whose caller was refused.
+                await self._store.put_job(running.job, audit=[self._entry(running.job)])
+                running.is_stored = True
+            await self._walk(running, [seq for seq, _ in flights])
+            for _, ended in flights:
+                await ended.wait()
+            await self._store.flush()
+        await self._walk(running, ())
+        if running.is_resumed:
+            # The start left their lanes to this job.
+            for registration_id in running.job.registrations:
+                await self._pending.start_lanes(registration_id)
+
+    async def _walk(self, running: RunningJob, spared: Collection[int]) -> None:
+        """Cancel all that is selected, from the first one on."""
+        job = running.job
+        scope, cursor = job.cancel or CancelScope(), job.cursor
+        query = CancelQuery(
+            instance=job.instance,
+            registrations=job.registrations,
+            since=scope.since,
+            until=scope.until,
+            kinds=scope.kinds,
+        )
+        while cursor is not None:
+            step = partial(
+                self._store.cancel_step,
+                query,
+                job.reason,
+                cursor,
+                spared=spared,
+                job=running.job,
+                audit=[] if running.is_stored else [self._entry(job)],
+            )
+            async with self._jobs.turn(job.instance):
+                done = await self._retried(running, step)
+            running.job = running.job.advanced(sum(done.counts.values()), running.job.cursor)
+            for registration_id, count in done.counts.items():
+                registration = self._registry.registration(registration_id)
+                self._pending.report_dead(registration_id, registration, job.reason, count)
+            cursor = done.cursor
+            if cursor is not None:
+                running.is_stored = True
+
+    async def _retried(self, running: RunningJob, call: Callable[[], Awaitable[T]]) -> T:
+        if running.is_stored:
+            return await retry_until_readable(call, _log_refusal)
+        return await call()  # nothing is cancelled: the caller may ask again
+
+    def _selected(self, instance: str, label: str | None, without_global: bool) -> list[Registration]:
+        if label is not None:
+            found = self._registry.find(instance, label)
+            if found is None:
+                raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+            return [found]
+        hearing = self._registry.hearing(instance)
+        return [one for one in hearing if not (without_global and is_global(one.id))]
+
+    def _entry(self, job: Job) -> AuditEntry:
+        scope = job.cancel or CancelScope()
+        labels = (one.label for one in map(self._registry.registration, job.registrations) if one)
+        details = {
+            "job": job.id,
+            "since": None if scope.since is None else rfc3339(scope.since),
+            "until": None if scope.until is None else rfc3339(scope.until),
+            "kinds": ", ".join(scope.kinds) or None,
+            "labels": ", ".join(labels) or None,
+        }
+        instance = self._registry.find_instance(job.instance)
+        return self._audit.entry(AuditAction.DELIVERY_CANCEL, instance, details=details)
+
+
+def _described(state: DeliveryState) -> str:
+    return "a dead letter already" if state is DeliveryState.DEAD else state.value
+
+
+def _reason() -> str:
+    actor = current_actor()
+    if actor.kind is ActorKind.KEY and actor.instance is not None:
+        return f"Cancelled with the key {actor.name!r}."
+    # Names of global keys are the operator's.
+    return "Cancelled with a global key." if actor.kind is ActorKind.KEY else "Cancelled by hookgw."
+
+
+def _log_refusal(error: StorageUnavailable) -> None:
+    logger.warning("cancelling waits for the disk", reason=str(error))

@@ -1,0 +1,85 @@
+"""``hookgw lane``: the in-order queues of registrations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.output import Column, say, show_json, show_silent_nodes, show_table, table_options
+
+COLUMNS = (
+    Column("instance", least=10),
+    Column("label", least=8, drop=1),
+    Column("URL", least=14),
+    Column("partition", least=8, drop=5),
+    Column("state", least=10),
+    Column("backlog", least=None, right=True),
+    Column("age", least=None, right=True),
+    Column("head", least=None, drop=3),
+    Column("retry at", least=None, drop=4, is_time=True),
+    Column("last outcome", least=12, drop=2, wraps=True),
+)
+NODE = Column("node", least=6, drop=6)
+"""Only in a fleet."""
+HELD = Column("held back", least=None, right=True)
+"""Only if a lane has deliveries that wait for an older transaction in the database."""
+
+
+@click.group()
+def lane() -> None:
+    """Show the lanes: the in-order queues of registrations."""
+
+
+@lane.command("list")
+@server_options
+@table_options
+def list_(client: Client, wide: bool, as_json: bool) -> None:
+    """List the lanes with their state and backlog.
+
+    Needs a global key. A registration has one lane, or one for each of its partitions. The age is that of
+    the head: the oldest pending delivery, which `hookgw delivery cancel` skips.
+    """
+    lanes = client.call("GET", "lane", "list")
+    show_silent_nodes(client.silent_nodes)
+    if as_json:
+        show_json(lanes)
+    else:
+        columns, rows = [*COLUMNS], [[*_row(found)] for found in lanes]
+        if any(found.get("held") for found in lanes):
+            columns.append(HELD)
+            for row, found in zip(rows, lanes, strict=True):
+                row.append(f"{found.get('held', 0):,}")
+        if any("node" in found for found in lanes):
+            columns.append(NODE)
+            for row, found in zip(rows, lanes, strict=True):
+                row.append(found.get("node"))
+        show_table(columns, rows, wide=wide)
+        for advice in filter(None, (found.get("advice") for found in lanes)):
+            say("", advice, err=True)
+
+
+def _row(found: dict[str, Any]) -> tuple[object, ...]:
+    age, waits_for = found["headAge"], found.get("waitsFor")
+    return (
+        # A global webhook or the registration for operational events belongs to no instance.
+        found.get("instance"),
+        found.get("label"),
+        # The URL is missing if the registration was just deleted; then only its id is known.
+        found.get("url") or found.get("registration"),
+        found.get("partition"),
+        f"{found['state']}, waits for {waits_for}" if waits_for else found["state"],
+        f"{found['backlog']:,}",
+        None if age is None else _short_duration(age),
+        found.get("head"),
+        found["waitingUntil"],
+        found["lastOutcome"] if found["lastError"] is None else found["lastError"],
+    )
+
+
+def _short_duration(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.1f} s"

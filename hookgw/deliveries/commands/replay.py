@@ -1,0 +1,158 @@
+"""``hookgw delivery replay``: send many deliveries again.
+
+The command splits the time range into windows and requests them one after the other, oldest first. This keeps
+the original order, shows progress, and allows a stop between two windows.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.failure import Failed
+from hookgw.command.fields import read_time
+from hookgw.command.job import follow
+from hookgw.command.names import complete_kinds, complete_labels, instance_argument
+from hookgw.command.output import counted, json_option, say, show_json
+from hookgw.concurrency.clock import parse_rfc3339, rfc3339
+
+WINDOWS = 50
+
+ShowProgress = Callable[[int, int], None]
+"""Called with the number of deliveries replayed so far, and 1 after each window, 0 within one."""
+
+
+@click.command()
+@instance_argument()
+@click.option(
+    "--since",
+    metavar="TIME",
+    required=True,
+    callback=read_time,
+    help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
+)
+@click.option(
+    "--until", metavar="TIME", callback=read_time, help="Only events accepted until then.  [default: now]"
+)
+@click.option(
+    "--state",
+    type=click.Choice(["dead", "all"]),
+    default="dead",
+    show_default=True,
+    help="Dead letters only, or all finished deliveries.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    shell_complete=complete_kinds,
+    help="Only events of this kind; repeatable.",
+)
+@click.option(
+    "--label", shell_complete=complete_labels, help="Only deliveries to the registration with this label."
+)
+@server_options
+@json_option
+def replay(
+    client: Client, instance: str, since: str, until: str | None, as_json: bool, **choice: Any
+) -> None:
+    """Send INSTANCE's dead letters again, in their original order.
+
+    \b
+        hookgw delivery replay loja1 --since 2h
+        hookgw delivery replay loja1 --since 3d --until 1d --state all
+
+    Ctrl-C stops the replay and prints how to continue it.
+    """
+    body = {name: value for name, value in choice.items() if value}
+    windows = split_into_windows(since, until, time.time())
+    with _progress_bar(len(windows)) as show_progress:
+        replayed = replay_windows(client, instance, windows, body, show_progress)
+    if as_json:
+        show_json({"replayed": replayed})
+    else:
+        say(f"Replayed {counted(replayed, 'delivery', 'deliveries')}.")
+
+
+def split_into_windows(since: str, until: str | None, now: float) -> list[dict[str, str]]:
+    """Return windows that cover a time range in order, without gap or overlap.
+
+    Args:
+        since, until: RFC 3339. Without ``until``, the last window has no end.
+        now: seconds since the epoch; the end of the range that is split if ``until`` is missing.
+    """
+    begin = parse_rfc3339(since)
+    end = max(begin, parse_rfc3339(until) if until else now)
+    inner = [rfc3339(begin + (end - begin) * number / WINDOWS) for number in range(1, WINDOWS)]
+    # Times have milliseconds: a range of a few milliseconds has fewer windows.
+    bounds = [since, *(bound for bound in dict.fromkeys(inner) if parse_rfc3339(bound) > begin)]
+    windows = [{"since": a, "until": b} for a, b in pairwise(bounds)]
+    # Without `until` the last window is open: the gateway's clock may be ahead of this machine's.
+    return [*windows, {"since": bounds[-1]} | ({"until": until} if until else {})]
+
+
+def replay_windows(
+    client: Client,
+    instance: str,
+    windows: list[dict[str, str]],
+    body: dict[str, Any],
+    show_progress: ShowProgress,
+) -> int:
+    """Replay the windows in turn and return how many deliveries are sent again.
+
+    Raises:
+        Failed: the gateway refused or did not respond, or the user pressed Ctrl-C. The message says how to
+            continue.
+    """
+    replayed = 0
+    for window in windows:
+        try:
+            response = client.call("POST", "delivery", "replay", instance, body=window | body)
+            count = response["replayed"]
+            if "job" in response:  # the window is large
+                on_progress = partial(_show_within, show_progress, replayed)
+                count = follow(client, response["job"], on_progress)["done"]
+        except (Failed, KeyboardInterrupt) as error:
+            # The gateway finishes the window even if this client leaves, unless the replay fails:
+            # continue from the start of that window, not from its end.
+            messages = [*error.messages] if isinstance(error, Failed) else ["Stopped."]
+            if replayed:
+                messages.append(
+                    f"{replayed:,} deliveries were replayed. Continue with --since {window['since']}"
+                )
+            raise Failed(*messages) from error
+        replayed += count
+        show_progress(replayed, 1)
+    return replayed
+
+
+def _show_within(show_progress: ShowProgress, before: int, done: int) -> None:
+    show_progress(before + done, 0)
+
+
+@contextmanager
+def _progress_bar(windows: int) -> Iterator[ShowProgress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:  # before rich 14.3 even a disabled bar prints an empty line
+        yield lambda _, __: None
+        return
+    columns = (
+        TextColumn("Replaying"),
+        BarColumn(),
+        TextColumn("{task.fields[replayed]:,}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=windows, replayed=0)
+        yield lambda replayed, windows: bar.update(task, advance=windows, replayed=replayed)

@@ -1,0 +1,113 @@
+"""Deliveries of the history, listed and found for clients: a few reads of one instance at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import trio
+
+from hookgw.core.keyed_locks import KeyedLocks
+from hookgw.kernel.errors import NotFound, TooManyRequests
+from hookgw.store import DeliveryPage, DeliveryQuery, DeliveryReport, EventPage, History, Tally
+
+MOST_READS = 2
+"""The most reads of one instance at a time."""
+TURN_TIMEOUT = 2.0
+"""Seconds for which a further read waits for its turn."""
+_RETRY_AFTER = 1.0
+
+
+class DeliveryHistory:
+    """Lists and finds deliveries.
+
+    Reads share the connections to the data file. An instance with many reads at a time would make those of
+    the others wait for as many turns, so it has :data:`MOST_READS`. The operator's reads are counted apart:
+    a tenant must not keep the operator from looking.
+
+    Args:
+        store: reads.
+        on_limited: called with the name of the limit for each read that is refused.
+    """
+
+    def __init__(self, store: History, on_limited: Callable[[str], None]) -> None:
+        self._store = store
+        self._on_limited = on_limited
+        self._turns = KeyedLocks(MOST_READS)
+
+    async def list(self, query: DeliveryQuery) -> DeliveryPage:
+        """Return a page of an instance's deliveries; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            TooManyRequests: too many reads of the instance are in progress.
+            Invalid: the cursor is not one of a page.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(query.instance or "", query.without_global):
+            return await self._store.list_deliveries(query)
+
+    async def find(self, instance: str, name: str, *, without_global: bool = False) -> DeliveryReport:
+        """Return a delivery, by its id or its event's; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            NotFound: the instance has no such delivery.
+            TooManyRequests: too many reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(instance, without_global):
+            report = await self._store.find_delivery(instance, name, without_global=without_global)
+        if report is None:
+            raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
+        return report
+
+    async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
+        """Return the kind and payload of an event; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            TooManyRequests: too many such reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(instance, None):  # counted apart: lists must not hold up emits
+            return await self._store.find_content(instance, event_id)
+
+    async def list_events(self, instance: str, kinds: Collection[str], cursor: str | None) -> EventPage:
+        """Return a page of an instance's events; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            TooManyRequests: too many reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(instance, True):
+            return await self._store.list_events(instance, kinds, cursor=cursor)
+
+    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
+        """Count an instance's deliveries by minute; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            TooManyRequests: too many reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(instance, without_global):
+            return await self._store.tally(instance, since=since, without_global=without_global)
+
+    async def newest(self, instances: Collection[str]) -> dict[str, float]:
+        """Return when each instance's newest event was accepted; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+        """
+        return await self._store.newest(instances)
+
+    @asynccontextmanager
+    async def _turn(self, instance: str, is_tenant: bool | None) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            try:
+                with trio.fail_after(TURN_TIMEOUT):
+                    await stack.enter_async_context(self._turns.hold((instance, is_tenant)))
+            except trio.TooSlowError:
+                self._on_limited("instance_reads")
+                raise TooManyRequests(
+                    f"{MOST_READS} reads of this instance are in progress, the maximum. Retry later.",
+                    retry_after=_RETRY_AFTER,
+                ) from None
+            yield

@@ -1,0 +1,332 @@
+"""The list of deliveries, live, and what can be done with several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, urlencode
+
+from quart import Response, request
+
+from hookgw.concurrency.clock import parse_rfc3339
+from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound
+from hookgw.kernel.masking import with_masked_user
+from hookgw.kernel.units import parse_duration
+from hookgw.parsing import Replay, parse_replay
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.instances import name_before_retirement
+from hookgw.site.site import Form, NavEntry, Site, visitor
+from hookgw.site.streams import Streams
+from hookgw.store import DeliveryQuery, DeliverySummary
+from hookgw.web.forwarding import forward_form
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+PAGE = 50
+"""Deliveries on a page."""
+MOST_COUNTED = 5_000
+"""A replay of more deliveries than this is announced as "more than" so many."""
+_COUNT_PAGE = 100
+
+
+class Filters(NamedTuple):
+    """What the form above the list says, as it was entered."""
+
+    instance: str = ""
+    state: str = ""
+    kind: str = ""
+    label: str = ""
+    since: str = ""
+    until: str = ""
+    text: str = ""
+
+    def query(self) -> str:
+        """Return the filters as the query of a URL."""
+        return urlencode({name: value for name, value in self._asdict().items() if value})
+
+
+class Row(NamedTuple):
+    """A delivery in the list.
+
+    Attributes:
+        delivery: from the history.
+        instance: the name that people know, also of a deleted instance.
+        path: of its page below the dashboard; empty if the instance was deleted.
+        receiver: the URL of its registration, with masked user and password; ``None`` if that was deleted.
+        label: of that registration.
+        why: why it is not delivered, in sentences.
+    """
+
+    delivery: DeliverySummary
+    instance: str
+    path: str
+    receiver: str | None
+    label: str | None
+    why: str | None
+
+
+class DeliveriesPage:
+    """``/dashboard/deliveries``.
+
+    Args:
+        site: the dashboard.
+        streams: updates the list.
+    """
+
+    def __init__(self, site: Site, streams: Streams) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        self._streams = streams
+        site.nav.append(NavEntry("Deliveries", "/deliveries"))
+        site.add("/deliveries", self.list)
+        site.add("/live/deliveries", self.live)
+        site.add("/deliveries/resend", self.resend, "POST", page="/deliveries")
+        site.add("/deliveries/replay", self.replay, "POST", page="/deliveries")
+
+    async def list(self) -> Response:
+        """Show the deliveries that match the filters, the newest first."""
+        return await self._page(self._asked(), request.args.get("cursor") or None)
+
+    async def _page(
+        self,
+        filters: Filters,
+        cursor: str | None = None,
+        *,
+        error: HookgwError | None = None,
+        replay: Replay | None = None,
+        count: str = "",
+    ) -> Response:
+        gateway, principal = self._gateway, visitor().principal
+        alert = error.messages if error else None
+        try:
+            table = await self._table(filters, cursor, principal.is_global)
+        except (Invalid, NotFound) as wrong:
+            error, alert, table = wrong, wrong.messages, ""
+        instance = principal.instance or filters.instance
+        known = gateway.instances.find(instance) is not None if instance else False
+        return await self._site.render(
+            "deliveries.html",
+            200 if error is None else error.status,
+            table=table,
+            live=None if cursor or alert else f"/live/deliveries?{filters.query()}",
+            filters=filters,
+            states=list(DeliveryState),
+            kinds=[kind.name for kind in gateway.catalog if not kind.operational],
+            labels=[one.label for one in gateway.registrations.of_instance(instance)] if known else [],
+            names_instances=principal.is_global,
+            may_replay=known,
+            instance=instance,
+            replay=replay,
+            count=count,
+            alert=alert,
+        )
+
+    async def live(self) -> Response:
+        """Stream the newest deliveries that match the filters."""
+        filters = self._asked()
+        sees_global = _sees_global()
+        self._query(filters, None, sees_global)  # refused here, not once a second
+
+        async def render() -> str:
+            return await self._table(filters, None, sees_global)
+
+        return self._streams.open(visitor().signed_in, ("deliveries", filters, sees_global), render)
+
+    def _asked(self) -> Filters:
+        given = {name: request.args.get(name, "").strip()[:200] for name in Filters._fields}
+        return self._within(Filters(**given))
+
+    def _within(self, filters: Filters) -> Filters:
+        """Return filters that stay within what the session may see."""
+        own = visitor().principal.instance
+        if own is None:
+            return filters
+        if filters.instance not in ("", own):
+            raise Forbidden("This key belongs to another instance.")
+        return filters._replace(instance=own)
+
+    def _query(self, filters: Filters, cursor: str | None, sees_global: bool) -> DeliveryQuery:
+        gateway = self._gateway
+        if filters.state and filters.state not in list(DeliveryState):
+            raise Invalid(f"There is no state {filters.state!r}.")
+        kind = gateway.catalog.resolve(filters.kind, "The kind").name if filters.kind else None
+        if filters.instance:
+            gateway.instances.get(filters.instance)
+        registration = None
+        if filters.label and filters.instance:
+            registration = gateway.registrations.get(filters.instance, filters.label).id
+        return DeliveryQuery(
+            instance=filters.instance or None,
+            state=DeliveryState(filters.state) if filters.state else None,
+            kind=kind,
+            registration=registration,
+            text=filters.text or None,
+            since=_moment(filters.since, "From", gateway.clock.wall()),
+            until=_moment(filters.until, "Until", gateway.clock.wall()),
+            cursor=cursor,
+            limit=PAGE,
+            without_global=not sees_global,
+        )
+
+    async def _table(self, filters: Filters, cursor: str | None, sees_global: bool) -> str:
+        query = self._query(filters, cursor, sees_global)
+        page = await self._gateway.history.list(query)
+        found = page.deliveries
+        if filters.text and filters.instance and not cursor:
+            # An id finds its delivery, whatever its texts.
+            try:
+                report = await self._gateway.history.find(
+                    filters.instance, filters.text, without_global=query.without_global
+                )
+            except NotFound:
+                pass
+            else:
+                found = [report.summary, *(one for one in found if one.seq != report.summary.seq)]
+        older = f"/deliveries?{filters.query()}&cursor={page.cursor}" if page.cursor else None
+        return await self._site.fragment(
+            "deliveries_table.html",
+            rows=[row_of(self._gateway, one) for one in found],
+            older=older,
+            first=f"/deliveries?{filters.query()}" if cursor else None,
+            is_filtered=bool(filters.query()),
+            names_instances=not filters.instance,
+        )
+
+    async def resend(self) -> Response:
+        """Send the ticked deliveries again."""
+        form = await self._site.form()
+        filters = _entered(self._within, form)
+        chosen = form.all("delivery")
+        if not chosen:
+            return await self._page(filters, error=Invalid("Tick the deliveries that are to be sent again."))
+        deliveries = []
+        for one in reversed(chosen[:PAGE]):  # the oldest first, as they were
+            instance, _, name = one.partition("/")
+            if not visitor().principal.may(instance):
+                raise Forbidden("This key belongs to another instance.")
+            deliveries.append((instance, name))
+        refused = await self._gateway.views.resend(deliveries, without_global=not _sees_global())
+        if refused:
+            problems = [f"{name}: {message}" for name, messages in refused for message in messages]
+            return await self._page(filters, error=Conflict(*problems))
+        return self._site.redirect("/deliveries", **_given(filters), done="resent")
+
+    async def replay(self) -> Response:
+        """Send the deliveries of a time again, in order: first show how many, then do it."""
+        form = await self._site.form()
+        filters = _entered(self._within, form)
+        instance = filters.instance
+        try:
+            elsewhere = await forward_form(instance) if instance else None
+            if elsewhere is not None:
+                return elsewhere
+            self._gateway.instances.get(instance)
+            body = {
+                "since": form.get("replay_since"),
+                "until": form.get("replay_until") or None,
+                "state": form.get("replay_state") or "dead",
+                "label": form.get("replay_label") or None,
+            }
+            replay = parse_replay(
+                {name: value for name, value in body.items() if value},
+                self._gateway.catalog,
+                now=self._gateway.clock.wall(),
+            )
+            if not form.has("confirmed"):
+                return await self._page(filters, replay=replay, count=await self._count(instance, replay))
+            job = await self._gateway.deliveries.replay(instance, replay, without_global=not _sees_global())
+        except HookgwError as error:
+            return await self._page(filters, error=error)
+        if job.error is not None:
+            return await self._page(filters, error=Conflict(job.error))
+        return self._site.redirect("/deliveries", **_given(filters), done="replayed")
+
+    async def _count(self, instance: str, replay: Replay) -> str:
+        """Return how many deliveries a replay would send again, as text."""
+        label = replay.label
+        registration = self._gateway.registrations.get(instance, label).id if label else None
+        total = 0
+        states = [DeliveryState.DEAD]
+        if replay.state == "all":
+            states += [DeliveryState.DELIVERED, DeliveryState.DROPPED]
+        for state in states:
+            cursor = None
+            while total <= MOST_COUNTED:
+                page = await self._gateway.history.list(
+                    DeliveryQuery(
+                        instance=instance,
+                        state=state,
+                        registration=registration,
+                        since=replay.since,
+                        until=replay.until,
+                        cursor=cursor,
+                        limit=_COUNT_PAGE,
+                        without_global=not _sees_global(),
+                    )
+                )
+                total += len(page.deliveries)
+                cursor = page.cursor
+                if cursor is None:
+                    break
+        return f"more than {MOST_COUNTED:,}" if total > MOST_COUNTED else f"{total:,}"
+
+
+def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
+    """Return a delivery for a list."""
+    registration = gateway.registrations.by_id(delivery.registration)
+    exists = gateway.instances.find(delivery.instance) is not None
+    return Row(
+        delivery,
+        name_before_retirement(delivery.instance),
+        f"/deliveries/{quote(delivery.instance)}/{delivery.id}" if exists else "",
+        with_masked_user(registration.url) if registration else None,
+        registration.label if registration else None,
+        why_of(delivery),
+    )
+
+
+def why_of(delivery: DeliverySummary) -> str | None:
+    """Return why a delivery is not delivered, in sentences: the reason, and what its newest attempt met.
+
+    Of one that is delivered, the reason says that an attempt was answered late.
+    """
+    attempt = delivery.last_attempt
+    if delivery.state is DeliveryState.DELIVERED:
+        return delivery.reason
+    error = attempt.error if attempt is not None else None
+    # A dead letter's reason may say no more than that the attempts are exhausted, or be that error itself.
+    if delivery.reason and error and error not in delivery.reason and delivery.state is DeliveryState.DEAD:
+        return f"{error} {delivery.reason}"
+    return delivery.reason or error
+
+
+def _sees_global() -> bool:
+    """Return whether the session sees deliveries to registrations of the configuration."""
+    return visitor().principal.is_global
+
+
+def _moment(text: str, where: str, now: float) -> float | None:
+    """Return the time that a filter names: in RFC 3339, or as a duration before now."""
+    if not text:
+        return None
+    try:
+        return now - parse_duration(text)
+    except ValueError:
+        pass
+    try:
+        # The browser's own field for a time has neither seconds nor an offset.
+        return parse_rfc3339(f"{text}:00Z" if len(text) == 16 else text)
+    except (ValueError, OverflowError):
+        raise Invalid(
+            f"{where} must be a time such as 2026-11-20T12:00:00Z, or 2h for two hours ago."
+        ) from None
+
+
+def _entered(within: Callable[[Filters], Filters], form: Form) -> Filters:
+    """Return the filters that a form carries along."""
+    return within(Filters(**{name: form.get(name)[:200] for name in Filters._fields}))
+
+
+def _given(filters: Filters) -> dict[str, str]:
+    return {name: value for name, value in filters._asdict().items() if value}

@@ -1,0 +1,219 @@
+"""The page of one delivery: what was sent, what came back, and why."""
+
+from __future__ import annotations
+
+import shlex
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+from quart import Response
+
+from hookgw.deliveries.pages.deliveries import why_of
+from hookgw.delivery.envelope import encode_envelope
+from hookgw.kernel.errors import HookgwError, NotFound
+from hookgw.kernel.masking import MASK, with_masked_user
+from hookgw.records.deliveries import Attempt, DeliveryState, LaneState
+from hookgw.records.registrations import Registration
+from hookgw.site.payloads import MOST, Shown, html_size, shown_json
+from hookgw.site.site import Site, visitor
+from hookgw.site.streams import Streams
+from hookgw.store import DeliveryReport, DeliverySummary
+from hookgw.web.auth import check_access
+from hookgw.web.forwarding import forward_form
+from hookgw.web.lists import first_of
+from hookgw.web.present import present_attempt
+from hookgw.web.request_body import reserve
+from hookgw.web.server.response_memory import LIST
+
+_ROW = 600
+"""Bytes of HTML that an attempt takes beside its texts."""
+_SKIPPED_ON = {"overview": "/", "lanes": "/lanes"}
+"""The pages beside that of the delivery where one is skipped, by the field ``page`` of the form."""
+
+
+class SentHeader(NamedTuple):
+    """A header of the requests, with its value masked if it may be a secret."""
+
+    name: str
+    value: str
+
+
+class DeliveryPage:
+    """``/dashboard/deliveries/<instance>/<delivery>``.
+
+    Args:
+        site: the dashboard.
+        streams: updates state and attempts.
+    """
+
+    def __init__(self, site: Site, streams: Streams) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        self._streams = streams
+        site.add("/deliveries/<instance>/<name>", self.show)
+        site.add("/live/delivery/<instance>/<name>", self.live)
+        site.add("/deliveries/<instance>/<name>/<part>.json", self.download)
+        site.add(
+            "/deliveries/<instance>/<name>/resend",
+            self.resend,
+            "POST",
+            page="/deliveries/{instance}/{name}",
+        )
+        site.add("/deliveries/skip", self.skip, "POST", page="/deliveries")
+
+    async def show(self, instance: str, name: str) -> Response:
+        """Show the delivery."""
+        return await self._page(instance, name)
+
+    async def _page(self, instance: str, name: str, error: HookgwError | None = None) -> Response:
+        report = await self._find(instance, name)
+        registration = self._gateway.registrations.by_id(report.summary.registration)
+        event = report.event
+        data, curl = shown_json(event.data_json), _curl(registration, report) if registration else None
+        return await self._site.render(
+            "delivery.html",
+            200 if error is None else error.status,
+            delivery=report.summary,
+            event=event,
+            data=data,
+            registration=registration,
+            receiver=with_masked_user(registration.url) if registration else None,
+            headers=_headers(registration),
+            curl=curl,
+            attempts=await self._attempts(instance, name),
+            path=_path(instance, report),
+            live=f"/live/delivery/{quote(instance)}/{quote(report.summary.id)}",
+            alert=error.messages if error else None,
+        )
+
+    async def _find(self, instance: str, name: str) -> DeliveryReport:
+        self._gateway.instances.get(instance)
+        return await self._gateway.history.find(
+            instance, name, without_global=not visitor().principal.is_global
+        )
+
+    async def live(self, instance: str, name: str) -> Response:
+        """Stream state and attempts."""
+        without_global = not visitor().principal.is_global
+        await self._find(instance, name)
+
+        async def render() -> str:
+            return await self._attempts(instance, name, without_global=without_global)
+
+        return self._streams.open(
+            visitor().signed_in, ("delivery", instance, name, without_global), render, instance=instance
+        )
+
+    async def _attempts(self, instance: str, name: str, *, without_global: bool | None = None) -> str:
+        if without_global is None:
+            without_global = not visitor().principal.is_global
+        report = await self._gateway.history.find(instance, name, without_global=without_global)
+        # The answers are the receivers': a thousand of them would be a page of 20 MB.
+        size, newest = 0, list[Attempt]()
+        for attempt in reversed(report.attempts):
+            texts = (attempt.answer, attempt.error or "", attempt.url or "")
+            size += _ROW + sum(map(html_size, texts))
+            if newest and size > MOST:
+                break
+            newest.append(attempt)
+        return await self._site.fragment(
+            "delivery_attempts.html",
+            delivery=report.summary,
+            attempts=newest,
+            others=len(report.attempts) - len(newest),
+            path=_path(instance, report),
+            is_pending=report.summary.state is DeliveryState.PENDING,
+            why=why_of(report.summary) or self._turn(report.summary),
+        )
+
+    def _turn(self, delivery: DeliverySummary) -> str | None:
+        """Return why a delivery was not tried yet, in sentences."""
+        if delivery.state is not DeliveryState.PENDING or delivery.attempts:
+            return None
+        lanes = self._gateway.dispatcher.lanes(delivery.registration)
+        lane = next((one for one in lanes if one.lane == delivery.lane), None)
+        if lane is not None and lane.held and lane.head is None:
+            return "It waits: an older transaction in the database holds it back."
+        if lane is None or lane.head == delivery.seq:
+            return "No attempt was made yet."
+        if lane.state is LaneState.PAUSED:
+            return "It waits: the webhook is paused."
+        # In order: what is before it has its turn first.
+        return " ".join(["It waits for those before it, which go first.", *filter(None, [lane.last_error])])
+
+    async def download(self, instance: str, name: str, part: str) -> Response:
+        """Return something of the delivery as a whole, of which the page may show only the beginning."""
+        await reserve(LIST)
+        report = await self._find(instance, name)
+        registration = self._gateway.registrations.by_id(report.summary.registration)
+        if part == "data":
+            content = report.event.data_json
+        elif part == "body" and registration is not None:
+            content = _body(registration, report)
+        elif part == "attempts":
+            newest = await first_of(reversed(report.attempts), present_attempt)
+            content = msgspec.json.encode(newest)
+        else:
+            raise NotFound(f"The delivery has no {part[:64]!r}.")
+        headers = {"content-disposition": f'attachment; filename="{report.summary.id}-{part}.json"'}
+        return Response(content, headers=headers, content_type="application/json")
+
+    async def resend(self, instance: str, name: str) -> Response:
+        """Send the delivery again."""
+        await self._site.form()
+        try:
+            await self._gateway.deliveries.resend(
+                instance, name, without_global=not visitor().principal.is_global
+            )
+        except HookgwError as error:
+            return await self._page(instance, name, error)
+        return self._site.redirect(f"/deliveries/{quote(instance)}/{quote(name)}", done="resent")
+
+    async def skip(self) -> Response:
+        """Cancel a delivery that its lane tries in vain, for this page and for those that list lanes."""
+        form = await self._site.form()
+        instance, _, name = form.get("delivery").partition("/")
+        check_access(visitor().principal, instance)
+        elsewhere = await forward_form(instance)
+        if elsewhere is not None:
+            return elsewhere
+        await self._gateway.views.cancel_one(instance, name, without_global=not visitor().principal.is_global)
+        page = _SKIPPED_ON.get(form.get("page"), f"/deliveries/{quote(instance)}/{quote(name)}")
+        return self._site.redirect(page, done="skipped")
+
+
+def _headers(registration: Registration | None) -> list[SentHeader]:
+    """Return the headers of the requests to a registration, as it is now."""
+    own = [] if registration is None else [SentHeader(name, MASK) for name in registration.headers]
+    return [
+        SentHeader("content-type", "application/json"),
+        SentHeader("webhook-id", "the id of the delivery, the same in each attempt"),
+        SentHeader("webhook-timestamp", "the time of the attempt"),
+        SentHeader("webhook-signature", MASK),
+        *own,
+    ]
+
+
+def _path(instance: str, report: DeliveryReport) -> str:
+    return f"/deliveries/{quote(instance)}/{quote(report.summary.id)}"
+
+
+def _body(registration: Registration, report: DeliveryReport) -> bytes:
+    return encode_envelope(report.event, destination=registration.address, server_url=None)
+
+
+def _curl(registration: Registration, report: DeliveryReport) -> Shown:
+    """Return a command that sends the same body; a long one, from the file with it.
+
+    The receiver refuses it if it checks signatures.
+    """
+    body = _body(registration, report)
+    words = [f"curl -X POST {shlex.quote(registration.address)}", "-H 'content-type: application/json'"]
+    words += [f"-H {shlex.quote(f'{name}: {MASK}')}" for name in registration.headers]
+    # Only then quoted: that may make five bytes of one.
+    content = f"-d {shlex.quote(body.decode(errors='replace'))}" if len(body) <= MOST else ""
+    if content and html_size(content) <= MOST:
+        return Shown(" \\\n  ".join([*words, content]), is_whole=True)
+    words.append(f"--data-binary @{report.summary.id}-body.json")
+    return Shown(" \\\n  ".join(words), is_whole=False)

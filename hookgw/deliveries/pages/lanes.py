@@ -1,0 +1,118 @@
+"""The lanes: what each one does now, and what it waits for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+from quart import Response
+
+from hookgw.operations.node_reports import ReportedLane
+from hookgw.records.api_keys import Principal
+from hookgw.records.deliveries import LaneStatistics
+from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records.stuck_lanes import advice_for, skippable
+from hookgw.site.site import NavEntry, Site, visitor
+from hookgw.site.streams import Streams
+from hookgw.web.auth import check_access
+from hookgw.web.forwarding import forward_form
+
+MOST_LANES = 200
+"""The most lanes on the page: those with the largest backlogs."""
+
+
+class Row(NamedTuple):
+    """A lane in the list.
+
+    Attributes:
+        lane: a snapshot.
+        instance: of its registration; ``None`` if the registration was deleted.
+        label: of its registration.
+        path: of the registration's page below the dashboard; empty if it has none.
+        head_since, waiting_until: seconds since the epoch.
+        waits_for: what it waits for beside a time, in words.
+        node: where it is; empty without a fleet.
+        skips: the delivery that it tries in vain, as its instance, a slash and its id; empty for none.
+        advice: what holds it up, and what to do, in sentences.
+    """
+
+    lane: LaneStatistics
+    instance: str | None
+    label: str | None
+    path: str
+    head_since: float | None
+    waiting_until: float | None
+    waits_for: str | None
+    node: str
+    skips: str
+    advice: str | None
+
+
+class LanesPage:
+    """``/dashboard/lanes``.
+
+    Args:
+        site: the dashboard.
+        streams: updates the list.
+    """
+
+    def __init__(self, site: Site, streams: Streams) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        self._streams = streams
+        site.nav.append(NavEntry("Lanes", "/lanes"))
+        site.add("/lanes", self.show)
+        site.add("/live/lanes", self.live)
+        site.add("/lanes/resume", self.resume, "POST", page="/lanes")
+
+    async def show(self) -> Response:
+        """Show the lanes."""
+        return await self._site.render("lanes.html", table=await self._table(visitor().principal))
+
+    async def live(self) -> Response:
+        """Stream the lanes."""
+        principal = visitor().principal
+
+        async def render() -> str:
+            return await self._table(principal)
+
+        return self._streams.open(visitor().signed_in, ("lanes", principal.instance), render)
+
+    async def resume(self) -> Response:
+        """End the pause of a registration, and try what waits now."""
+        form = await self._site.form()
+        instance, _, label = form.get("webhook").partition("/")
+        check_access(visitor().principal, instance, label)
+        elsewhere = await forward_form(instance)
+        if elsewhere is not None:
+            return elsewhere
+        await self._gateway.registrations.resume(instance, label)
+        return self._site.redirect("/lanes", done="resumed")
+
+    async def _table(self, principal: Principal) -> str:
+        found = await self._gateway.views.lanes(instance=principal.instance, most=MOST_LANES)
+        return await self._site.fragment(
+            "lanes_table.html",
+            rows=[self._row(lane, node) for node, lane in found.lanes],
+            total=found.total,
+            silent=found.silent,
+        )
+
+    def _row(self, reported: ReportedLane, node: str) -> Row:
+        lane, instance, label = reported.lane, reported.instance, reported.label
+        now = self._gateway.clock.steady()
+        wall, path = self._gateway.clock.wall() - now, ""
+        if instance is not None and label is not None and instance != GLOBAL_INSTANCE:
+            path = f"/instances/{quote(instance)}/webhooks/{quote(label)}"
+        return Row(
+            lane,
+            "every instance" if instance == GLOBAL_INSTANCE else instance,
+            label,
+            path,
+            None if lane.head_since is None else lane.head_since + wall,
+            None if lane.waiting_until is None else lane.waiting_until + wall,
+            lane.waits_for,
+            node,
+            skippable(lane),
+            advice_for(lane, now),
+        )

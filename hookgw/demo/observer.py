@@ -1,0 +1,79 @@
+"""The plugin by which the demo observes the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import trio
+
+from hookgw.demo.ledger import Ledger
+from hookgw.plugins.hookspecs import hookimpl
+from hookgw.records.deliveries import Attempt, Delivery, Outcome
+from hookgw.records.events import Event
+from hookgw.records.registrations import Registration
+
+
+class Observer:
+    """Records in the ledgers what the gateway accepts and settles.
+
+    Args:
+        instance: the instance of the demo. Events of other instances are ignored.
+        ledgers: by the label of the receiver's registration.
+
+    Attributes:
+        accepted: how many events of the instance were accepted.
+        sent: how many of them were raised by a message that the user sent.
+    """
+
+    def __init__(self, instance: str, ledgers: Mapping[str, Ledger]) -> None:
+        self.accepted = 0
+        self.sent = 0
+        self._instance = instance
+        self._ledgers = ledgers
+        self._changed = trio.Event()
+
+    async def wait_accepted(self, count: int) -> None:
+        """Wait until that many events have been accepted."""
+        while self.accepted < count:
+            await self._changed.wait()
+
+    async def wait_sent(self, count: int) -> None:
+        """Wait until the user has sent that many messages."""
+        while self.sent < count:
+            await self._changed.wait()
+
+    async def wait_complete(self) -> None:
+        """Wait until every accepted event has arrived at every receiver and is settled."""
+        while not all(ledger.complete for ledger in self._ledgers.values()):
+            await self._changed.wait()
+
+    @hookimpl
+    def hookgw_event_accepted(self, event: Event) -> None:
+        if event.instance == self._instance:
+            self.accepted += 1
+            self.sent += event.kind == "SEND_MESSAGE"
+            for ledger in self._ledgers.values():
+                ledger.accept(event.id)
+        self._notify()
+
+    @hookimpl
+    def hookgw_attempt(self, attempt: Attempt, registration: Registration) -> None:
+        ledger = self._ledger(registration)
+        if ledger is not None and attempt.outcome is not Outcome.DELIVERED:
+            ledger.failed_attempts += 1
+
+    @hookimpl
+    def hookgw_delivered(self, delivery: Delivery, registration: Registration) -> None:
+        ledger = self._ledger(registration)
+        if ledger is not None:
+            ledger.settle(delivery.seq, delivery.event.id)
+        self._notify()
+
+    def _ledger(self, registration: Registration) -> Ledger | None:
+        # The user may register other URLs, and create other instances.
+        return self._ledgers.get(registration.label) if registration.instance == self._instance else None
+
+    def _notify(self) -> None:
+        # An event of Trio cannot be cleared: wake those who wait for this one, and replace it.
+        self._changed.set()
+        self._changed = trio.Event()

@@ -1,0 +1,1 @@
+"""Events: how they are read, accepted and stored."""

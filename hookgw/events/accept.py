@@ -1,0 +1,359 @@
+"""Accepting events: check, address, store.
+
+The rest of the path of an event, from here::
+
+    EventIntake.accept ─> AppendTurns.begin
+                     └──> LimitedOutbox.append ─> Store.append                commits
+                                                    └> listener.appended      in open.py
+                                                         └> Dispatcher.dispatch ─> Lane ─> DeliverySender.send
+                                                                                    └> Store.settle_nowait
+
+Nothing here waits for a receiver. When :meth:`EventIntake.accept` returns, the events are on disk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.config.settings import EventsSettings
+from hookgw.core.backlog_limits import LimitedOutbox
+from hookgw.core.long_work import long_work, run_in_slices
+from hookgw.core.metrics import Metrics
+from hookgw.core.registry import Registry
+from hookgw.events.append_turns import AppendTurns
+from hookgw.instances.connectors.states import ConnectionStates
+from hookgw.kernel.errors import Invalid, NotFound, TooLarge, Unavailable
+from hookgw.kernel.json_text import check_values
+from hookgw.kernel.long_json import finish
+from hookgw.plugins.event_records import plain_event
+from hookgw.plugins.hooks import Hooks
+from hookgw.records.events import EVENT_ID, Catalog, Event, Receipt
+from hookgw.records.fleet import ShardEpoch
+from hookgw.records.instances import Instance
+from hookgw.records.lanes import LaneRule, lane_rule
+from hookgw.records.payload_schemas import SchemaBook
+from hookgw.records.registrations import Ordering
+from hookgw.store import Append, ConnectorState
+
+logger = structlog.get_logger("hookgw.intake")
+
+MOST_DELIVERIES = 50_000
+"""The most deliveries of one batch: they are numbered without a pause, at about 1 µs each, so that none of
+another request come between them."""
+LARGE_ROWS = 4000
+LARGE_SIZE = 4 * 2**20
+"""A batch of more events and deliveries together, or of more bytes, takes more than about 50 ms to store.
+While other instances are active, such batches of one instance are kept apart. Smaller ones never wait."""
+_BYTES_AS_A_ROW = 4096
+"""So many bytes of payload take about as long to store as a row."""
+_REPORTED_PROBLEMS = 100
+"""How many problems of a batch are listed, in an error or as warnings."""
+_FEW = 10
+_SHORT = 4096
+"""At most this many events, of at most so many bytes each on average, are checked without a pause."""
+_OBSERVERS_TIMEOUT = 60.0
+"""Seconds that all observers of one call may take together."""
+_YEAR_10000 = 253_402_300_800.0
+
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class EventIntake:
+    """Accepts events.
+
+    Args:
+        is_dispatching: returns whether the lanes run.
+        server_url: added to events that have none.
+        catch_up: in a fleet, reads the records that other nodes have changed.
+    """
+
+    def __init__(
+        self,
+        settings: EventsSettings,
+        catalog: Catalog,
+        registry: Registry,
+        outbox: LimitedOutbox,
+        states: ConnectionStates,
+        hooks: Hooks,
+        metrics: Metrics,
+        *,
+        is_dispatching: Callable[[], bool],
+        server_url: str | None,
+        catch_up: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._catch_up = catch_up
+        self._is_dispatching = is_dispatching
+        self._settings = settings
+        self._catalog = catalog
+        self._schemas = SchemaBook(catalog)
+        self._registry = registry
+        self._outbox = outbox
+        # What producers may emit: hookgw alone raises operational events.
+        self._emittable = frozenset(kind.name for kind in catalog if not kind.operational)
+        self._states = states
+        self._hooks = hooks
+        self._metrics = metrics
+        self._server_url = server_url
+        self._turns = AppendTurns()
+        self._observed_until = math.inf
+        self._observing: set[trio.CancelScope] = set()
+
+    async def accept(  # noqa: C901 -- one step a time
+        self,
+        events: Sequence[Event],
+        *,
+        single: bool = False,
+        is_parsed: bool = False,
+        state: ConnectorState | None = None,
+        instance_id: str | None = None,
+        epoch: ShardEpoch | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> Receipt:
+        """Store events, each with one delivery for every registration that wants it: all of them or none.
+
+        The events are on disk when this returns. A caller that is cancelled while it waits does not undo
+        that.
+
+        Args:
+            events: in the order of delivery.
+            single: the caller sent one event, not a batch: messages about it name no index.
+            is_parsed: hookgw's own parser made the events. Those of plugins may hold anything.
+            state: of a connector, stored in the same commit, even if there are no events, or only duplicates.
+            instance_id: of the instance that all events are of, if the caller acts for no later one.
+            epoch: in which this node must hold the connector's shard; ``None`` for events that are no
+                connector's.
+            headers: of the request, for observers.
+
+        Raises:
+            Invalid: an event breaks a rule; each message begins with the event's index.
+            NotFound: the instance of an event, or of the state, does not exist, or is a later one.
+            Unavailable: the disk refuses, a limit of the backlog is reached, or no lanes run.
+            TooLarge: the events exceed such a limit on their own, or make too many deliveries.
+        """
+        # What is on disk is delivered after a restart at the latest. But producers that get 202 all the time
+        # would never learn that nothing is delivered.
+        if not self._is_dispatching():
+            raise Unavailable("hookgw does not deliver at the moment: it is starting or stopping.")
+        if not is_parsed:
+            steps = _plain(events)
+            is_short = len(events) <= _FEW and sum(map(_size_of, events)) <= len(events) * _SHORT
+            # By the name, as all other work of an instance; an event of a plugin may have anything there.
+            name = "" if is_short else getattr(events[0], "instance", "")
+            holder = name if type(name) is str else ""
+            events = finish(steps) if is_short else await run_in_slices(holder, steps)
+        if self._catch_up is not None and any(
+            self._registry.find_instance(event.instance) is None for event in events
+        ):
+            await self._catch_up()  # created on another node a moment ago, perhaps
+        # The caller may emit for these, and not for later instances of their names.
+        instances: dict[str, Instance | None] = {}
+        completed: list[Event] = []
+        size = 0
+        for event in events:
+            name = event.instance
+            if name not in instances:
+                found = instances[name] = self._registry.find_instance(name)
+                if instance_id is not None and found is not None and found.id != instance_id:
+                    raise NotFound(f"The instance {name!r} was deleted.")
+            completed.append(self._complete(event))
+            size += len(event.data_json)
+        problems: list[str] = []
+        warnings: list[str] = []
+        if len(events) <= _FEW and size <= len(events) * _SHORT:
+            finish(self._check(completed, single, problems, warnings))
+        else:
+            await run_in_slices(
+                events[0].instance if events else "", self._check(completed, single, problems, warnings)
+            )
+        if self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
+            problems += warnings
+        if problems:
+            raise Invalid(*_first(problems))
+        if warnings:
+            logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
+        if completed and self._hooks.implements("hookgw_accept"):
+            await self._hooks.notify("hookgw_accept", events=completed, headers=dict(headers))
+
+        def address() -> list[Append]:
+            # The id, too: the state must not outlive its instance, nor go to a later one of that name.
+            if state is not None and self._registry.instance(state.instance).id != state.instance_id:
+                raise NotFound(f"The instance {state.instance!r} was deleted.")
+            appends, deliveries = [], 0
+            # Looked up once, not for each event of a batch; the lanes, too, unless each event has its own.
+            rules: dict[tuple[str, str], list[LaneRule]] = {}
+            shared: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {}
+            for event in completed:
+                key = event.instance, event.kind
+                targets = shared.get(key)
+                if targets is None:
+                    if key not in rules:
+                        found = instances[event.instance]  # it may have been deleted during a wait
+                        if found is None or self._registry.instance(event.instance).id != found.id:
+                            raise NotFound(f"The instance {event.instance!r} was deleted.")
+                        rules[key] = [lane_rule(one) for one in self._registry.wanting(*key)]
+                    targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
+                    if len(completed) > 1 and not any(rule.divides_events for rule in rules[key]):
+                        shared[key] = targets
+                deliveries += len(targets)
+                if deliveries > MOST_DELIVERIES and len(completed) > 1:
+                    raise TooLarge(
+                        f"The batch makes more than {MOST_DELIVERIES:,} deliveries: {len(events):,} events "
+                        f"to up to {len(targets)} registrations. Split it into smaller batches."
+                    )
+                appends.append(Append(event, targets))
+            return appends
+
+        instance = completed[0].instance if completed else state.instance if state is not None else ""
+        rows = len(completed) * (1 + self._registry.count_hearing(instance)) + (state is not None)
+        turn_size = rows + size // _BYTES_AS_A_ROW
+        if completed:
+            long_work().active(instance)
+        if len(completed) > 1 and (rows > LARGE_ROWS or size > LARGE_SIZE):
+            # The next large batch of the instance waits for this one.
+            async with long_work().large_append(instance):
+                stored = await self._store(instance, turn_size, address, state, epoch)
+        else:
+            stored = await self._store(instance, turn_size, address, state, epoch)
+        accepted: list[Event] = []
+        # Counted once for each kind, not for each event of a batch.
+        kinds: dict[str, int] = {}
+        for event, is_new in zip(completed, stored, strict=True):
+            if is_new:
+                accepted.append(event)
+                kinds[event.kind] = kinds.get(event.kind, 0) + 1
+        for kind, count in kinds.items():
+            self._metrics.accepted(kind, count)
+        if len(accepted) < len(completed):
+            self._metrics.duplicates(len(completed) - len(accepted))
+        if "CONNECTION_UPDATE" in kinds:
+            self._note_states(accepted)
+        if accepted and self._hooks.implements("hookgw_event_accepted"):
+            await self._notify(accepted)
+        return Receipt(stored, _first(warnings))
+
+    async def _store(
+        self,
+        instance: str,
+        rows: int,
+        address: Callable[[], Sequence[Append]],
+        state: ConnectorState | None,
+        epoch: ShardEpoch | None,
+    ) -> list[bool]:
+        turn = await self._turns.begin(instance, rows)
+        # No checkpoint after this: a caller that is cancelled during the write cannot take the events back,
+        # so metrics and observers must hear of them.
+        try:
+            return await self._outbox.append(address, state=state, epoch=epoch)
+        finally:
+            self._turns.end(turn)
+
+    def _check(
+        self, events: Sequence[Event], single: bool, problems: list[str], warnings: list[str]
+    ) -> Generator[None, None, None]:
+        """Add what is wrong with events, and warnings about payloads that violate the schema of their kind.
+
+        It pauses after each event.
+        """
+        for index, event in enumerate(events):
+            problem = self._problem(event)
+            if problem is not None:
+                problems.append(problem if single else f"events[{index}]: {problem}")
+            elif self._settings.validate != "off" and (problem := self._schemas.problem(event)):
+                warnings.append(problem if single else f"events[{index}].{problem}")
+            if problem is None and len(event.data_json) > _SHORT:
+                wanting = self._registry.wanting(event.instance, event.kind)
+                if any(registration.ordering is Ordering.CHAT for registration in wanting):
+                    event.chat_hash  # noqa: B018 -- found now and kept: addressing a batch cannot pause
+            yield
+
+    def _problem(self, event: Event) -> str | None:
+        # The cheap checks first; a batch may have 10,000 events.
+        if event.kind not in self._emittable:
+            if event.kind in self._catalog:
+                return f"{event.kind} is an operational event, which only hookgw raises."
+            return f"{event.kind!r} is not an event kind of the catalog."
+        if not EVENT_ID.fullmatch(event.id):
+            return "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."
+        if len(event.data_json) > self._settings.max_data:
+            return f"data has {len(event.data_json):,} bytes; the limit is {self._settings.max_data}."
+        try:
+            check_values(event.data_json, self._settings.max_values)
+        except ValueError as error:
+            return f"data {error}."
+        if not 0 <= event.time < _YEAR_10000:
+            return "time must be seconds since the epoch, before the year 10000."
+        self._registry.instance(event.instance)
+        return None
+
+    def _complete(self, event: Event) -> Event:
+        """Add the sender and the server's URL, if the gateway knows them and the producer did not give
+        them.
+        """
+        sender = event.sender or self._states.sender(event.instance)
+        server_url = event.server_url or self._server_url
+        if sender == event.sender and server_url == event.server_url:
+            return event  # most events: no copy
+        return msgspec.structs.replace(event, sender=sender, server_url=server_url)
+
+    def limit_observers(self, until: float) -> None:
+        """Notify no observer after a time, by Trio's clock, because hookgw stops."""
+        self._observed_until = min(self._observed_until, until)
+        for scope in self._observing:
+            scope.deadline = min(scope.deadline, until)
+
+    def _note_states(self, accepted: Sequence[Event]) -> None:
+        for event in accepted:
+            # The instance may have been deleted during the commit: then its state would be kept for good.
+            # An instance with a connector has the state of its connector, whatever somebody emits for it.
+            if event.kind == "CONNECTION_UPDATE":
+                instance = self._registry.find_instance(event.instance)
+                if instance is not None and not instance.integration:
+                    self._states.note(event)
+
+    async def _notify(self, accepted: Sequence[Event]) -> None:
+        # Shielded: the events are accepted even if the producer is gone, and observers count them.
+        until = min(trio.current_time() + _OBSERVERS_TIMEOUT, self._observed_until)
+        with trio.CancelScope(deadline=until, shield=True) as scope:
+            self._observing.add(scope)
+            try:
+                for event in accepted:
+                    await self._hooks.notify("hookgw_event_accepted", event=event)
+            finally:
+                self._observing.remove(scope)
+        if scope.cancelled_caught:
+            logger.warning("observers took too long; some events were not observed", events=len(accepted))
+
+
+def _size_of(event: Any) -> int:
+    data_json = getattr(event, "data_json", b"")
+    return len(data_json) if type(data_json) is bytes else 0
+
+
+def _plain(events: Iterable[Event]) -> Generator[None, None, list[Event]]:
+    """Return the events of a plugin as plain records; raise ``Invalid`` for what cannot be stored or sent.
+
+    It pauses after each event.
+    """
+    plain = []
+    problems = []
+    for index, event in enumerate(events):
+        try:
+            plain.append(plain_event(event))
+        except ValueError as error:
+            problems.append(f"events[{index}] {error}.")
+        yield
+    if problems:
+        raise Invalid(*_first(problems))
+    return plain
+
+
+def _first(sentences: list[str]) -> list[str]:
+    """Return the first sentences, and how many more there are."""
+    more = len(sentences) - _REPORTED_PROBLEMS
+    return [*sentences[:_REPORTED_PROBLEMS], f"And {more:,} more."] if more > 0 else sentences

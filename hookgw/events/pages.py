@@ -1,0 +1,30 @@
+"""The event kinds: what each one means."""
+
+from __future__ import annotations
+
+import msgspec
+from quart import Response
+
+from hookgw.site.site import NavEntry, Site
+
+
+class KindsPage:
+    """``/dashboard/kinds``.
+
+    Args:
+        site: the dashboard.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        site.nav.append(NavEntry("Event kinds", "/kinds"))
+        site.add("/kinds", self.show)
+
+    async def show(self) -> Response:
+        """Show the kinds."""
+        return await self._site.render(
+            "kinds.html",
+            kinds=[kind for kind in self._site.gateway.catalog if not kind.operational],
+            operational=[kind for kind in self._site.gateway.catalog if kind.operational],
+            json=lambda value: msgspec.json.format(msgspec.json.encode(value)).decode(),
+        )

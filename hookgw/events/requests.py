@@ -1,0 +1,438 @@
+"""The body of ``/event/emit``: one event, a JSON array of events, or lines of JSON. No I/O.
+
+Envelopes of other gateways are accepted unchanged: dotted names, ``destination``, ``apikey`` and the like.
+The payload keeps the bytes that arrived.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import msgspec
+
+from hookgw.concurrency.clock import parse_rfc3339
+from hookgw.kernel.errors import Invalid, TooLarge
+from hookgw.kernel.json_decoding import LARGE, no_collection
+from hookgw.kernel.json_fields import kind_of, show_name, unknown_field
+from hookgw.kernel.json_text import MAX_VALUES, decode_strict
+from hookgw.kernel.long_json import end_of_value, finish, malformed, skip_blank
+from hookgw.kernel.units import Size
+from hookgw.records.events import EVENT_ID, Catalog, Event, EventKind, event_id_of, new_event_id
+from hookgw.records.inline_media import unmarked
+
+MAX_REASONS = 100
+"""Bad events of a batch for which a reason is given. Further ones are named by their index only."""
+# Finding the nearest kind takes 0.3 ms and more: suggestions for a batch of 10,000 bad names would take
+# seconds.
+_MAX_HINTS = 10
+
+_KNOWN = frozenset({"event", "data", "id", "date_time", "sender", "server_url"})
+# What a body at the path of a kind has if it is an envelope. Any other body there is the payload.
+_NEEDED = frozenset({"event", "data"})
+# Fills the readable part of an id that is made from a message, so that no phone number is in it: ids reach
+# logs, and outlive the events.
+_FILLER = "the-chat-is-only-in-the-hash"
+# One message may raise several of these, each with other content.
+_EDITS = frozenset({"MESSAGES_EDITED", "SEND_MESSAGE_UPDATE"})
+# Fields of other gateways' envelopes that mean nothing here, and that every client of theirs sends.
+_IGNORED = frozenset({"destination", "apikey"})
+# The first moment that RFC 3339 cannot express, in seconds since the epoch.
+_YEAR_10000 = 253402300800.0
+_MAX_WARNINGS = 20
+# What an event of a batch may have beside its data.
+_ENVELOPE = 64 * 1024
+
+# Bytes of a list up to which its items are found in one pass.
+_SHORT_LIST = 128 * 1024
+# Bytes of a longer list in which several items are found in one pass, if they all begin with as many bytes
+# alike.
+_PART = 64 * 1024
+_ALIKE = 8
+# Bytes in which the end of one item is sought at first; then in twice as many, and so on.
+_WINDOW = 4096
+_SPACE = b" \t\r\n"
+
+
+class _Payload(msgspec.Struct):
+    data: msgspec.Raw
+
+
+_payload_of = msgspec.json.Decoder(_Payload).decode
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class EmitLimits(msgspec.Struct, frozen=True):
+    """The limits of one request.
+
+    Attributes:
+        max_data: bytes of ``data``.
+        max_single: bytes of a single event.
+        max_events: events of a batch.
+        max_values: JSON values of an event; see :func:`hookgw.kernel.json_text.check_values`.
+    """
+
+    max_data: int = 2**20
+    max_single: int = 2**20
+    max_events: int = 10_000
+    max_values: int = MAX_VALUES
+
+    @property
+    def max_item(self) -> int:
+        """Bytes of an event of a batch."""
+        return max(self.max_single, self.max_data + _ENVELOPE)
+
+
+class Batch(msgspec.Struct):
+    """The events of a request in their order, and a warning for each ignored field.
+
+    ``is_single`` is true if the body was one event, not a list.
+    """
+
+    events: list[Event]
+    warnings: list[str]
+    is_single: bool = False
+
+
+def parse_events(
+    body: bytes,
+    instance: str,
+    catalog: Catalog,
+    *,
+    now: float,
+    lines: bool = False,
+    key: str | None = None,
+    limits: EmitLimits = EmitLimits(),  # noqa: B008 -- frozen
+    kind: str | None = None,
+    by_message: bool = False,
+) -> Batch:
+    """Read the events in a body without a pause; see :class:`EventReader`."""
+    reader = EventReader(instance, catalog, now=now, key=key, limits=limits, kind=kind, by_message=by_message)
+    return finish(reader.read(body, lines=lines))
+
+
+def is_single(body: bytes, *, lines: bool) -> bool:
+    """Return whether a body is one event, not a list of events or lines of them."""
+    # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
+    return not lines and body[:1] != b"[" and body.lstrip(_SPACE)[:1] != b"["
+
+
+def _lines(body: bytes) -> Iterator[bytes | None]:
+    """Yield the lines that are not blank; ``None`` is a pause."""
+    at = yield from skip_blank(body, 0)
+    while at < len(body):
+        end = body.find(b"\n", at)
+        end = len(body) if end < 0 else end
+        yield body[at:end]
+        at = yield from skip_blank(body, end)
+
+
+def _items(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901 -- a list from left to right
+    """Yield the items of a JSON list; ``None`` is a pause.
+
+    The time between two items does not grow with the list: only ``longest`` limits it.
+
+    Raises:
+        Invalid: the list is malformed, or an item has more than so many bytes.
+    """
+    if len(body) <= _SHORT_LIST:
+        try:
+            yield from map(bytes, _raw_items(body))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise Invalid(f"The body {malformed(error, 0)}.") from None
+        return
+    view, count, size = memoryview(body), 0, 0
+    at = yield from skip_blank(body, body.index(b"[") + 1)
+    # Items usually begin alike. Where one seems to begin, a part of the list ends: if it is well-formed
+    # on its own, all of its items are found at once.
+    mark = b"," + body[at : at + _ALIKE]
+    if not body.startswith(b"]", at):
+        while True:
+            cut = body.rfind(mark, at, at + _PART) if mark else -1
+            if cut > at:
+                try:
+                    items = _raw_items(b"[%b]" % body[at:cut])
+                except (msgspec.DecodeError, RecursionError):
+                    mark = b""
+                else:
+                    yield from map(bytes, items)
+                    count, at = count + len(items), cut + 1
+                    continue
+            try:
+                end = end_of_value(view, at, max(_WINDOW, 2 * size), longest)
+            except ValueError as error:
+                raise Invalid(f"The body {error}.") from None
+            if end is None:
+                raise _too_long(count, longest)
+            if end - at > _PART:
+                yield None
+            yield body[at:end]
+            count, size = count + 1, end - at
+            at = yield from skip_blank(body, end)
+            if not body.startswith(b",", at):
+                break
+            at = yield from skip_blank(body, at + 1)
+    if not body.startswith(b"]", at):
+        raise Invalid(f"The body is not JSON: expected ',' or ']' (byte {at + 1}).")
+    at = yield from skip_blank(body, at + 1)
+    if at < len(body):
+        raise Invalid(f"The body is not JSON: trailing characters (byte {at + 1}).")
+
+
+def _too_long(index: int, longest: int) -> Invalid:
+    return Invalid(f"events[{index}] has more than {longest:,} bytes, the maximum for an event of a batch.")
+
+
+class EventReader:
+    """Reads the events of one request.
+
+    Args:
+        instance: the instance of all events, whatever they say.
+        catalog: the known event kinds.
+        now: the time of events without one, in seconds since the epoch.
+        key: the ``Idempotency-Key`` header, which is the id of a single event.
+        limits: see :class:`EmitLimits`.
+        kind: the kind that the path names, in any spelling; an event may then be its payload alone.
+        by_message: whether events without an id get one from their message; see :func:`id_of_message`.
+
+    Raises:
+        Invalid: the key or the kind is invalid.
+    """
+
+    def __init__(
+        self,
+        instance: str,
+        catalog: Catalog,
+        *,
+        now: float,
+        key: str | None,
+        limits: EmitLimits,
+        kind: str | None = None,
+        by_message: bool = False,
+    ) -> None:
+        if key is not None:
+            # The header's draft standard makes it a quoted string; most clients send it without quotes.
+            key = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
+            if not EVENT_ID.fullmatch(key):
+                raise Invalid("Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
+        self._instance = instance
+        self._catalog = catalog
+        self._now = now
+        self._key = key
+        self._kind = None if kind is None else catalog.resolve(kind, "The kind in the path")
+        self._by_message = by_message
+        self._limits = limits
+        # Ordered, and each warning once, however many events of a batch have the field.
+        self._ignored: dict[str, None] = {}
+        # Whether unknown kinds get suggestions.
+        self._hints = True
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the request has an ``Idempotency-Key``."""
+        return self._key is not None
+
+    def read(  # noqa: C901 -- reads once from top to bottom
+        self, body: bytes, *, lines: bool
+    ) -> Generator[None, None, Batch]:
+        """Read the events in a body, and pause after each one.
+
+        A batch of 16 MiB takes a second and more. The caller decides at each pause whether other work is
+        next.
+
+        Args:
+            body: JSON, or with ``lines`` one JSON object per line.
+            lines: whether the body is ``application/x-ndjson``.
+
+        Raises:
+            Invalid: with the index of every bad event. None of the events may be accepted then.
+            TooLarge: a single event exceeds its limit.
+        """
+        if is_single(body, lines=lines):
+            return self.read_single(body)
+        limits, key, longest = self._limits, self._key, self._limits.max_item
+        events: list[Event] = []
+        problems: list[str] = []
+        unexplained: list[str] = []
+        index = 0
+        for item in _lines(body) if lines else _items(body, longest):
+            if item is None:
+                yield
+                continue
+            if len(item) > longest:
+                raise _too_long(index, longest)
+            if index >= limits.max_events:
+                raise Invalid(f"The batch has too many events: at most {limits.max_events:,} are allowed.")
+            if key is not None and index:
+                raise Invalid("Idempotency-Key is the id of a single event, but the batch has several.")
+            try:
+                events.append(self._event(item, f"events[{index}]"))
+            except Invalid as error:
+                self._hints = len(problems) < _MAX_HINTS
+                if len(problems) < MAX_REASONS:
+                    problems.extend(error.messages)
+                else:
+                    unexplained.append(f"events[{index}]")
+            index += 1
+            yield
+        if key is not None and not index:
+            raise Invalid("Idempotency-Key is the id of a single event, but the batch is empty.")
+        if unexplained:
+            problems.append(
+                f"These events are invalid too, for reasons not listed: {', '.join(unexplained)}."
+            )
+        if problems:
+            raise Invalid(*problems)
+        return Batch(events, list(self._ignored))
+
+    def read_single(self, body: bytes) -> Batch:
+        """Read a body that is one event; raise as :meth:`read` does."""
+        # Only a batch may use the larger limit of the request body.
+        if len(body) > self._limits.max_single:
+            raise TooLarge(f"The body of a single event may have at most {Size(self._limits.max_single)}.")
+        return Batch([self._event(body, "")], list(self._ignored), is_single=True)
+
+    def _event(self, text: bytes, where: str) -> Event:  # noqa: C901 -- one check after the other, on the hot path
+        """Read one event.
+
+        Raises:
+            Invalid: with the first mistake, prefixed with ``where``.
+        """
+        if len(text) >= LARGE and gc.isenabled():
+            with no_collection():  # until the decoded payload is gone, which is only needed for the checks
+                return self._event(text, where)  # goes on from here, because the collector is off
+        try:
+            envelope = decode_strict(text, self._limits.max_values)
+        except ValueError as error:
+            raise Invalid(f"{where or 'The body'} {error}.") from None
+        if self._kind is not None and not (isinstance(envelope, dict) and envelope.keys() >= _NEEDED):
+            return self._of_payload(self._kind, unmarked(text.strip(_SPACE)), envelope, where)
+        if not isinstance(envelope, dict):
+            kind = kind_of(envelope)
+            raise Invalid(f"{where or 'The body'} must be an object with event and data, not {kind}.")
+        if not envelope.keys() <= _KNOWN:
+            self._warn_of_ignored(envelope)
+
+        event_id = envelope.get("id")
+        if event_id is None:
+            event_id = self._key
+        elif not isinstance(event_id, str) or not EVENT_ID.fullmatch(event_id):
+            raise Invalid(f"{_at(where, 'id')} must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
+        elif self._key is not None and event_id != self._key:
+            raise Invalid(f"{_at(where, 'id')} differs from the Idempotency-Key header: send one of them.")
+
+        name = envelope.get("event")
+        if name is None:
+            raise Invalid(f"{_at(where, 'event')} is missing: it is the name of an event kind.")
+        found = self._catalog.get(name) if isinstance(name, str) else None
+        if found is None and self._hints:
+            found = self._catalog.resolve(name, _at(where, "event"))
+        if found is None:
+            raise Invalid(f"{_at(where, 'event')} is not a known event kind.")
+        if self._kind is not None and found.name != self._kind.name:
+            raise Invalid(f"{_at(where, 'event')} is {found.name}, but the path says {self._kind.name}.")
+
+        if "data" not in envelope:
+            raise Invalid(f"{_at(where, 'data')} is missing: it is the payload.")
+        # The bytes of the payload, so that the order of keys and the digits of numbers survive.
+        data = unmarked(bytes(_payload_of(text).data))
+        if len(data) > self._limits.max_data:
+            raise self._too_large(data, where)
+        if event_id is None and self._by_message:
+            event_id = id_of_message(found.name, envelope["data"], data)
+
+        time, given = self._now, envelope.get("date_time")
+        if given is not None:
+            try:
+                time = parse_rfc3339(given) if isinstance(given, str) else -1.0
+            except ValueError:
+                time = -1.0
+            # Times before 1970 are clients' bugs, and an offset can push a time beyond the year 9999.
+            if not 0 <= time < _YEAR_10000:
+                form = "an RFC 3339 time such as 2026-11-20T12:00:00.000Z"
+                raise Invalid(f"{_at(where, 'date_time')} must be {form}.")
+        return Event(
+            id=event_id or new_event_id(self._now),
+            kind=found.name,
+            instance=self._instance,
+            data_json=data,
+            time=time,
+            sender=_text(envelope.get("sender"), where, "sender"),
+            server_url=_text(envelope.get("server_url"), where, "server_url"),
+        )
+
+    def _of_payload(self, kind: EventKind, data: bytes, payload: Any, where: str) -> Event:
+        """Return the event of a payload without an envelope."""
+        if len(data) > self._limits.max_data:
+            raise self._too_large(data, where)
+        event_id = self._key or (id_of_message(kind.name, payload, data) if self._by_message else None)
+        return Event(
+            id=event_id or new_event_id(self._now),
+            kind=kind.name,
+            instance=self._instance,
+            data_json=data,
+            time=self._now,
+        )
+
+    def _too_large(self, data: bytes, where: str) -> Invalid:
+        limit = Size(self._limits.max_data)
+        return Invalid(f"{_at(where, 'data')} has {len(data):,} bytes; at most {limit} are allowed.")
+
+    def _warn_of_ignored(self, envelope: dict[str, Any]) -> None:
+        for name in envelope:
+            if len(self._ignored) >= _MAX_WARNINGS:
+                return
+            if name in _KNOWN or name in _IGNORED:
+                continue
+            if name != "instance":
+                self._ignored[unknown_field(show_name(name))] = None
+            # The body must not choose the instance: the key was checked against the one in the path.
+            elif envelope[name] != self._instance:
+                self._ignored[f"instance was ignored: the path says {self._instance}."] = None
+
+
+def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:
+    """Return the id of an event that reports a message: the same if the event comes again.
+
+    Args:
+        kind: the event's kind.
+        data: its payload.
+        data_json: the same, as it came.
+
+    Returns:
+        ``None`` if nothing in the payload tells a repetition from another event of the same message.
+    """
+    if not isinstance(data, dict):
+        return None
+    key = data.get("key")
+    key = key if isinstance(key, dict) else data
+    message = key.get("id") if key is not data else None
+    parts: list[Any] = [key.get("remoteJid"), key.get("fromMe"), key.get("participant")]
+    if kind == "MESSAGES_UPDATE":
+        # Each status of a message is an event of its own, and in a group each reader's. Votes in a poll all
+        # have the same status.
+        message, status = message or data.get("keyId"), data.get("status")
+        if not isinstance(status, str) or data.get("pollUpdates"):
+            return None
+        parts.append(status)
+    elif kind in _EDITS:
+        parts.append(data_json.decode())
+    if not message or not isinstance(message, str):
+        return None
+    return event_id_of(message, kind, _FILLER, *map(_part, parts))
+
+
+def _part(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else repr(value)
+
+
+def _text(value: Any, where: str, name: str) -> str | None:
+    # PostgreSQL stores no NUL in a text.
+    if value is None or (isinstance(value, str) and len(value) <= 2048 and "\0" not in value):
+        return value
+    raise Invalid(f"{_at(where, name)} must be a string of at most 2,048 characters, none of them NUL.")
+
+
+def _at(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name

@@ -1,0 +1,90 @@
+"""Responses about events and their kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from hookgw.kernel.schema_parts import Time
+from hookgw.web.responses.common import Backlog, Count
+
+
+class Kind(Struct, frozen=True, kw_only=True):
+    """An event kind of the catalog.
+
+    Attributes:
+        name: the name in deliveries.
+        dotted: the dotted spelling.
+        aliases: further names that hookgw accepts for it.
+        meaning: when the event is raised.
+        schema: the JSON Schema of ``data``.
+        example: an example of ``data``.
+        plugin: the plugin that provides the kind; ``null`` for built-in kinds.
+        operational: whether it is an operational event, which only hookgw raises.
+    """
+
+    name: str
+    dotted: str
+    aliases: list[str]
+    meaning: str
+    schema: dict[str, Any]
+    example: Any
+    plugin: str | None
+    operational: bool
+
+
+class Emitted(Struct, frozen=True, kw_only=True):
+    """The result of an emit.
+
+    Attributes:
+        accepted: the number of new events, which are on disk now.
+        duplicates: the number of events whose ids were known.
+        ids: the ids of all events, in the order of the request.
+        backlog: what is pending of the instance's events now.
+        warnings: fields that were ignored, and payloads that violate their schema.
+    """
+
+    accepted: Count
+    duplicates: Count
+    ids: list[str]
+    backlog: Backlog
+    warnings: list[str] | UnsetType = UNSET
+
+
+class Erased(Struct, frozen=True, kw_only=True):
+    """The result of an erasure.
+
+    Attributes:
+        events: the number of events that were removed, so far if there is a `job`.
+        deliveries: the number of their deliveries.
+        job: the job that goes on with the erasure, if it takes long.
+        warnings: what is left of the data outside of the tables, and what removes it.
+    """
+
+    events: Count
+    deliveries: Count
+    job: str | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """An event as it was accepted.
+
+    Attributes:
+        id: the ``webhook-id`` of its deliveries.
+        event: its kind.
+        instance: the instance's name.
+        data: the payload.
+        date_time: when the event happened.
+        sender: the account, if known.
+        server_url: the URL of the gateway that raised it, if known.
+    """
+
+    id: str
+    event: str
+    instance: str
+    data: Raw
+    date_time: Time
+    sender: str | None
+    server_url: str | None

@@ -1,0 +1,111 @@
+"""``/event``: events from producers, and the catalog of kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+from quart import Blueprint, Response, request
+
+from hookgw.app.json_schemas import EMIT
+from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
+from hookgw.kernel.schema_parts import EVENT_ID_SCHEMA
+from hookgw.parsing import parse_erasure
+from hookgw.web import responses
+from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
+from hookgw.web.present import present_kind
+from hookgw.web.request_body import NDJSON, current_exchange, json_response, read_parsed, reserve
+from hookgw.web.server.errors import JSON
+from hookgw.web.server.response_memory import LIST
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+EMIT_PATH = "/event/emit/"
+EMIT_RULE = f"{EMIT_PATH}<instance>"
+
+_EVENT = {"event": "MESSAGES_UPSERT", "data": {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}}
+# Generated clients have one type for a body, and none for lines.
+_EMIT_BODY = Body(
+    {JSON: EMIT},
+    {"one event": [_EVENT], "a batch": [_EVENT | {"id": "msg_1"}, _EVENT | {"id": "msg_2"}]},
+    note=f"A single event may also be sent without the list, and a batch as `{NDJSON}`, one event per line.",
+)
+_KIND_BODY = Body(
+    {JSON: {"description": "The event, its `data`, or a list of either."}},
+    {"the event": _EVENT, "its data": _EVENT["data"]},
+    note=f"A batch may also be sent as `{NDJSON}`, one event per line.",
+)
+_DEDUPE = Parameter(
+    "dedupe",
+    "With `message`, events without an `id` get one from their message: an event that comes again is a "
+    "duplicate.",
+    # Evolution API appends the kind of the event to the whole URL.
+    {"type": "string", "pattern": "^message(/.*)?$"},
+)
+_ERASE_BODY = json_body("EraseRequest", a_person={"remoteJid": "5511988887777@s.whatsapp.net"})
+_IDEMPOTENCY_KEY = Parameter("idempotency-key", "The id of a single event.", EVENT_ID_SCHEMA, "header")
+
+
+class EventRoutes:
+    """The handlers of ``/event``."""
+
+    def __init__(self, gateway: Gateway, endpoint: EmitEndpoint) -> None:
+        self._gateway = gateway
+        self._endpoint = endpoint
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("events", __name__)
+        blueprint.add_url_rule(EMIT_RULE, view_func=self.emit, methods=["POST"])
+        blueprint.add_url_rule(f"{EMIT_RULE}/<kind>", view_func=self.emit_kind, methods=["POST"])
+        blueprint.add_url_rule("/event/erase/<instance>", view_func=self.erase, methods=["POST"])
+        blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
+        return blueprint
+
+    @describes(
+        "Events", {202: responses.Emitted}, body=_EMIT_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE), errors=(422,)
+    )
+    async def emit(self, instance: str) -> Response:
+        """Accept events; the response comes once they are on disk.
+
+        A batch is accepted whole or not at all.
+        """
+        # Rare: almost every emit takes the fast path, which calls the same endpoint.
+        body = await self._endpoint.emit(instance, request.headers, request.body, current_exchange())
+        return Response(body, EMIT_STATUS, content_type=JSON)
+
+    @describes(
+        "Events", {202: responses.Emitted}, body=_KIND_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE), errors=(422,)
+    )
+    async def emit_kind(self, instance: str, kind: str) -> Response:
+        """Accept events of one kind, as a gateway sends them to a URL with `byEvents`.
+
+        The body is the event, as without the kind, or its `data` alone; or a list of either. What has both
+        `event` and `data` is an event.
+        """
+        body = await self._endpoint.emit(instance, request.headers, request.body, current_exchange(), kind)
+        return Response(body, EMIT_STATUS, content_type=JSON)
+
+    @describes("Events", {200: responses.Erased, 202: responses.Erased}, body=_ERASE_BODY, errors=(409,))
+    async def erase(self, instance: str) -> Response:
+        """Erase a person's data: events that concern them, with their deliveries and attempts.
+
+        This cannot be undone. If it takes more than 2 s, the status is 202, and the response has its job.
+        """
+        self._gateway.instances.get(instance)  # 404 comes before any error of the body
+        remote_jid = await read_parsed(self._gateway.settings.server.max_body, parse_erasure)
+        job = await self._gateway.erasures.erase(instance, remote_jid)
+        erased = responses.Erased(
+            events=job.events,
+            deliveries=job.done,
+            job=job.id if job.is_running else UNSET,
+            warnings=UNSET if job.warning is None else [job.warning],
+        )
+        return json_response(erased, 202 if job.is_running else 200)
+
+    @describes("Events", {200: list[responses.Kind]})
+    async def kinds(self) -> Response:
+        """List the catalog of event kinds."""
+        await reserve(LIST)
+        return json_response([present_kind(kind) for kind in self._gateway.catalog])

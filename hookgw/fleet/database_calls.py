@@ -1,0 +1,75 @@
+"""Calls of clients that wait for a database that is slow, or cannot be reached.
+
+A call may read and write several times, one after the other, and wait for changes before it: each of these
+waits is bounded, and their sum is not. A client must hear within ten seconds that it has to try again. What
+the call has begun goes on, because a change that is cut off half-way would be worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import trio
+
+from hookgw.fleet.lease import HEARTBEAT
+from hookgw.fleet.ownership import Ownership
+from hookgw.kernel.errors import StorageUnavailable
+
+ANSWER_AFTER = 8.0
+"""Seconds after which a call is answered for the database."""
+
+Answer = Callable[[StorageUnavailable], Awaitable[None]]
+"""Answers a call in the place of what works on it."""
+
+
+@dataclass(eq=False)
+class _Call:
+    answer: Answer
+    scope: trio.CancelScope
+    since: float
+
+
+class DatabaseCalls:
+    """The calls of clients at this node.
+
+    Args:
+        ownership: knows how the database is.
+    """
+
+    def __init__(self, ownership: Ownership) -> None:
+        self._ownership = ownership
+        self._calls: set[_Call] = set()
+
+    @contextmanager
+    def waiting(self, answer: Answer) -> Iterator[None]:
+        """Answer a call and cancel the block if the database keeps it waiting for too long."""
+        with trio.CancelScope() as scope:
+            call = _Call(answer, scope, trio.current_time())
+            self._calls.add(call)
+            try:
+                yield
+            finally:
+                self._calls.discard(call)
+
+    async def run(self) -> None:
+        """Answer calls until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.sleep(HEARTBEAT)
+                if self._ownership.is_database_slow():
+                    due = trio.current_time() - ANSWER_AFTER
+                    for call in [call for call in self._calls if call.since <= due]:
+                        self._calls.discard(call)
+                        nursery.start_soon(self._answer, call)
+
+    async def _answer(self, call: _Call) -> None:
+        error = StorageUnavailable(
+            "The database is slow, or cannot be reached. The call may have been carried out, or may yet be.",
+            retry_after=1.0,
+        )
+        # The call may take longer to end: a change is shielded.
+        with trio.move_on_after(ANSWER_AFTER):
+            await call.answer(error)
+        call.scope.cancel()

@@ -1,0 +1,34 @@
+"""Reports of high backlogs in a fleet: every node knows all backlogs, and one of them reports each."""
+
+from __future__ import annotations
+
+from hookgw.core.backlog import BacklogObserver, Tally
+from hookgw.core.registry import Registry
+from hookgw.fleet.shard_work import ShardOwner
+from hookgw.records.shards import shard_of_registration
+
+
+class OwnBacklogs:
+    """Passes on what concerns the registrations and instances of this node; see :class:`BacklogObserver`.
+
+    A backlog that crosses its threshold while its instance moves from one node to another is not reported.
+
+    Args:
+        observer: hears of it.
+        registry: knows the registrations.
+        owner: says what is on this node.
+    """
+
+    def __init__(self, observer: BacklogObserver, registry: Registry, owner: ShardOwner) -> None:
+        self._observer = observer
+        self._registry = registry
+        self._owner = owner
+
+    def backlog_crossed(self, registration_id: str, tally: Tally) -> None:
+        registration = self._registry.registration(registration_id)
+        if registration is not None and shard_of_registration(registration) in self._owner.shards:
+            self._observer.backlog_crossed(registration_id, tally)
+
+    def instance_backlog_crossed(self, instance: str, tally: Tally, allowed: tuple[float, float]) -> None:
+        if self._owner.holds(instance):
+            self._observer.instance_backlog_crossed(instance, tally, allowed)

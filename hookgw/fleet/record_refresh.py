@@ -1,0 +1,107 @@
+"""The records that other nodes have changed: read, and taken over in memory.
+
+Only the node that holds an instance changes it, and its memory is never behind. So it passes
+over what it reads of its own instances: that could be a moment older than its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import trio
+
+from hookgw.auth.keyring import Keyring
+from hookgw.core.browser_sessions import BrowserSessions
+from hookgw.core.keyring_loading import GlobalKeys
+from hookgw.core.registry import Registry
+from hookgw.records.browser_sessions import BrowserSession
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.store.fleet import Membership, RecordChanges
+
+
+class RecordRefresh:
+    """Keeps the records in memory as they are in the database.
+
+    Args:
+        holds: returns whether this node holds an instance, by its name.
+    """
+
+    def __init__(
+        self,
+        members: Membership,
+        registry: Registry,
+        keyring: Keyring,
+        global_keys: GlobalKeys,
+        sessions: BrowserSessions,
+        holds: Callable[[str], bool],
+    ) -> None:
+        self._members = members
+        self._registry = registry
+        self._keyring = keyring
+        self._global_keys = global_keys
+        self._sessions = sessions
+        self._holds = holds
+        self._lock = trio.Lock()
+        self._reads = 0
+
+    async def catch_up(self, version: int | None = None) -> None:
+        """Read what has changed until now, unless a version is known already.
+
+        Args:
+            version: enough if at least this one is known; ``None`` for whatever is committed now.
+
+        Raises:
+            StorageUnavailable: the database refuses.
+        """
+        reads = self._reads
+        async with self._lock:
+            if version is not None and self._members.known_version >= version:
+                return
+            if version is None and self._reads > reads:
+                return  # a read that began after this call has ended meanwhile
+            self._reads += 1
+            self._apply(await self._members.changes())
+
+    def _apply(self, changes: RecordChanges) -> None:
+        # All at once: no checkpoint between the first change and the version.
+        registry, keyring = self._registry, self._keyring
+        if changes.is_whole:
+            changes = self._with_missing(changes)
+        instances = {name: new for name, new in changes.instances.items() if not self._holds(name)}
+        for name, instance in instances.items():
+            former = registry.find_instance(name)
+            former_keys = former.keys if former else ()
+            keys = instance.keys if instance else ()
+            keyring.remove(name, (key for key in former_keys if key not in keys))
+            keyring.add_instance(name, (key for key in keys if key not in former_keys))
+        registrations: dict[str, Registration | None] = {}
+        for registration_id, registration in changes.registrations.items():
+            known = registration or registry.registration(registration_id)
+            if known is not None and not self._holds(known.instance):
+                registrations[registration_id] = registration
+        registry.apply(instances, registrations)
+        registry.apply_disabled(changes.disabled_webhooks)
+        if changes.global_keys is not msgspec.UNSET:
+            self._global_keys.apply(changes.global_keys, keyring)
+        self._sessions.apply(changes.sessions)
+        if changes.is_whole:
+            self._members.known_version = changes.version
+        else:
+            self._members.known_version = max(self._members.known_version, changes.version)
+
+    def _with_missing(self, changes: RecordChanges) -> RecordChanges:
+        """Add what is in memory and not among all records: it is gone."""
+        known = self._registry.registrations()
+        instances: dict[str, Instance | None] = dict.fromkeys(one.name for one in self._registry.instances())
+        registrations: dict[str, Registration | None] = dict.fromkeys(
+            one.id for one in known if one.instance != GLOBAL_INSTANCE
+        )
+        sessions: dict[str, BrowserSession | None] = dict.fromkeys(self._sessions.ids())
+        return msgspec.structs.replace(
+            changes,
+            instances=instances | changes.instances,
+            registrations=registrations | changes.registrations,
+            sessions=sessions | changes.sessions,
+        )

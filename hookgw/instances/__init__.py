@@ -1,0 +1,1 @@
+"""Instances: their records, connectors and states."""

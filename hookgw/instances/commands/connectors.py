@@ -1,0 +1,83 @@
+"""``hookgw connectors``: what instances can be connected with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.failure import Failed
+from hookgw.command.names import complete_connectors
+from hookgw.command.output import Column, say, show_json, show_table, table_options
+
+_CONNECTORS = (
+    Column("name", least=None),
+    Column("options", least=16, wraps=True),
+    Column("calls", least=16, drop=1, wraps=True),
+    Column("ingest URL", least=None, drop=3),
+    Column("integrations", least=10, drop=2, wraps=True),
+)
+_OPTIONS = (
+    Column("option", least=None),
+    Column("default", least=8, wraps=True),
+    Column("meaning", least=24, wraps=True),
+)
+
+
+@click.command()
+@click.argument("name", metavar="[CONNECTOR]", required=False, shell_complete=complete_connectors)
+@server_options
+@table_options
+def connectors(client: Client, name: str | None, wide: bool, as_json: bool) -> None:
+    """List the connectors, or the options of one of them.
+
+    Needs a global key. A connector is the --integration of an instance; its options are those of
+    `hookgw instance create -o`.
+    """
+    found = client.call("GET", "connector", "list")
+    if name is not None:
+        found = [one for one in found if one["name"] == name]
+        if not found:
+            raise Failed(f"There is no connector {name!r}. `hookgw connectors` lists them.")
+    if as_json:
+        show_json(found if name is None else found[0])
+    elif name is None:
+        show_table(
+            _CONNECTORS,
+            (
+                (
+                    one["name"],
+                    " ".join((one["optionsSchema"] or {}).get("properties", {})),
+                    " ".join(one["calls"]),
+                    "yes" if one["takesRequests"] else None,
+                    " ".join(one["integrations"]),
+                )
+                for one in found
+            ),
+            wide=wide,
+        )
+    elif found[0]["optionsSchema"] is None:
+        say(f"The connector {name} describes no options: it takes any.", err=True)
+    else:
+        show_table(_OPTIONS, _options(found[0]["optionsSchema"]), wide=wide)
+
+
+def _options(schema: dict[str, Any]) -> list[tuple[str, str, str]]:
+    rows = []
+    for option, described in schema.get("properties", {}).items():
+        described = described if isinstance(described, dict) else {}
+        default = described.get("default")
+        shown = default if isinstance(default, str) else json.dumps(default, ensure_ascii=False)
+        if option in schema.get("required", ()):
+            shown = "required"
+        meaning = described.get("description", "")
+        if choices := described.get("enum"):
+            meaning = f"{meaning} One of: {', '.join(map(str, choices))}."
+        if described.get("writeOnly"):
+            meaning = f"{meaning} A secret."
+        if described.get("x-operator"):
+            meaning = f"{meaning} Only a global key changes it."
+        rows.append((option, "" if default is None and shown != "required" else shown, meaning.strip()))
+    return rows

@@ -1,0 +1,332 @@
+"""``hookgw instance``: the connected accounts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.failure import Failed
+from hookgw.command.fields import read_secret
+from hookgw.command.job import follow_aloud
+from hookgw.command.names import complete_connectors, instance_argument
+from hookgw.command.output import (
+    Column,
+    json_option,
+    say,
+    show_drawing,
+    show_fields,
+    show_json,
+    show_silent_nodes,
+    show_table,
+    show_warnings,
+    table_options,
+)
+from hookgw.instances.commands.qr_code import qr_blocks
+
+
+def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
+    """Read options in the form ``NAME=TEXT`` or ``NAME:=JSON``; the text ``-`` stands for a line of stdin."""
+    options: dict[str, Any] = {}
+    for value in values:
+        name, equals, content = value.partition("=")
+        is_json = name.endswith(":")
+        name = name.removesuffix(":").strip()
+        # The value is repeated in no message: it may be a secret.
+        if not equals or not name:
+            raise click.BadParameter("this is not an option of a connector. Write NAME=TEXT or NAME:=JSON.")
+        if content == "-":
+            content = sys.stdin.readline().rstrip("\r\n")
+        try:
+            options[name] = json.loads(content) if is_json else content
+        except (ValueError, RecursionError):
+            raise click.BadParameter(
+                f"the value of {name} is not JSON. For a text, write NAME=TEXT."
+            ) from None
+    return options
+
+
+_GIVEN_ELSEWHERE = {
+    "instanceName": "the argument INSTANCE",
+    "integration": "--integration",
+    "token": "--token",
+    "webhook": "--webhook",
+}
+"""How ``create`` takes the fields that no connector can have as an option, by their names in the API."""
+
+option_values = click.option(
+    "--option",
+    "-o",
+    "options",
+    multiple=True,
+    metavar="NAME=TEXT",
+    callback=_read_options,
+    help="Option of the connector; NAME:=JSON for numbers and the like; NAME=- reads the text from standard "
+    "input. Repeat it for more.",
+)
+
+
+@click.group()
+def instance() -> None:
+    """Create, connect and delete instances (messaging accounts)."""
+
+
+@instance.command()
+@click.argument("name", metavar="INSTANCE")
+@click.option(
+    "--integration",
+    shell_complete=complete_connectors,
+    help="Connector to use, for example simulator; `hookgw connectors` lists them, with their options.  "
+    "[default: none; events arrive by HTTP]",
+)
+@click.option(
+    "--token",
+    callback=read_secret,
+    help="Key of the instance; - reads it from standard input.  [default: generated]",
+)
+@click.option("--webhook", "url", metavar="URL", help="Also register this URL for its events.")
+@option_values
+@server_options
+@json_option
+def create(
+    client: Client,
+    name: str,
+    integration: str | None,
+    token: str | None,
+    url: str | None,
+    options: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Create an instance and print its key.
+
+    The key is shown once. Store it now.
+    """
+    for option, place in _GIVEN_ELSEWHERE.items():
+        if option in options:
+            raise click.UsageError(f"{option} is not an option of a connector. Use {place} instead.")
+    webhook = {"url": url} if url else None
+    body = {**options, "instanceName": name, "integration": integration, "token": token, "webhook": webhook}
+    created = client.call("POST", "instance", "create", body=body)
+    if as_json:
+        show_json(created)
+    else:
+        # The API returns the key as "hash", where clients of other gateways look for it.
+        show_fields(
+            {
+                "instance": name,
+                "integration": integration,
+                "key": created["hash"],
+                "URL": url,
+                "ingest URL": created.get("ingestUrl"),
+            }
+        )
+        # The warnings are those of the registration, if there is one.
+        show_warnings(created.get("webhook") or created)
+
+
+@instance.command("list")
+@server_options
+@table_options
+def list_(client: Client, wide: bool, as_json: bool) -> None:
+    """List the instances that the key can access, with their backlogs."""
+    found = client.call("GET", "instance", "fetchInstances")
+    show_silent_nodes(client.silent_nodes)
+    if as_json:
+        show_json(found)
+        return
+    show_table(
+        (
+            Column("name", least=16),
+            Column("integration", least=10, drop=2),
+            Column("state", least=None),
+            Column("pending", least=None, right=True),
+            Column("bytes", least=None, drop=3, right=True),
+            Column("reason", drop=1, wraps=True),
+        ),
+        (
+            (
+                one["name"],
+                one["instance"]["integration"],
+                one["connectionStatus"],
+                f"{one['backlog']['deliveries']:,}",
+                f"{one['backlog']['bytes']:,}",
+                one.get("disconnectionReason"),
+            )
+            for one in found
+        ),
+        wide=wide,
+    )
+
+
+@instance.command()
+@instance_argument("name")
+@server_options
+@json_option
+def state(client: Client, name: str, as_json: bool) -> None:
+    """Print the connection's state: open, connecting or close."""
+    found = client.call("GET", "instance", "connectionState", name)
+    if as_json:
+        show_json(found)
+    else:
+        say(found["instance"]["state"])
+        if "reason" in found["instance"]:
+            say(found["instance"]["reason"], err=True)
+
+
+@instance.command("ingest-url")
+@instance_argument("name")
+@click.option("--rotate", is_flag=True, help="Make a new URL first; the old one ends at once.")
+@server_options
+@json_option
+def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
+    """Print the URL at which the network calls hookgw for an instance.
+
+    Its last part is a secret.
+    """
+    if rotate:
+        found = client.call("POST", "instance", "rotateIngest", name)
+    else:
+        listed = client.call("GET", "instance", "fetchInstances", query={"instanceName": name})
+        if not listed:
+            raise Failed(f"The instance {name!r} does not exist.")
+        if listed[0].get("connector") is None:
+            raise Failed(f"The instance {name!r} has no connector, so no network calls hookgw for it.")
+        if "ingestUrl" not in listed[0]:
+            raise Failed(f"The connector of the instance {name!r} takes no requests of its network.")
+        found = {"ingestUrl": listed[0]["ingestUrl"]}
+    if as_json:
+        show_json(found)
+        return
+    say(found["ingestUrl"])
+    if found["ingestUrl"].startswith("/"):
+        say("This is a path: set server.public_url to have the whole URL.", err=True)
+
+
+@instance.command()
+@instance_argument("name")
+@option_values
+@click.option("--unset", multiple=True, metavar="NAME", help="Option to remove. Repeat it for more.")
+@server_options
+@json_option
+def options(
+    client: Client, name: str, options: dict[str, Any], unset: tuple[str, ...], as_json: bool
+) -> None:
+    """Print the options of the instance's connector, or change some.
+
+    A change restarts the connector, if it runs. Secrets are shown as ********.
+    """
+    change = {**options, **dict.fromkeys(unset)}
+    if change:
+        # Not as `body`, which leaves out fields that are None: here these remove an option.
+        found = client.call("PATCH", "instance", "options", name, content=json.dumps(change).encode())
+    else:
+        found = client.call("GET", "instance", "options", name)
+    if as_json:
+        show_json(found)
+        return
+    if not found["options"] and not change:
+        say("No options are set.", err=True)
+    show_fields(
+        {
+            option: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for option, value in found["options"].items()
+        }
+    )
+    show_warnings(found)
+
+
+@instance.command()
+@instance_argument("name")
+@server_options
+@json_option
+def connect(client: Client, name: str, as_json: bool) -> None:
+    """Start the instance's connection.
+
+    Prints its state, and the code to scan or to type, if the network wants one.
+    """
+    found = client.call("GET", "instance", "connect", name)
+    if as_json:
+        show_json(found)
+        return
+    show_fields(
+        {
+            "state": found["instance"]["state"],
+            "reason": found["instance"].get("reason"),
+            "pairing code": found.get("pairingCode"),
+            "QR code (text)": found.get("code"),
+            "ingest URL": found.get("ingestUrl"),
+        }
+    )
+    if found.get("code") and sys.stdout.isatty():
+        show_drawing(qr_blocks(found["code"]))
+
+
+@instance.command()
+@instance_argument("name")
+@server_options
+@json_option
+def logout(client: Client, name: str, as_json: bool) -> None:
+    """End the instance's connection. It stays ended until `hookgw instance connect`."""
+    done = client.call("DELETE", "instance", "logout", name)
+    if as_json:
+        show_json(done)
+    else:
+        say(f"Logged out {name!r}.")
+
+
+@instance.command()
+@instance_argument("name")
+@click.option(
+    "--option",
+    "-o",
+    "settings",
+    multiple=True,
+    metavar="NAME:=JSON",
+    callback=_read_options,
+    help="Setting to change, for example rejectCall:=true or msgCall='No calls'. Repeat it for more.",
+)
+@server_options
+@json_option
+def settings(client: Client, name: str, settings: dict[str, Any], as_json: bool) -> None:
+    """Print the settings of the instance's account, or change some."""
+    warnings = {}
+    if settings:
+        warnings = client.call("POST", "settings", "set", name, body=settings)
+        found = warnings["settings"]["settings"]
+    else:
+        found = client.call("GET", "settings", "find", name)
+    if as_json:
+        show_json(warnings or found)
+        return
+    show_fields(found)
+    show_warnings(warnings)
+
+
+@instance.command()
+@instance_argument("name")
+@server_options
+@json_option
+def restart(client: Client, name: str, as_json: bool) -> None:
+    """Restart the instance's connection; print its state."""
+    found = client.call("POST", "instance", "restart", name)
+    if as_json:
+        show_json(found)
+    else:
+        say(found["instance"]["state"])
+
+
+@instance.command()
+@instance_argument("name")
+@server_options
+def delete(client: Client, name: str) -> None:
+    """Delete an instance, its registrations and its keys.
+
+    Its pending deliveries become dead letters. If that takes long, the command shows the progress.
+    """
+    deleted = client.call("DELETE", "instance", "delete", name)
+    if "job" in deleted:
+        follow_aloud(client, deleted["job"], "Dead letters")
+    say(f"Deleted {name!r}.")

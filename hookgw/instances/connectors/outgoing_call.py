@@ -1,0 +1,137 @@
+"""Makes one call of a connector that changes something on the network, and raises its events."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+import structlog
+import trio
+
+from hookgw.delivery.http.answer_memory import keeping_answers
+from hookgw.instances.connectors.session import ConnectorSession
+from hookgw.kernel.errors import HookgwError, NetworkRefused, PluginFailed, Unavailable
+from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.records.connectors import NewEvent
+
+logger = structlog.get_logger("hookgw.connector")
+
+T = TypeVar("T")
+
+CALL_TIMEOUT = 30.0
+"""Seconds that a connector may take for a call."""
+EVENT_TIMEOUT = 10.0
+"""Seconds that the caller waits for the events of a call to be on disk."""
+
+
+async def call_in_time(
+    connector: ContainedConnector, call: Callable[[], Awaitable[T]], seconds: float = CALL_TIMEOUT
+) -> T:
+    """Make a call of a connector, and return its result.
+
+    Args:
+        connector: named in the error message.
+        call: makes the call.
+        seconds: how long the call may take.
+
+    Raises:
+        NetworkRefused: the call took too long, or the connector failed.
+        HookgwError: from the call.
+    """
+    with trio.move_on_after(seconds), keeping_answers():
+        try:
+            return await call()
+        except PluginFailed as failure:
+            raise NetworkRefused(f"The connector {connector.name!r} failed: {failure.reason}") from failure
+    raise NetworkRefused(f"The network did not answer within {seconds:g} s.")
+
+
+class OutgoingCall(Generic[T]):
+    """One call. :meth:`run` is a task of the gateway, so that it goes on if the caller goes away.
+
+    Call :meth:`begin` before :meth:`run`.
+
+    Args:
+        session: of the instance.
+        make: makes the call. It returns something, not ``None``.
+        events_of: returns the events that the result raises.
+        on_ended: called once, when the call has ended and its arguments are no longer needed, with the
+            result; ``None`` if it failed.
+        timeout: seconds that the call may take.
+    """
+
+    def __init__(
+        self,
+        session: ConnectorSession,
+        make: Callable[[], Awaitable[T]],
+        events_of: Callable[[T], Sequence[NewEvent]],
+        on_ended: Callable[[T | None], None],
+        timeout: float = CALL_TIMEOUT,
+    ) -> None:
+        self._session = session
+        # Only until the call has ended: it may hold a file, and the events may wait for long.
+        self._make: Callable[[], Awaitable[T]] | None = make
+        self._events_of = events_of
+        self._on_ended = on_ended
+        self._timeout = timeout
+        self._result: T | None = None
+        self._error: HookgwError | None = None
+        self._made, self._reported = trio.Event(), trio.Event()
+
+    def begin(self) -> None:
+        """Count the call as one of its session, until :meth:`run` ends.
+
+        Raises:
+            TooManyRequests: as many calls of the session as allowed are in progress.
+        """
+        self._session.begin_call()
+
+    async def run(self) -> None:
+        """Make the call, then raise its events. The outcome, also a failure, is for :meth:`result`."""
+        try:
+            try:
+                assert self._make is not None  # noqa: S101 -- run() is called once
+                self._result = await call_in_time(self._session.connector, self._make, self._timeout)
+            except HookgwError as error:
+                self._error = error
+            finally:
+                self._make = None
+                self._on_ended(self._result)
+                self._made.set()
+            if self._result is not None and (events := self._events_of(self._result)):
+                await self._report(events)
+        finally:
+            self._made.set()  # after a fault, too: the caller waits
+            self._reported.set()
+            self._session.end_call()
+
+    async def result(self) -> T:
+        """Wait until the call is made and its events are on disk (unless the disk refuses for long).
+
+        Raises:
+            NetworkRefused: the network refused or did not answer, or the connector failed.
+            NotSupported: the network has no such call.
+            Invalid: the connector cannot do this.
+            Unavailable: hookgw shut down meanwhile, or has a fault, which the log names.
+        """
+        await self._made.wait()
+        with trio.move_on_after(EVENT_TIMEOUT):
+            await self._reported.wait()
+        if self._error is not None:
+            raise self._error
+        if self._result is None:
+            raise Unavailable("The call was cut off. It may or may not have taken effect.")
+        return self._result
+
+    async def _report(self, events: Sequence[NewEvent]) -> None:
+        # The call has taken effect. A failure from here on must not make the caller repeat it.
+        try:
+            await self._session.emit_all(events)
+        except HookgwError as error:
+            kinds = sorted({event.kind for event in events})
+            logger.warning(
+                "events of a call not stored",
+                instance=self._session.instance,
+                events=kinds,
+                reason=str(error),
+            )

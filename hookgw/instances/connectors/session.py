@@ -1,0 +1,529 @@
+"""The gateway's side of a connected instance."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import httpx
+import msgspec
+import structlog
+import trio
+
+from hookgw.concurrency.clock import Clock
+from hookgw.core.ingest_url import IngestUrls
+from hookgw.core.long_work import run_in_slices
+from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.connector_client import ConnectorClients
+from hookgw.instances.connectors.inbound_media import InboundMedia
+from hookgw.kernel.errors import Conflict, Invalid, TooManyRequests, Unavailable
+from hookgw.kernel.json_text import decode_strict, encode_strict
+from hookgw.kernel.long_json import finish
+from hookgw.kernel.masking import mask_secrets
+from hookgw.kernel.network_json import PART, LeftOut, read_network_json
+from hookgw.kernel.units import Size
+from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.records.connectors import MAX_STATE, ConnectionState, FetchedFile, NewEvent, QRCode
+from hookgw.records.events import Catalog, Event, new_event_id
+from hookgw.records.inline_media import unmarked
+from hookgw.records.instances import Instance, InstanceSettings
+from hookgw.store import ConnectorState
+
+logger = structlog.get_logger("hookgw.connector")
+
+T = TypeVar("T")
+
+_LONGEST_MESSAGE = 2048
+"""Characters of the reason that a connector gives for a closed connection."""
+_LARGEST_REASON = 2**31
+
+LOGGED_OUT = 401
+"""The reason of CONNECTION_UPDATE, known from Baileys, after which receivers want a new login."""
+_FEW, _SHORT = 10, 4096
+"""So many events, of so many bytes in all, are encoded without a pause."""
+_NO_REASON = 200
+"""What a connector reports that gives no reason."""
+
+MOST_CALLS = 256
+"""Outgoing calls of a session in progress, from before the call until its events are on disk."""
+MOST_UNSTORED_CALLS = 64
+"""The same while events of the session are refused: each call keeps its events in memory, and retries."""
+
+_RETRY_CALL = 5.0
+"""Seconds after which a refused call may be repeated."""
+
+LoadState = Callable[[str], Awaitable[Any]]
+"""Returns the state that belongs to an instance's id; ``None`` if there is none."""
+
+
+class Accept(Protocol):
+    """Stores events; see :meth:`hookgw.events.accept.EventIntake.accept`."""
+
+    async def __call__(
+        self, events: Sequence[Event], *, instance_id: str, state: ConnectorState | None = None
+    ) -> object: ...
+
+
+class EventRules(NamedTuple):
+    """What the events of connectors must satisfy.
+
+    Attributes:
+        catalog: the known kinds.
+        max_values: JSON values of a payload (``events.max_values``).
+        max_data: bytes of a payload (``events.max_data``).
+    """
+
+    catalog: Catalog
+    max_values: int
+    max_data: int
+
+
+class _Request:
+    """A request of the network that a connector answers."""
+
+    is_open = True
+
+
+# A variable of the context, not of the session: its run, and requests of others, go on meanwhile.
+_request: ContextVar[_Request | None] = ContextVar("request", default=None)
+
+
+class ConnectorSession:
+    """One connected instance. Connectors see it as :class:`hookgw.records.connectors.Session`.
+
+    Attributes:
+        connector: runs the session.
+        state, qr_code, sender, profile_name, profile_picture_url: what the connector reported last.
+        codes: how many codes it has shown since the connection was open.
+        closed: when the connection was closed last, with the :func:`kept_reason`.
+        close_reason: why the state is ``close``: a sentence.
+        close_message: the sentence with which the connector itself has closed the connection; empty for none.
+        has_reported: whether this run of the connector has reported an open or a closed connection.
+        is_running, has_begun: whether the connector runs, and has reported any state in this run.
+        scope: the connector runs in it; cancel it to end the connector.
+        changed: set, and replaced by a new event, when the state or the code changes, or the run ends.
+        ended: set when the connector's run has ended for good.
+        calls: the scopes of other calls of the connector, which end with the session.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        connector: ContainedConnector,
+        accept: Accept,
+        load_state: LoadState,
+        clock: Clock,
+        clients: ConnectorClients,
+        ingest_urls: IngestUrls,
+        media: InboundMedia,
+        event_rules: EventRules,
+        closing_changed: Callable[[str], None] = lambda _: None,
+        event_left_out: Callable[[str, str, str], None] = lambda *_: None,
+        *,
+        former_servers: frozenset[Origin] = frozenset(),
+    ) -> None:
+        self.connector = connector
+        self.state = ConnectionState.CLOSE
+        self.close_reason = "The connector has not reported a connection yet."
+        self.close_message = ""
+        self.has_reported = False
+        self.is_running = False
+        self.has_begun = False
+        self.qr_code: QRCode | None = None
+        self.codes = 0
+        self.sender: str | None = None
+        self.profile_name: str | None = None
+        self.profile_picture_url: str | None = None
+        self.closed: tuple[float, int | None] | None = None
+        self.scope = trio.CancelScope()
+        self.changed = trio.Event()
+        self.ended = trio.Event()
+        self.calls: set[trio.CancelScope] = set()
+        self._instance = instance
+        # Those of this run: changed ones count from the next run on.
+        self._options = connector.option_rules.with_defaults(instance.options)
+        self._accept = accept
+        self._load_state = load_state
+        self._saving = trio.Lock()
+        self._clock = clock
+        self._clients = clients
+        self._http: httpx.AsyncClient | None = None
+        self._given_options = instance.options
+        self._former_servers = former_servers
+        self._ingest_urls = ingest_urls
+        self._media = media
+        self._event_rules = event_rules
+        self._closing_changed = closing_changed
+        self._event_left_out = event_left_out
+        self._is_closed = False
+        self._calls_in_progress = 0
+        self._held_back = 0  # how many tasks wait for the store to take their events
+        self._holding_reason = ""  # why, as it was logged last
+
+    @property
+    def instance(self) -> str:
+        """The instance's name."""
+        return self._instance.name
+
+    @property
+    def instance_id(self) -> str:
+        """The id of the instance: a later one of its name has another."""
+        return self._instance.id
+
+    def use(self, instance: Instance) -> None:
+        """Take a changed record of the instance."""
+        self._instance = instance
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The instance's options, with the defaults of the connector's schema."""
+        return self._options
+
+    @property
+    def settings(self) -> InstanceSettings:
+        """How the account should behave."""
+        return self._instance.settings
+
+    @property
+    def ingest_url(self) -> str | None:
+        """Where the network may call hookgw."""
+        return self._ingest_urls.url(self._instance, self.connector)
+
+    def secret_texts(self) -> set[str]:
+        """Return the secrets that the connector must not write into a log."""
+        given = {self._instance.ingest_token, self._instance.settings.wavoip_token}
+        return given | self.connector.option_rules.secrets(self._options)
+
+    def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
+        """Return a signed link to an inbound file."""
+        return self._media.url(self._instance, reference, mimetype=mimetype, file_name=file_name)
+
+    def wants_base64(self) -> bool:
+        """Return whether a registration of the instance wants media inside its events."""
+        return self._media.wants_base64(self.instance)
+
+    @property
+    def max_data(self) -> int:
+        """The most bytes of an event's data."""
+        return self._event_rules.max_data
+
+    @property
+    def base64_limit(self) -> int:
+        """The bytes of the largest file that fits into an event."""
+        return self._media.base64_limit
+
+    @property
+    def catalog(self) -> Catalog:
+        """All known event kinds."""
+        return self._event_rules.catalog
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """The client for the network's API; of the listed servers it reaches the instance's own."""
+        if self._http is None:
+            self._http = self._clients.of_instance(
+                self.instance, lambda: self.servers() | self._former_servers
+            )
+        return self._http
+
+    def servers(self) -> frozenset[Origin]:
+        """Return the listed servers that are this instance's own."""
+        return self.connector.option_rules.servers(self._given_options)
+
+    async def fetch(self, url: str, *, limit: int) -> FetchedFile:
+        """Return the file at a URL that a tenant gave."""
+        return await self._clients.fetch(self.instance, url, limit=limit)
+
+    async def decode_json(
+        self, text: bytes, *, events: Sequence[str] = (), left_out: Callable[[bytes], None] | None = None
+    ) -> Any:
+        """Return the JSON value in what the network sent."""
+
+        def leave_out(event: LeftOut) -> None:
+            self._event_left_out(self.instance, self.connector.name, f"The event {event.reason}.")
+            if left_out is not None:
+                left_out(event.text)
+
+        steps = read_network_json(text, tuple(events), leave_out)
+        # A short text is read at once: it need not wait for its turn behind the work of others.
+        return finish(steps) if len(text) <= PART else await self.in_turns(steps)
+
+    async def in_turns(self, steps: Generator[None, None, T]) -> T:
+        """Run a long computation among those of other instances."""
+        return await run_in_slices(self.instance, steps)
+
+    async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
+        """Raise an event. Waits while the gateway cannot store it, which holds the connector back."""
+        await self.emit_all([NewEvent(kind=kind, data=data, event_id=event_id)])
+
+    async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
+        """Store events and the connector's state in one commit. Waits like :meth:`emit`."""
+        if state is msgspec.UNSET:
+            await self._store(await self._encode_all(events), None)
+            return
+        kept = ConnectorState(
+            instance=self.instance, instance_id=self._instance.id, state_json=_encode_state(state)
+        )
+        # One at a time, in the order of the calls: one with many events, or that is held back, must not
+        # overwrite the state of a later call.
+        async with self._saving:
+            await self._store(await self._encode_all(events), kept)
+
+    async def _encode_all(self, events: Sequence[NewEvent]) -> list[Event]:
+        try:
+            steps = self._accepted(events)
+            is_short = len(events) <= _FEW and sum(len(event.data_json or b"") for event in events) <= _SHORT
+            return finish(steps) if is_short else await self.in_turns(steps)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise Invalid(f"The data of an event is not JSON: {error}.") from None
+
+    def _accepted(self, events: Sequence[NewEvent]) -> Generator[None, None, list[Event]]:
+        now, accepted = self._clock.wall(), []
+        for event in events:
+            data_json = self._encode(event)
+            accepted.append(
+                Event(
+                    id=event.event_id or new_event_id(now),
+                    kind=event.kind,
+                    instance=self.instance,
+                    data_json=data_json,
+                    time=now if event.time is None else event.time,
+                    sender=event.sender or self.sender,
+                )
+            )
+            if len(data_json) > _SHORT:
+                yield
+        return accepted
+
+    def _encode(self, event: NewEvent) -> bytes:
+        if event.data_json is None:
+            return self._media.encode(self.instance, event.data)
+        # Before it is decoded: a network's request may have 16 times as much.
+        size = len(event.data_json)
+        if size > self.max_data:
+            raise Invalid(f"The data of an event has {size:,} bytes; the limit is {Size(self.max_data)}.")
+        # As for what producers send over HTTP: all JSON on disk means the same to every reader.
+        try:
+            decode_strict(event.data_json, self._event_rules.max_values)
+        except ValueError as error:
+            raise Invalid(f"The data of an event {error}.") from None
+        return unmarked(event.data_json)
+
+    async def _store(self, events: Sequence[Event], state: ConnectorState | None) -> None:
+        is_held_back = False
+        try:
+            while True:
+                if self._is_closed:
+                    _refuse_request("The instance's connection has ended. Retry later.")
+                    raise Conflict(f"This session of the instance {self.instance!r} is over.")
+                # The same ids each time: if the events were stored after all, the repeats are duplicates.
+                try:
+                    await self._accept(events, instance_id=self.instance_id, state=state)
+                except (Unavailable, TooManyRequests) as error:
+                    # Not its own text, which may name files of this machine.
+                    _refuse_request(
+                        "hookgw cannot store events at the moment. Retry later.", error.retry_after
+                    )
+                    if not is_held_back:
+                        is_held_back = True
+                        self._held_back += 1
+                    reason = str(error)
+                    if reason != self._holding_reason:  # not for each event and each try: they are many
+                        self._holding_reason = reason
+                        logger.warning("connector held back", instance=self.instance, reason=reason)
+                    await trio.sleep(error.retry_after)
+                else:
+                    return
+        finally:
+            if is_held_back:
+                self._held_back -= 1
+                if not self._held_back:
+                    self._holding_reason = ""
+                    logger.info("connector no longer held back", instance=self.instance)
+
+    def begin_call(self) -> None:
+        """Count an outgoing call; :meth:`end_call` must follow when it has ended and its events are on disk.
+
+        Raises:
+            TooManyRequests: as many calls as allowed are in progress.
+        """
+        most = MOST_UNSTORED_CALLS if self._held_back else MOST_CALLS
+        count = self._calls_in_progress
+        if count >= most:
+            reason = f"{count} calls of this instance are in progress; at most {most} may be"
+            if self._held_back:
+                reason += " while their events cannot be stored: the backlog is full, or the disk refuses"
+            raise TooManyRequests(
+                f"{reason}. The network was not called; retry later.", retry_after=_RETRY_CALL
+            )
+        self._calls_in_progress += 1
+
+    def end_call(self) -> None:
+        """Stop counting an outgoing call."""
+        self._calls_in_progress -= 1
+
+    async def load_state(self) -> Any:
+        """Return the state that was saved last; ``None`` if there is none."""
+        return await self._load_state(self._instance.id)
+
+    async def save_state(self, state: Any) -> None:
+        """Keep a JSON value. Waits like :meth:`emit`."""
+        await self.emit_all([], state=state)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Answer a request of the network in this block: no event waits, because the network repeats it.
+
+        Events that cannot be stored at once raise ``Unavailable``, also in tasks that the block starts.
+        """
+        request = _Request()
+        token = _request.set(request)
+        try:
+            yield
+        finally:
+            request.is_open = False  # a task of the connector's that goes on may wait again
+            _request.reset(token)
+
+    async def show_qr_code(self, qr_code: QRCode) -> None:
+        """Keep the code for ``connect``, and raise QRCODE_UPDATED."""
+        # The API shows what is kept here. A wrong type must fail in the connector that brought it.
+        qr_code = msgspec.convert(msgspec.to_builtins(qr_code), QRCode)
+        self.qr_code = qr_code
+        self.codes += 1
+        self.announce()
+        shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
+        if qr_code.pairing_code is not None:
+            shown["pairingCode"] = qr_code.pairing_code
+        await self.emit("QRCODE_UPDATED", {"qrcode": shown})
+
+    async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
+        """Keep the state and, if it has changed, raise CONNECTION_UPDATE."""
+        await self._report(ConnectionState(state), int(reason), more, repeats=True)
+
+    async def report_end(self, reason: int) -> None:
+        """Report that hookgw has ended the connection, unless it was closed already."""
+        await self._report(ConnectionState.CLOSE, reason, {}, repeats=False)
+
+    async def _report(
+        self, state: ConnectionState, reason: int, more: dict[str, Any], *, repeats: bool
+    ) -> None:
+        """Keep the state, and raise CONNECTION_UPDATE for what is new.
+
+        Args:
+            state, reason, more: what was reported.
+            repeats: whether a closed connection that is closed for another reason is new, too.
+        """
+        self.has_begun = True
+        self.has_reported = self.has_reported or state is not ConnectionState.CONNECTING
+        message = more.get("message") if state is ConnectionState.CLOSE else None
+        # A network's own words may repeat the token that it was given.
+        said = mask_secrets(message, self.secret_texts()) if isinstance(message, str) else ""
+        self.close_message = said[:_LONGEST_MESSAGE]
+        former, former_end, code = self.state, self.closed, kept_reason(reason)
+        stored = self._instance.disconnection
+        last = self.closed[1] if self.closed is not None else stored.code if stored is not None else None
+        # After 428 ("connection lost"), 401 ("logged out") is what a receiver has to act on. A report without
+        # a reason of its own says nothing new.
+        is_other_end = (
+            repeats and former is state is ConnectionState.CLOSE and code not in (last, None, _NO_REASON)
+        )
+        is_known = former is state and self.closed is not None and not is_other_end and not said
+        if state is ConnectionState.CLOSE and not is_known:
+            closed = f"The connector reported that it is closed (statusReason {reason})."
+            self.close_reason = self.close_message or closed
+        self._take_account(more)
+        if state is not ConnectionState.CONNECTING:  # a code is of no use once the connection is open
+            self.qr_code, self.codes = None, 0
+        if state is former and not is_other_end:
+            self.announce()  # a first report may say why the connection is closed, as it was before
+            return
+        self.state = state
+        if state is ConnectionState.CLOSE:
+            self.closed = self._clock.wall(), code
+        end = self.closed
+        if state is not ConnectionState.CONNECTING:
+            self._closing_changed(self.instance)
+        self.announce()
+        data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
+        try:
+            await self.emit("CONNECTION_UPDATE", data)
+        except Unavailable:
+            # Only in a request of the network, which repeats it: the event must come then.
+            if self.state is state and self.closed is end:  # nothing newer was reported while this waited
+                self.state, self.closed = former, former_end
+            raise
+
+    def _take_account(self, more: dict[str, Any]) -> None:
+        wuid = more.get("wuid")
+        if isinstance(wuid, str):
+            self.sender = str.__str__(wuid)
+        name, picture = more.get("profileName"), more.get("profilePictureUrl")
+        if isinstance(name, str):
+            self.profile_name = str.__str__(name)
+        if isinstance(picture, str):
+            self.profile_picture_url = str.__str__(picture)
+
+    async def close(self, reason: int = LOGGED_OUT) -> None:
+        """Report the closed connection, and refuse further events of this session.
+
+        The report waits like :meth:`emit`. If it is cancelled, the session is closed all the same.
+
+        Args:
+            reason: the ``statusReason``; by default that of a logout.
+        """
+        # A plugin may keep the session after its instance is deleted, when another instance has the name.
+        for scope in tuple(self.calls):
+            scope.cancel()
+        try:
+            await self._report(ConnectionState.CLOSE, reason, {}, repeats=reason == LOGGED_OUT)
+        finally:
+            self.refuse_events()
+
+    def refuse_events(self) -> None:
+        """Refuse all further events of the session, and events that still wait to be stored."""
+        self._is_closed = True
+
+    def abandon(self) -> None:
+        """End the session, and accept no more of its events, without a word to anybody."""
+        self.refuse_events()
+        for scope in tuple(self.calls):
+            scope.cancel()
+        self.scope.cancel()
+
+    def announce(self) -> None:
+        """Wake the tasks that wait for a change."""
+        # A new event each time: a waiter of the next change must not wake for this one.
+        self.changed.set()
+        self.changed = trio.Event()
+
+
+def kept_reason(reason: object) -> int | None:
+    """Return a ``statusReason`` to keep beside the event; ``None`` for anything but a short whole number.
+
+    Producers may send thousands of digits, and the nodes of a fleet tell each other of it in MessagePack.
+    """
+    return reason if type(reason) is int and abs(reason) < _LARGEST_REASON else None
+
+
+def _encode_state(state: Any) -> bytes:
+    """Return a connector's state as JSON.
+
+    Raises:
+        Invalid: JSON cannot express it, or it is too large.
+    """
+    try:
+        text = encode_strict(state)
+    except ValueError as error:
+        raise Invalid(f"The state {error}.") from None
+    if len(text) > MAX_STATE:
+        raise Invalid(f"The state has {len(text):,} bytes as JSON; at most {MAX_STATE:,} are kept.")
+    return text
+
+
+def _refuse_request(message: str, retry_after: float = 5.0) -> None:
+    """Raise ``Unavailable`` if this task answers a request of the network."""
+    request = _request.get()
+    if request is not None and request.is_open:
+        raise Unavailable(message, retry_after=retry_after)

@@ -1,0 +1,258 @@
+"""The connection states of instances: a table that intake, connectors and the API share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple
+
+import trio
+
+from hookgw.instances.connectors.session import ConnectorSession, kept_reason
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.events import Event
+from hookgw.records.instances import Disconnection
+
+# Other gateways report "refused" for a connection that the network rejected.
+_STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
+
+
+_LONGEST = 2048
+"""Characters of a text about an account; longer ones are not kept."""
+
+
+class Account(NamedTuple):
+    """The account that an instance is connected as; ``None`` for what nothing has reported.
+
+    Attributes:
+        jid: its JID.
+        profile_name: its name.
+        profile_picture_url: of its picture.
+    """
+
+    jid: str | None = None
+    profile_name: str | None = None
+    profile_picture_url: str | None = None
+
+
+LOGGED_OUT_HERE = "The instance was logged out of its connector."
+"""Why a connection is closed that somebody has ended on purpose, with hookgw."""
+
+
+class Closing(NamedTuple):
+    """The end of a connection.
+
+    Attributes:
+        at: when, in seconds since the epoch.
+        reason: the ``statusReason``; ``None`` if it is unknown.
+    """
+
+    at: float
+    reason: int | None
+
+
+class ConnectionReport(NamedTuple):
+    """What an event reported of a connection.
+
+    Attributes:
+        instance: the name of the instance.
+        state: of the connection.
+        at: when, in seconds since the epoch.
+        status_reason: of a closed connection; ``None`` if it is unknown.
+        account: of an open connection.
+    """
+
+    instance: str
+    state: ConnectionState
+    at: float
+    status_reason: int | None
+    account: Account
+
+
+class ConnectionStates:
+    """What is known of each instance's connection.
+
+    Args:
+        holds: returns whether this node has an instance, by its name.
+
+    Attributes:
+        sessions: of the connectors that run, by instance.
+    """
+
+    def __init__(self, holds: Callable[[str], bool] = lambda _: True) -> None:
+        self._holds = holds
+        self._for_others: dict[str, ConnectionReport] = {}
+        self._has_for_others = trio.Event()
+        # Connectors adds and removes them; everybody else only looks.
+        self.sessions: dict[str, ConnectorSession] = {}
+        self._reported: dict[str, ConnectionState] = {}
+        self._close_reasons: dict[str, str] = {}
+        self._accounts: dict[str, Account] = {}
+        self._closings: dict[str, Closing] = {}
+        self._open_since: set[str] = set()  # those of the closings that an open connection has followed
+        self._unstored: set[str] = set()
+        self._has_unstored = trio.Event()
+
+    def state(self, instance: str) -> ConnectionState:
+        """Return the state of an instance's connection: its connector's, or what its events reported."""
+        session = self.sessions.get(instance)
+        if session is None:
+            return self._reported.get(instance, ConnectionState.CLOSE)
+        # Whatever its connector says, an instance that shows a code connects until somebody scans it: clients
+        # ask for the state again and again meanwhile, and give up when it is closed.
+        return ConnectionState.CONNECTING if session.qr_code is not None else session.state
+
+    def close_reason(self, instance: str) -> str | None:
+        """Return why an instance's connection is closed: a sentence, or ``None`` if nothing said so."""
+        if self.state(instance) is not ConnectionState.CLOSE:
+            return None
+        session = self.sessions.get(instance)
+        if session is not None:
+            return session.close_reason
+        return self._close_reasons.get(instance)
+
+    def closed(self, session: ConnectorSession, reason: str) -> None:
+        """Keep that an instance's connector ended, why, and when."""
+        # Its CONNECTION_UPDATE may not have been stored: an older report must not count again.
+        self._reported[session.instance] = ConnectionState.CLOSE
+        self._close_reasons[session.instance] = reason
+        if session.closed is not None:
+            self._closings[session.instance] = Closing(*session.closed)
+        if session.state is not ConnectionState.OPEN:
+            self._open_since.discard(session.instance)
+        self.changed(session.instance)
+
+    def logged_out_here(self, instance: str) -> None:
+        """Keep that somebody has ended a connection on purpose, which may have been closed before."""
+        if instance in self._closings:
+            self._close_reasons[instance] = LOGGED_OUT_HERE
+            self.changed(instance)
+
+    def account(self, instance: str) -> Account:
+        """Return what is known of the account that an instance is connected as."""
+        session = self.sessions.get(instance)
+        if session is None:
+            return self._accounts.get(instance, Account())
+        return Account(session.sender, session.profile_name, session.profile_picture_url)
+
+    def closing(self, instance: str) -> Closing | None:
+        """Return the last end of an instance's connection; ``None`` for none."""
+        session = self.sessions.get(instance)
+        if session is not None and session.closed is not None:
+            return Closing(*session.closed)
+        return self._closings.get(instance)
+
+    def disconnection(self, instance: str) -> Disconnection | None:
+        """Return the last end of an instance's connection, to be stored with the instance."""
+        closing = self.closing(instance)
+        if closing is None:
+            return None
+        session = self.sessions.get(instance)
+        if session is not None and session.closed is not None:
+            reason, is_over = session.close_reason, session.state is ConnectionState.OPEN
+        else:
+            reason = self._close_reasons.get(instance, "")
+            is_over = instance in self._open_since or (
+                session is not None and session.state is ConnectionState.OPEN
+            )
+        return Disconnection(at=closing.at, code=closing.reason, reason=reason, is_over=is_over)
+
+    def restore(self, instance: str, stored: Disconnection) -> None:
+        """Take what was stored with an instance, unless something newer is known."""
+        if instance not in self._closings:
+            self._closings[instance] = Closing(stored.at, stored.code)
+            self._close_reasons[instance] = stored.reason
+            if stored.is_over or self._reported.get(instance) is ConnectionState.OPEN:
+                self._open_since.add(instance)
+
+    def changed(self, instance: str) -> None:
+        """Let :meth:`take_unstored` return an instance, whose connection has ended or is open again."""
+        self._unstored.add(instance)
+        self._has_unstored.set()
+
+    async def take_unstored(self) -> Collection[str]:
+        """Wait until connections have ended, or are open again, and return the names of their instances."""
+        await self._has_unstored.wait()
+        self._has_unstored = trio.Event()
+        taken, self._unstored = self._unstored, set()
+        return taken
+
+    def sender(self, instance: str) -> str | None:
+        """Return the account that an instance is connected as, if it is known."""
+        session = self.sessions.get(instance)
+        return session.sender if session else None
+
+    def note(self, event: Event) -> None:
+        """Take the state from a CONNECTION_UPDATE, which any node may have accepted."""
+        data = event.data if isinstance(event.data, dict) else {}
+        value = data.get("state")
+        state = _STATES.get(value) if isinstance(value, str) else None
+        if state is None:
+            return
+        reason = data.get("statusReason")
+        account = Account(*(_text(data, name) for name in ("wuid", "profileName", "profilePictureUrl")))
+        self.apply(ConnectionReport(event.instance, state, event.time, kept_reason(reason), account))
+
+    def apply(self, report: ConnectionReport) -> None:
+        """Take the state from a report, unless a connector runs, which knows better.
+
+        A report of an instance that another node has waits in :meth:`take_for_others`.
+        """
+        instance, state = report.instance, report.state
+        if not self._holds(instance):
+            self._for_others[instance] = report
+            self._has_for_others.set()
+        elif instance not in self.sessions:
+            known = self._closings.get(instance)
+            self._reported[instance] = state
+            if state is ConnectionState.OPEN:
+                self._accounts[instance] = report.account
+                if known is not None and instance not in self._open_since:
+                    self._open_since.add(instance)
+                    self.changed(instance)
+            elif state is ConnectionState.CLOSE:
+                # While it is closed, a report without a code says nothing new; neither does that of the node
+                # which had the instance before.
+                is_closed = known is not None and instance not in self._open_since
+                if not (is_closed and report.status_reason in (None, known and known.reason)):
+                    self._close_reasons[instance] = "An event reported that it is closed."
+                    self._closings[instance] = Closing(report.at, report.status_reason)
+                    self._open_since.discard(instance)
+                    self.changed(instance)
+
+    async def take_for_others(self) -> list[ConnectionReport]:
+        """Wait for reports of instances that other nodes have, and return them: the newest of each."""
+        await self._has_for_others.wait()
+        self._has_for_others = trio.Event()
+        taken, self._for_others = self._for_others, {}
+        return list(taken.values())
+
+    def put_back(self, reports: Iterable[ConnectionReport]) -> None:
+        """Keep reports that could not be passed on, unless there are newer ones."""
+        for report in reports:
+            if report.instance not in self._for_others:
+                self.apply(report)
+
+    def leave(self, instance: str) -> None:
+        """Forget an instance that moves to another node, which is told what events have reported of it."""
+        state = self._reported.get(instance)
+        closing = self._closings.get(instance)
+        account = self._accounts.get(instance, Account())
+        self.forget(instance)
+        if state is not None and (closing is not None or state is not ConnectionState.CLOSE):
+            at, reason = closing or Closing(0.0, None)
+            self.apply(ConnectionReport(instance, state, at, reason, account))
+
+    def forget(self, instance: str) -> None:
+        """Forget an instance that was deleted."""
+        self._reported.pop(instance, None)
+        self._close_reasons.pop(instance, None)
+        self._accounts.pop(instance, None)
+        self._closings.pop(instance, None)
+        self._open_since.discard(instance)
+        self._unstored.discard(instance)
+
+
+def _text(data: dict[str, Any], name: str) -> str | None:
+    value = data.get(name)
+    # A producer may send a megabyte.
+    return value if isinstance(value, str) and len(value) <= _LONGEST else None

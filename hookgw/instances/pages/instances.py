@@ -1,0 +1,181 @@
+"""The list of instances, and the form that creates one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import quote
+
+from quart import Response, request
+
+from hookgw.kernel.errors import Forbidden, HookgwError
+from hookgw.records.api_keys import Principal
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.instances import check_name
+from hookgw.site.option_form import option_fields, read_options
+from hookgw.site.site import Form, NavEntry, Site, visitor
+from hookgw.site.streams import Streams
+from hookgw.web.forwarding import forward_form
+
+PAGE = 50
+"""Instances on a page."""
+
+
+class Row(NamedTuple):
+    """An instance in the list.
+
+    Attributes:
+        name, integration, state: of the instance.
+        reason: why its connection is closed.
+        webhooks, failing: how many registrations it has, and how many of those fail now.
+        backlog: its pending deliveries.
+        last_event: when its newest event was accepted, in seconds since the epoch.
+    """
+
+    name: str
+    integration: str
+    state: ConnectionState
+    reason: str | None
+    webhooks: int
+    failing: int
+    backlog: int
+    last_event: float | None
+
+
+class InstancesPage:
+    """``/dashboard/instances``.
+
+    Args:
+        site: the dashboard.
+        streams: updates the list.
+    """
+
+    def __init__(self, site: Site, streams: Streams) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        self._streams = streams
+        site.nav.append(NavEntry("Instances", "/instances"))
+        site.add("/instances", self.list)
+        # Not below /instances/: every name there may be an instance's.
+        site.add("/live/instances", self.live)
+        site.add("/new-instance", self.create, "POST", page="/instances")
+        site.add("/new-instance/options", self.options)
+
+    async def list(self) -> Response:
+        """Show a page of the instances that the key may see."""
+        return await self._page()
+
+    async def _page(self, form: Form | None = None, error: HookgwError | None = None) -> Response:
+        search, number = self._asked()
+        chosen = form.get("integration") if form else request.args.get("integration", "")
+        return await self._site.render(
+            "instances.html",
+            200 if error is None else error.status,
+            table=await self._table(visitor().principal, search, number),
+            search=search,
+            live=f"/live/instances?{request.query_string.decode('latin-1')}",
+            may_create=visitor().principal.is_global,
+            integrations=self._gateway.instances.connectors,
+            chosen=chosen,
+            options=await self._options(chosen, form),
+            name=form.get("name") if form else "",
+            alert=error.messages if error else None,
+        )
+
+    async def live(self) -> Response:
+        """Stream the table."""
+        principal = visitor().principal
+        search, number = self._asked()
+
+        async def render() -> str:
+            return await self._table(principal, search, number)
+
+        return self._streams.open(
+            visitor().signed_in, ("instances", principal.instance, search, number), render
+        )
+
+    def _asked(self) -> tuple[str, int]:
+        page = request.args.get("page", "1")
+        # Six digits are enough, and int() raises an error of its own beyond 4,300.
+        number = int(page) if page.isascii() and page.isdecimal() and len(page) <= 6 else 1
+        return request.args.get("search", "").strip()[:64], max(1, number)
+
+    async def _table(self, principal: Principal, search: str, number: int) -> str:
+        gateway, wanted = self._gateway, search.casefold()
+        # Once for ten thousand names: 2 ms.
+        found = [
+            one
+            for one in gateway.instances.all()
+            if principal.may(one.name) and wanted in one.name.casefold()
+        ]
+        pages = max(1, -(-len(found) // PAGE))
+        number = min(number, pages)
+        shown = found[(number - 1) * PAGE : number * PAGE]
+        names = [one.name for one in shown]
+        connections = await gateway.views.connections(names, counts_failing=True)
+        newest = await gateway.history.newest(names)
+        rows = []
+        for one in shown:
+            connection = connections.of(one)
+            rows.append(
+                Row(
+                    one.name,
+                    one.integration,
+                    connection.state,
+                    connection.close_reason,
+                    len(gateway.registrations.of_instance(one.name)),
+                    connection.failing,
+                    gateway.backlog.of_instance(one.name)[0],
+                    newest.get(one.name),
+                )
+            )
+        return await self._site.fragment(
+            "instances_table.html",
+            rows=rows,
+            count=len(found),
+            page=number,
+            pages=pages,
+            search=search,
+            silent=connections.silent,
+        )
+
+    async def options(self) -> Response:
+        """Return the fields for the options of a connector, for the form that creates an instance."""
+        return Response(
+            await self._options(request.args.get("integration", ""), None),
+            content_type="text/html; charset=utf-8",
+        )
+
+    async def _options(self, integration: str, form: Form | None) -> str:
+        if integration not in self._gateway.instances.connectors:
+            return ""
+        schema = self._gateway.instances.connector_options_schema(integration)
+        return await self._site.fragment("option_fields.html", fields=option_fields(schema, {}, form))
+
+    async def create(self) -> Response:
+        """Create an instance, and show its key."""
+        form = await self._site.form()
+        if not visitor().principal.is_global:
+            raise Forbidden("Only a global key can create instances.")
+        instances, integration = self._gateway.instances, form.get("integration")
+        try:
+            name = check_name(form.get("name"), "The name")
+            elsewhere = await forward_form(name)
+            if elsewhere is not None:
+                return elsewhere
+            schema = instances.connector_options_schema(integration) if integration else None
+            created = await instances.create(
+                name,
+                integration=integration,
+                options=read_options(form, schema, for_change=False),
+            )
+        except HookgwError as error:
+            return await self._page(form, error)
+        # Not a redirect: the key is shown in this response, and nowhere else.
+        return await self._site.render(
+            "instance_created.html",
+            201,
+            name=created.instance.name,
+            path=f"/instances/{quote(created.instance.name)}",
+            key=created.key,
+            warnings=instances.option_warnings(created.instance),
+        )

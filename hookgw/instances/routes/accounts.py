@@ -1,0 +1,118 @@
+"""Options, settings, restart and presence of an instance's account."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response
+
+from hookgw.parsing import parse_option_changes, parse_presence_of_account, parse_settings
+from hookgw.web import responses
+from hookgw.web.auth import current_holder
+from hookgw.web.openapi.describe import describes, json_body
+from hookgw.web.present import present_connection, present_settings
+from hookgw.web.request_body import json_response, read_json, reserve
+from hookgw.web.server.response_memory import ONE
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_TAG = "Instances"
+_OPTIONS_BODY = json_body("OptionsRequest", a_new_value_and_one_to_remove={"rate": 5, "language": None})
+_SETTINGS_BODY = json_body(
+    "SettingsRequest", some={"rejectCall": True, "msgCall": "No calls, please.", "groupsIgnore": False}
+)
+_PRESENCE_BODY = json_body("PresenceRequest", shown={"presence": "available"})
+
+
+class AccountRoutes:
+    """The handlers of an instance's options, settings, restart, presence and capabilities."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._instances = gateway.instances
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("accounts", __name__)
+        add = blueprint.add_url_rule
+        add("/instance/options/<instance>", view_func=self.options)
+        add("/instance/options/<instance>", view_func=self.change_options, methods=["PATCH"])
+        add("/instance/restart/<instance>", view_func=self.restart, methods=["POST"])
+        # Clients of Evolution API 1.
+        add("/instance/restart/<instance>", view_func=self.restart, methods=["PUT"])
+        add("/instance/setPresence/<instance>", view_func=self.set_presence, methods=["POST"])
+        add("/instance/capabilities/<instance>", view_func=self.capabilities)
+        add("/settings/set/<instance>", view_func=self.set_settings, methods=["POST"])
+        add("/settings/find/<instance>", view_func=self.find_settings)
+        return blueprint
+
+    @describes(_TAG, {200: responses.ConnectorOptions})
+    async def options(self, instance: str) -> Response:
+        """Return the options of the instance's connector; secrets are masked."""
+        found = self._instances.get(instance)
+        await reserve(ONE)
+        return json_response(
+            responses.ConnectorOptions(
+                options=self._instances.masked_options(found),
+                options_schema=self._instances.options_schema(found),
+            )
+        )
+
+    @describes(_TAG, {200: responses.ConnectorOptions}, body=_OPTIONS_BODY, errors=(409, 502))
+    async def change_options(self, instance: str) -> Response:
+        """Change some options of the instance's connector.
+
+        A missing option keeps its value; `null` removes it. If anything changes, a running connector starts
+        again. Options with `"x-operator": true` in the schema can be changed only with a global key.
+        """
+        self._instances.get(instance)  # 404 comes before any error of the body
+        change = parse_option_changes(await read_json(self._limit))
+        is_operator = current_holder().principal.is_global
+        changed = await self._instances.change_options(instance, change, is_operator=is_operator)
+        return json_response(
+            responses.ConnectorOptions(
+                options=self._instances.masked_options(changed),
+                options_schema=self._instances.options_schema(changed),
+                warnings=self._instances.option_warnings(changed),
+            )
+        )
+
+    @describes(_TAG, {200: responses.Connection}, errors=(409,))
+    async def restart(self, instance: str) -> Response:
+        """End the connection and start it again.
+
+        The body is ignored. An instance that is not connected is connected.
+        """
+        await self._instances.restart(instance)
+        state = self._instances.connection_state(instance)
+        return json_response(present_connection(instance, state, self._instances.close_reason(instance)))
+
+    @describes(_TAG, {201: responses.Presence}, body=_PRESENCE_BODY, errors=(409, 501, 502))
+    async def set_presence(self, instance: str) -> Response:
+        """Show the whole account as available or not."""
+        self._instances.get(instance)
+        presence = parse_presence_of_account(await read_json(self._limit))
+        await self._instances.set_presence(instance, presence)
+        return json_response(responses.Presence(presence), 201)
+
+    @describes(_TAG, {200: responses.Capabilities})
+    async def capabilities(self, instance: str) -> Response:
+        """List the calls that the instance's connector answers."""
+        return json_response(responses.Capabilities(self._instances.capabilities(instance)))
+
+    @describes(_TAG, {201: responses.ChangedSettings}, body=_SETTINGS_BODY)
+    async def set_settings(self, instance: str) -> Response:
+        """Change how the account behaves; a missing setting keeps its value."""
+        self._instances.get(instance)
+        change, warnings = parse_settings(await read_json(self._limit))
+        warnings += await self._instances.change_settings(instance, change)
+        settings = present_settings(self._instances.get(instance).settings)
+        return json_response(
+            responses.ChangedSettings(responses.NamedSettings(instance, settings), warnings), 201
+        )
+
+    @describes(_TAG, {200: responses.Settings})
+    async def find_settings(self, instance: str) -> Response:
+        """Return how the account behaves."""
+        return json_response(present_settings(self._instances.get(instance).settings))

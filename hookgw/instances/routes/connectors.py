@@ -1,0 +1,46 @@
+"""``/connector``: what instances can be connected with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response
+
+from hookgw.instances.connectors.calls import calls_of
+from hookgw.web import responses
+from hookgw.web.openapi.describe import describes
+from hookgw.web.request_body import json_response
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+
+class ConnectorRoutes:
+    """The handlers of ``/connector``."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("connectors", __name__, url_prefix="/connector")
+        blueprint.add_url_rule("/list", view_func=self.list_connectors)
+        return blueprint
+
+    @describes("Instances", {200: list[responses.Connector]})
+    async def list_connectors(self) -> Response:
+        """List the connectors with the calls that each one answers, and the options of its instances."""
+        integrations = self._gateway.settings.instances.integrations
+        return json_response(
+            [
+                responses.Connector(
+                    name=one.name,
+                    plugin=one.plugin,
+                    calls=calls_of(one),
+                    takes_requests="ingest" in one.methods,
+                    integrations=sorted(name for name, meant in integrations.items() if meant == one.name),
+                    options_schema=one.options_schema,
+                )
+                for one in self._gateway.instances.all_connectors()
+            ]
+        )

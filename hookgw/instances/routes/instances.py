@@ -1,0 +1,204 @@
+"""``/instance``: instances and their connections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+from quart import Blueprint, Response, request
+
+from hookgw.kernel.errors import HookgwError
+from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
+from hookgw.parsing import parse_creation
+from hookgw.records.connectors import QRCode
+from hookgw.records.instances import Instance
+from hookgw.web import responses
+from hookgw.web.auth import current_principal
+from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
+from hookgw.web.openapi.describe import Parameter, describes, json_body
+from hookgw.web.present import (
+    present_code,
+    present_connection,
+    present_done,
+    present_instance,
+    present_listed_instance,
+    present_started,
+)
+from hookgw.web.request_body import json_response, read_json, reserve
+from hookgw.web.server.response_memory import LIST
+from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
+from hookgw.webhooks.change import unmask_change
+from hookgw.webhooks.fields import Showing
+from hookgw.webhooks.responses import present_registration
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_TAG = "Instances"
+_CREATE_BODY = json_body(
+    "CreateRequest",
+    events_over_HTTP_only={"instanceName": "loja1"},
+    with_a_registration={
+        "instanceName": "loja1",
+        "webhook": {"url": "https://crm.example/hook", "events": ["MESSAGES_UPSERT"]},
+    },
+)
+_ID_QUERY = Parameter("instanceId", "Only the instance with this id.", {"type": "string"})
+_NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"type": "string"})
+_FEW = 100
+"""So many instances are asked for by their names; if there are more, for all."""
+
+
+class InstanceRoutes:
+    """The handlers of ``/instance``."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._instances = gateway.instances
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("instances", __name__, url_prefix="/instance")
+        blueprint.add_url_rule("/create", view_func=self.create, methods=["POST"])
+        blueprint.add_url_rule("/fetchInstances", view_func=self.fetch_instances)
+        blueprint.add_url_rule("/connectionState/<instance>", view_func=self.connection_state)
+        blueprint.add_url_rule("/connect/<instance>", view_func=self.connect)
+        blueprint.add_url_rule("/rotateIngest/<instance>", view_func=self.rotate_ingest, methods=["POST"])
+        blueprint.add_url_rule("/logout/<instance>", view_func=self.logout, methods=["DELETE"])
+        blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
+        return blueprint
+
+    @describes(_TAG, {201: responses.CreatedInstance}, body=_CREATE_BODY, errors=(409, 502))
+    async def create(self) -> Response:
+        """Create an instance, optionally with a registration.
+
+        The instance's key is shown only in this response. A refused registration creates no instance. With
+        `"qrcode": true` and a connector, the instance is connected at once.
+        """
+        # No 404 here: the instance is what the call makes.
+        integrations = self._gateway.settings.instances.integrations
+        asked = parse_creation(await read_json(self._limit), self._gateway.catalog, integrations)
+        webhook = asked.webhook
+        if webhook is not None:
+            webhook = unmask_change(webhook, None, self._gateway.hooks.secret_options)
+        instance, key, registration = await self._instances.create(
+            asked.name,
+            integration=asked.integration,
+            requested_integration=asked.requested_integration,
+            token=asked.token,
+            options=asked.options,
+            settings=asked.settings,
+            webhook=webhook,
+        )
+        unread = [unknown_field(show_name(name)) for name in asked.options if name not in instance.options]
+        warned = [*asked.warnings, *cut_short(unread), *self._instances.option_warnings(instance)]
+        code = None
+        if asked.connect:
+            try:
+                code = await self._instances.connect(instance.name)  # waits a moment for a code
+            except HookgwError as error:  # the instance exists all the same
+                warned.append(f"qrcode: the instance is not connected: {error}")
+        state = self._instances.connection_state(instance.name)
+        created = responses.CreatedInstance(
+            instance=present_instance(instance, state, self._instances.masked_options(instance), is_new=True),
+            hash=key,
+            ingest_url=self._instances.ingest_url(instance) or UNSET,
+            qrcode=UNSET if code is None else present_code(code, self._instances.codes_shown(instance.name)),
+        )
+        if registration is not None:
+            # Looks the host up, at most 2 s, after everything is stored.
+            warnings = [*warned, *await self._gateway.registrations.warnings(registration)]
+            secret_options = self._gateway.hooks.secret_options
+            showing = Showing(instance.id, self._gateway.catalog, secret_options, warnings)
+            created.webhook = present_registration(registration, showing)
+        elif warned:
+            created.warnings = warned
+        return json_response(created, 201)
+
+    @describes(
+        _TAG,
+        {200: list[responses.ListedInstance]},
+        query=(_NAME_QUERY, _ID_QUERY, CURSOR_QUERY),
+        headers=CURSOR_HEADER | SILENT_HEADER,
+    )
+    async def fetch_instances(self) -> Response:
+        """List the instances that the key may access.
+
+        In a fleet, the header `hookgw-silent-nodes` names the nodes that did not answer. The connections of
+        their instances are unknown: `connecting`, or `close` if nobody connected the instance. If the list
+        ends early, its cursor is in `hookgw-cursor`.
+        """
+        await reserve(LIST)
+        principal = current_principal()
+        name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
+        found = [
+            instance
+            for instance in self._instances.all()
+            # Filtered, not refused: clients call this with an instance key to find their own instance.
+            if principal.may(instance.name)
+            and name in (None, instance.name)
+            and instance_id in (None, instance.id)
+        ]
+        few = [instance.name for instance in found] if len(found) <= _FEW else None
+        connections = await self._gateway.views.connections(few)
+
+        def present(instance: Instance) -> responses.ListedInstance:
+            connection = connections.of(instance)
+            return present_listed_instance(
+                instance,
+                connection.state,
+                self._instances.masked_options(instance),
+                connection.close_reason,
+                self._gateway.backlog.of_instance(instance.name),
+                self._instances.ingest_url(instance),
+                connection.account,
+                connection.closing,
+            )
+
+        response = await array(found, lambda instance: (instance.name,), present)
+        return name_silent(response, connections.silent)
+
+    @describes(_TAG, {200: responses.Connection})
+    async def connection_state(self, instance: str) -> Response:
+        """Return the state of the connection."""
+        return json_response(self._connection(instance))
+
+    @describes(_TAG, {200: responses.Connection}, errors=(409,))
+    async def connect(self, instance: str) -> Response:
+        """Start the connector; return a QR code if there is one."""
+        code = await self._instances.connect(instance)  # waits a moment for a code
+        url = self._instances.ingest_url(self._instances.get(instance))
+        return json_response(self._connection(instance, code, url))
+
+    def _connection(
+        self, instance: str, code: QRCode | None = None, ingest_url: str | None = None
+    ) -> responses.Connection:
+        state = self._instances.connection_state(instance)
+        reason, count = self._instances.close_reason(instance), self._instances.codes_shown(instance)
+        return present_connection(instance, state, reason, code, ingest_url, count)
+
+    @describes(_TAG, {200: responses.IngestUrl}, errors=(409, 501))
+    async def rotate_ingest(self, instance: str) -> Response:
+        """Give the instance a new `ingestUrl`; the old one ends at once.
+
+        Then give the new URL to the network. A connector that does so itself does it when it connects again.
+        """
+        return json_response(responses.IngestUrl(await self._instances.rotate_ingest(instance)))
+
+    @describes(_TAG, {200: responses.Done}, errors=(409,))
+    async def logout(self, instance: str) -> Response:
+        """End the connection."""
+        await self._instances.logout(instance)
+        return json_response(present_done("Instance logged out"))
+
+    @describes(_TAG, {200: responses.Done, 202: responses.Started})
+    async def delete(self, instance: str) -> Response:
+        """Delete the instance with its registrations; pending deliveries become dead letters.
+
+        After a 202 the name is free once the job has ended.
+        """
+        job = await self._instances.delete(instance)
+        if job.is_running:
+            return json_response(present_started(job, "Instance deleted"), 202)
+        return json_response(present_done("Instance deleted"))

@@ -1,0 +1,567 @@
+"""Creating, connecting and deleting instances."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.auth.keyring import Keyring, new_key
+from hookgw.concurrency.clock import Clock
+from hookgw.core.ingest_url import new_ingest_token, takes_requests
+from hookgw.core.jobs import Jobs, RunningJob
+from hookgw.core.pending import PendingDeliveries
+from hookgw.core.registry import Registry
+from hookgw.core.shielded import completes
+from hookgw.instances.connectors.calls import calls_of
+from hookgw.instances.connectors.runner import Connectors
+from hookgw.instances.connectors.session import LOGGED_OUT, ConnectorSession
+from hookgw.instances.connectors.states import LOGGED_OUT_HERE, Account, Closing, ConnectionStates
+from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
+from hookgw.kernel.randomness import random_hex
+from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.hooks import Hooks
+from hookgw.records.api_keys import DEFAULT_KEY, Key
+from hookgw.records.connectors import ConnectionState, QRCode
+from hookgw.records.instances import Disconnection, Instance, InstanceSettings, check_name
+from hookgw.records.jobs import Job, JobKind
+from hookgw.records.registrations import DEFAULT_LABEL, Registration
+from hookgw.webhooks.change import RegistrationChange
+
+logger = structlog.get_logger("hookgw.instances")
+
+LEAST_KEY = 8
+"""The fewest characters of a chosen key."""
+
+STORE_EVERY = 1.0
+"""Seconds between two rounds of storing ends of connections: an account may come and go all the time."""
+
+
+class CreatedInstance(NamedTuple):
+    """What :meth:`InstanceService.create` made.
+
+    Attributes:
+        instance: the instance.
+        key: its key, which is stored only as a hash and cannot be shown again.
+        registration: its first registration, if one was given.
+    """
+
+    instance: Instance
+    key: str
+    registration: Registration | None
+
+
+class InstanceService:
+    """Everything that can be done to instances.
+
+    Whatever changes an instance raises ``StorageUnavailable`` if the disk refuses: nothing has changed.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        keyring: Keyring,
+        connectors: Connectors,
+        states: ConnectionStates,
+        pending: PendingDeliveries,
+        hooks: Hooks,
+        clock: Clock,
+        jobs: Jobs,
+    ) -> None:
+        self._jobs = jobs
+        self._registry = registry
+        self._keyring = keyring
+        self._connectors = connectors
+        self._states = states
+        self._pending = pending
+        self._hooks = hooks
+        self._clock = clock
+
+    def all(self) -> list[Instance]:
+        """Return all instances, sorted by name."""
+        return self._registry.instances()
+
+    def count(self) -> int:
+        """Return how many instances there are."""
+        return self._registry.count_instances()
+
+    def find(self, name: str) -> Instance | None:
+        """Return the instance of a name; ``None`` if there is none."""
+        return self._registry.find_instance(name)
+
+    def get(self, name: str) -> Instance:
+        """Return the instance of a name. Raise ``NotFound`` if there is none."""
+        return self._registry.instance(name)
+
+    @property
+    def connectors(self) -> list[str]:
+        """The names of all connectors."""
+        return self._connectors.names()
+
+    def all_connectors(self) -> list[ContainedConnector]:
+        """Return all connectors, sorted by name."""
+        return self._connectors.all()
+
+    def connection_state(self, name: str) -> ConnectionState:
+        """Return the state of an instance's connection. Raise ``NotFound`` if there is no such instance."""
+        return self._states.state(self._registry.instance(name).name)
+
+    def close_reason(self, name: str) -> str | None:
+        """Return why an instance's connection is closed: a sentence.
+
+        Returns:
+            ``None`` if it is not closed, or if the instance has no connector and no event reported a state.
+        """
+        reason, instance = self._states.close_reason(name), self.get(name)
+        if reason is not None and instance.integration and not self._connectors.is_running(name):
+            # Whatever has ended the connection: what keeps it closed comes first.
+            return self._connectors.missing(instance) or reason
+        if reason is None and self._states.state(name) is ConnectionState.CLOSE:
+            # Events over HTTP may be all that is wanted. Only a client that named a connector misses it.
+            if not instance.integration and not instance.requested_integration:
+                return None
+            idle = "It has not been connected since hookgw started: connect it."
+            return self._connectors.missing(instance) or idle
+        return reason
+
+    def account(self, name: str) -> Account:
+        """Return what is known of the account that an instance is connected as."""
+        return self._states.account(name)
+
+    def closing(self, name: str) -> Closing | None:
+        """Return the last end of an instance's connection; ``None`` for none."""
+        return self._states.closing(name)
+
+    def is_disconnected(self, name: str) -> bool:
+        """Return whether an instance's connection has ended, and nobody in hookgw has ended it on purpose."""
+        ended = self._states.disconnection(name)
+        return ended is not None and not ended.is_over and ended.reason != LOGGED_OUT_HERE
+
+    def codes_shown(self, name: str) -> int:
+        """Return how many codes an instance's connector has shown since it began to connect."""
+        session = self._states.sessions.get(name)
+        return 0 if session is None else session.codes
+
+    @completes
+    async def create(
+        self,
+        name: str,
+        *,
+        integration: str = "",
+        requested_integration: str = "",
+        token: str | None = None,
+        options: dict[str, Any] | None = None,
+        settings: InstanceSettings | None = None,
+        webhook: RegistrationChange | None = None,
+        label: str = DEFAULT_LABEL,
+    ) -> CreatedInstance:
+        """Create an instance with its key, and its first registration, if one is given.
+
+        Instance and registration are stored in one commit.
+
+        Args:
+            name: of the instance.
+            integration: the connector's name; empty if events come only over HTTP.
+            requested_integration: the name by which a client of Evolution API asked for the connector. Such
+                clients send what Evolution API needs: options that the connector does not describe are left
+                out.
+            token: the key; ``None`` to generate one.
+            options: for the connector.
+            settings: how the account behaves.
+            webhook: the first registration.
+            label: of that registration.
+
+        Raises:
+            Invalid: a bad name, token or integration; the options violate the connector's schema, or the
+                connector refuses them; or a plugin refuses the registration's options.
+            NetworkRefused: the connector could not check the options.
+            Forbidden: the name is taken, or the token is another key.
+            Conflict: a former instance of that name is still being deleted.
+        """
+        first = None
+        if webhook is not None:
+            first = webhook.apply(None, instance=name, label=label, now=self._clock.wall())
+            self._hooks.check_registration(first)
+        check_name(name)
+        self._connectors.check_integration(integration)
+        rules = self._connectors.option_rules(integration)
+        if requested_integration:
+            options = rules.described(options or {})
+        kept_options = rules.changed({}, options or {})
+        rules.check(kept_options)
+        await self._connectors.check_options(integration, kept_options)
+        if token and not (LEAST_KEY <= len(token) <= 256 and token.isascii() and token.isprintable()):
+            raise Invalid(f"token must be {LEAST_KEY} to 256 printable ASCII characters.")
+        key = token or new_key()
+        async with self._registry.changing(name):
+            # Within the lock: two requests may create the same name at once.
+            if self._registry.find_instance(name) is not None:
+                raise Forbidden(f"The name {name!r} is taken by another instance.")
+            former = self._jobs.running(JobKind.DELETE_INSTANCE, name)
+            if former is not None:
+                raise Conflict(
+                    f"An instance {name!r} is being deleted ({former.id}); try again when that has ended."
+                )
+            # Claimed, so that no other instance gets the same chosen token during the write.
+            with self._keyring.claiming(key) as key_hash:
+                now = self._clock.wall()
+                instance = Instance(
+                    name=name,
+                    id=str(uuid.UUID(random_hex(16), version=4)),
+                    integration=integration,
+                    requested_integration=requested_integration,
+                    keys=(Key(name=DEFAULT_KEY, hash=key_hash, created_at=now),),
+                    options=kept_options,
+                    settings=settings or InstanceSettings(),
+                    created_at=now,
+                    updated_at=now,
+                )
+                instance = self._with_token(instance)
+                await self._registry.put_instance(instance, first)
+                self._keyring.add_instance(name, instance.keys)
+        return CreatedInstance(instance, key, first)
+
+    async def delete(self, name: str) -> Job:
+        """Delete an instance with its registrations; what is pending for them is parked.
+
+        From then on the instance does not exist. Its name is free once the job has ended; until then its keys
+        find the job, and nothing else. A later instance of that name begins with nothing: neither the key nor
+        the events of this one are known to it.
+
+        Returns:
+            The job that parks what is pending. It runs still if that takes long; see :meth:`Jobs.wait`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        instance = self._registry.instance(name)
+        await self._connectors.remove(instance)
+        return await self._jobs.wait(await self._delete(name, instance.id))
+
+    @completes
+    async def _delete(self, name: str, instance_id: str) -> RunningJob:
+        async with self._registry.changing_existing(name, instance_id=instance_id) as instance:
+            await self._set_connected(instance, False)  # a disk that refuses says so before anything ends
+            await self._connectors.stop(name)
+            registrations = self._registry.of_instance(name)
+            job = self._jobs.new(
+                JobKind.DELETE_INSTANCE,
+                name,
+                instance_id=instance.id,
+                registrations=tuple(registration.id for registration in registrations),
+                reason="The instance was deleted.",
+                keys=instance.keys,
+            )
+            await self._registry.remove_instance(instance, job)
+            self._states.forget(name)
+            begin = partial(self.deletion, registrations=registrations)
+            return self._jobs.start(job, begin, is_stored=True)
+
+    def deletion(
+        self, running: RunningJob, *, registrations: Sequence[Registration] = ()
+    ) -> Callable[[], Awaitable[None]]:
+        """Return the work of deleting an instance; see :class:`Jobs`."""
+        name, keys = running.job.instance, running.job.keys
+        self._keyring.add_instance(name, keys)  # after a restart they are unknown
+        park = self._pending.parking(running, registrations=registrations)
+
+        async def delete() -> None:
+            await park()
+            self._keyring.remove(name, keys)
+
+        return delete
+
+    async def connect(self, name: str) -> QRCode | None:
+        """Start the instance's connector; it is started again after a restart of hookgw.
+
+        A connector that still runs after it has reported a closed connection is restarted, so that the caller
+        need not wait for its next try, or gets a new code.
+
+        Returns:
+            The code to scan; ``None`` if none is needed, or none came in time.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+            Unavailable: hookgw is shutting down, or the change took too long.
+        """
+        # Not part of the shielded change: a slow network must not block changes of the instance.
+        return await self._connectors.wait_for_code(await self._connect(name))
+
+    @completes
+    async def _connect(self, name: str) -> ConnectorSession:
+        async with self._registry.changing_existing(name):
+            instance = await self._store_connected(self._with_connector(name))
+            if self._connectors.is_closed(name):
+                return await self._connectors.restart(instance)
+            return self._connectors.start(instance)
+
+    def qr_code(self, name: str) -> QRCode | None:
+        """Return the code that an instance's connector shows now; ``None`` if there is nothing to scan."""
+        return self._connectors.qr_code(name)
+
+    async def restart(self, name: str) -> None:
+        """End the run of the instance's connector, and start it; wait a moment for the new connection.
+
+        An instance that was not connected is connected.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+        """
+        instance = self._with_connector(name)
+        await self._connectors.prepare_restart(instance)
+        await self._connectors.wait_for_code(await self._restart(name, instance.id))
+
+    @completes
+    async def _restart(self, name: str, instance_id: str) -> ConnectorSession:
+        async with self._registry.changing_existing(name, instance_id=instance_id):
+            instance = await self._store_connected(self._with_connector(name))
+            return await self._connectors.restart(instance)
+
+    async def logout(self, name: str) -> None:
+        """Log the instance's account out, as far as its connector can, and end the connection.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+        """
+        instance = self._with_connector(name)
+        await self._connectors.logout(instance)
+        await self._logout(name, instance.id)
+
+    @completes
+    async def _logout(self, name: str, instance_id: str) -> None:
+        async with self._registry.changing_existing(name, instance_id=instance_id):
+            instance, is_running = self._with_connector(name), self._connectors.is_running(name)
+            ended = self._states.disconnection(name)
+            if is_running:
+                ended = Disconnection(at=self._clock.wall(), code=LOGGED_OUT, reason=LOGGED_OUT_HERE)
+            elif ended is not None:
+                ended = msgspec.structs.replace(ended, reason=LOGGED_OUT_HERE)
+            await self._set_connected(instance, False, ended)
+            await self._connectors.stop(name)
+            self._states.logged_out_here(name)
+
+    def ingest_url(self, instance: Instance) -> str | None:
+        """Return where the network may call hookgw for an instance; ``None`` if it has no such URL."""
+        return self._connectors.ingest_url(instance)
+
+    @completes
+    async def rotate_ingest(self, name: str) -> str:
+        """Give an instance a new ``ingestUrl``. The old one ends at once.
+
+        A connector that tells its network the URL does so when it runs again.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+            NotSupported: its connector takes no requests of the network.
+        """
+        async with self._registry.changing_existing(name):
+            instance = self._with_connector(name)
+            if not takes_requests(self._connectors.find(instance)):
+                raise NotSupported(
+                    f"The connector {instance.integration!r} takes no requests of its network."
+                )
+            instance = msgspec.structs.replace(instance, ingest_token=new_ingest_token())
+            await self._put(instance)
+            self._connectors.changed(instance)
+        url = self._connectors.ingest_url(instance)
+        assert url is not None  # noqa: S101 -- the connector was checked above
+        return url
+
+    async def start_connected(self, concerns: Callable[[str], bool] = lambda _: True) -> None:
+        """Start the connectors that ran when the process ended; a connector that is gone is passed over.
+
+        Args:
+            concerns: returns whether to start the connector of an instance, by its name.
+        """
+        known = set(self._connectors.names())
+        for instance in self._registry.instances():
+            if instance.disconnection is not None and concerns(instance.name):
+                self._states.restore(instance.name, instance.disconnection)
+            if not instance.connected or not concerns(instance.name):
+                continue
+            if instance.integration in known:
+                try:
+                    # An update may have brought the connector its method `ingest`.
+                    instance = await self._store_connected(instance)
+                except StorageUnavailable as error:
+                    logger.warning("no ingestUrl made", instance=instance.name, reason=str(error))
+                # The write ends also if the start is cancelled; the connectors' task has ended by then.
+                await trio.lowlevel.checkpoint_if_cancelled()
+                self._connectors.start(instance)
+            else:
+                logger.warning("no such connector", instance=instance.name, connector=instance.integration)
+
+    @completes
+    async def change_options(self, name: str, change: Mapping[str, Any], *, is_operator: bool) -> Instance:
+        """Change an instance's options. If that changes any, its running connector starts again.
+
+        Args:
+            name: the instance's name.
+            change: new values; ``None`` removes an option, and a masked secret keeps its stored value.
+            is_operator: whether the caller has a global key.
+
+        Returns:
+            The instance, with its new options.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+            Forbidden: only a global key may change one of these options.
+            Invalid: the changed options violate the connector's schema, or the connector refuses them.
+                Nothing was stored.
+        """
+        async with self._registry.changing_existing(name):
+            instance = self._with_connector(name)
+            rules = self._connectors.option_rules(instance.integration)
+            options = rules.changed(instance.options, change)
+            rules.check(options)
+            if not is_operator and (reserved := rules.reserved(instance.options, options)):
+                # With these, a tenant could use a secret of the configuration for another account, or
+                # have it sent to another server.
+                raise Forbidden(f"{reserved[0]} can be changed only with a global key.")
+            if options != instance.options:
+                await self._connectors.check_options(instance.integration, options)
+                instance = msgspec.structs.replace(instance, options=options)
+                await self._put(instance)
+                if self._connectors.is_running(name):
+                    await self._connectors.restart(instance)
+        return instance
+
+    def masked_options(self, instance: Instance) -> dict[str, Any]:
+        """Return an instance's options, with a mask for each secret."""
+        return self._connectors.option_rules(instance.integration).masked(instance.options)
+
+    def option_warnings(self, instance: Instance) -> list[str]:
+        """Return a warning for each option that an instance's connector does not know."""
+        return self._connectors.option_rules(instance.integration).check(instance.options)
+
+    def options_schema(self, instance: Instance) -> dict[str, Any] | None:
+        """Return the JSON Schema of an instance's options; ``None`` if it may have any."""
+        return self._connectors.option_rules(instance.integration).schema
+
+    def connector_options_schema(self, integration: str) -> dict[str, Any] | None:
+        """Return the JSON Schema of the options of a connector's instances; ``None`` if any are taken.
+
+        Raises:
+            Invalid: there is no such connector.
+        """
+        self._connectors.check_integration(integration)
+        return self._connectors.option_rules(integration).schema
+
+    async def change_settings(self, name: str, change: Mapping[str, Any]) -> list[str]:
+        """Change how an instance's account behaves, and tell its connector, if it runs.
+
+        Args:
+            name: the instance's name.
+            change: new values, by the names of the fields of :class:`InstanceSettings`.
+
+        Returns:
+            A warning if the connector did not apply them. They are stored all the same, and its next run
+            begins with them.
+
+        Raises:
+            NotFound: there is no such instance.
+        """
+        settings = await self._store_settings(name, change)
+        # Outside of the lock: a slow network must not block changes of the instance.
+        return await self._connectors.apply_settings(name, settings)
+
+    @completes
+    async def _store_settings(self, name: str, change: Mapping[str, Any]) -> InstanceSettings:
+        async with self._registry.changing_existing(name) as instance:
+            settings = msgspec.structs.replace(instance.settings, **change)
+            if settings != instance.settings:
+                instance = msgspec.structs.replace(instance, settings=settings)
+                await self._put(instance)
+                self._connectors.changed(instance)
+        return settings
+
+    async def set_presence(self, name: str, presence: str) -> None:
+        """Show a presence for an instance's whole account.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector, or is not connected.
+            NotSupported: its network has no presence.
+            NetworkRefused: the network refused, or did not answer.
+        """
+        await self._connectors.set_presence(self._registry.instance(name), presence)
+
+    def capabilities(self, name: str) -> list[str]:
+        """Return the names of the calls that an instance's connector answers."""
+        connector = self._connectors.find(self._registry.instance(name))
+        return [] if connector is None else calls_of(connector)
+
+    def _with_connector(self, name: str) -> Instance:
+        instance = self._registry.instance(name)
+        if missing := self._connectors.missing(instance):
+            raise Conflict(missing)
+        return instance
+
+    def _with_token(self, instance: Instance) -> Instance:
+        """Return an instance with a token for its ``ingestUrl``, if it needs one."""
+        if instance.ingest_token or not takes_requests(self._connectors.find(instance)):
+            return instance
+        return msgspec.structs.replace(instance, ingest_token=new_ingest_token())
+
+    async def _store_connected(self, instance: Instance) -> Instance:
+        """Store that an instance is connected, with the token of its ``ingestUrl``."""
+        connected = msgspec.structs.replace(self._with_token(instance), connected=True)
+        if connected != instance:
+            await self._put(connected)
+            self._connectors.changed(connected)
+        return connected
+
+    async def _set_connected(
+        self, instance: Instance, connected: bool, disconnection: Disconnection | None = None
+    ) -> None:
+        changed = msgspec.structs.replace(
+            instance, connected=connected, disconnection=disconnection or instance.disconnection
+        )
+        if changed != instance:
+            await self._put(changed)
+
+    async def store_disconnections(self) -> NoReturn:
+        """Store with each instance how its connection ended, until cancelled."""
+        while True:
+            for name in await self._states.take_unstored():
+                try:
+                    await self._store_disconnection(name)
+                except StorageUnavailable as error:
+                    # Or the instance moves to another node, to which this one reports what it knows.
+                    logger.debug("disconnection not stored yet", instance=name, reason=str(error))
+                    if self._states.closing(name) is not None:
+                        self._states.changed(name)
+            await trio.sleep(STORE_EVERY)
+
+    async def _store_disconnection(self, name: str) -> None:
+        async with self._registry.changing(name):
+            instance, ended = self._registry.find_instance(name), self._states.disconnection(name)
+            if instance is None or ended is None or ended == instance.disconnection:
+                return
+            changed = msgspec.structs.replace(instance, disconnection=ended)
+            await self._registry.put_instance(changed)
+            self._connectors.changed(changed)
+
+    async def _put(self, instance: Instance) -> None:
+        await self._registry.put_instance(msgspec.structs.replace(instance, updated_at=self._clock.wall()))
+
+    async def logged_out(self, name: str, instance_id: str) -> None:
+        """Note that a connector ended by itself, so that it is not started again with the gateway."""
+        async with self._registry.changing(name):
+            instance = self._registry.find_instance(name)
+            if instance is None or instance.id != instance_id or self._connectors.is_running(name):
+                return  # deleted, or connected again, while this waited for the lock
+            try:
+                await self._set_connected(instance, False, self._states.disconnection(name))
+            except StorageUnavailable as error:
+                logger.warning("logout not kept", instance=name, reason=str(error))

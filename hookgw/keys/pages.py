@@ -1,0 +1,96 @@
+"""The keys of an instance, on its page."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import NamedTuple, Protocol
+from urllib.parse import quote
+
+from quart import Response
+
+from hookgw.kernel.errors import HookgwError
+from hookgw.parsing import parse_key_request
+from hookgw.records.instances import check_name
+from hookgw.site.site import Form, Site, visitor
+
+
+class ShowInstance(Protocol):
+    """Shows the page of an instance again; see ``InstancePage.page``."""
+
+    def __call__(
+        self, instance: str, *, form: Form | None = None, at: str = "", error: HookgwError | None = None
+    ) -> Awaitable[Response]: ...
+
+
+class Row(NamedTuple):
+    """A key in the list.
+
+    Attributes:
+        name: of the key.
+        created_at, expires_at: seconds since the epoch; ``None`` or 0 for unknown and never.
+        is_expired: whether ``expires_at`` has passed.
+        is_own: whether it is the key of the session.
+    """
+
+    name: str
+    created_at: float
+    expires_at: float | None
+    is_expired: bool
+    is_own: bool
+
+
+class KeyForms:
+    """Creates and revokes keys of an instance.
+
+    Args:
+        site: the dashboard.
+        show: shows the page of the instance again.
+    """
+
+    def __init__(self, site: Site, show: ShowInstance) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        self._show = show
+        path, page = "/instances/<instance>/keys", "/instances/{instance}"
+        site.add(f"{path}/create", self.create_key, "POST", page=page)
+        site.add(f"{path}/<key_name>/revoke", self.revoke_key, "POST", page=page)
+
+    def rows(self, instance: str) -> list[Row]:
+        """Return the keys of an instance, the oldest first."""
+        now, own = self._gateway.clock.steady(), visitor().holder.key.hash
+        return [
+            Row(key.name, key.created_at, key.expires_at, key.is_expired(now), key.hash == own)
+            for key in self._gateway.keys.list(instance)
+        ]
+
+    async def create_key(self, instance: str) -> Response:
+        """Create a key, and show it."""
+        form = await self._site.form()
+        now = self._gateway.clock.steady()
+        asked = {"name": form.get("key_name"), "expiresIn": form.get("expires_in") or None}
+        try:
+            request, _ = parse_key_request(asked, now=now)
+            check_name(request.name, "The name of the key")
+            made, key = await self._gateway.keys.create(
+                instance, request.name, expires_at=request.expires_at, maker=visitor().holder
+            )
+        except HookgwError as error:
+            return await self._show(instance, form=form, at="keys", error=error)
+        # Not a redirect: the key is shown in this response, and nowhere else.
+        return await self._site.render(
+            "key_created.html",
+            201,
+            name=made.name,
+            instance=instance,
+            path=f"/instances/{quote(instance)}",
+            key=key,
+        )
+
+    async def revoke_key(self, instance: str, key_name: str) -> Response:
+        """Revoke a key."""
+        await self._site.form()
+        try:
+            await self._gateway.keys.revoke(instance, key_name, by=visitor().holder)
+        except HookgwError as error:
+            return await self._show(instance, at="keys", error=error)
+        return self._site.redirect(f"/instances/{quote(instance)}", done="revoked")

@@ -1,0 +1,109 @@
+"""``/key``: the keys of an instance, and the global keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from quart import Blueprint, Response
+
+from hookgw.parsing import parse_key_request
+from hookgw.records.instances import check_name
+from hookgw.web import responses
+from hookgw.web.auth import current_holder
+from hookgw.web.openapi.describe import describes, json_body
+from hookgw.web.present import present_done, present_key
+from hookgw.web.request_body import json_response, read_json
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_TAG = "Keys"
+_CREATE_BODY = json_body(
+    "KeyRequest", without_expiry={"name": "crm"}, for_ninety_days={"name": "n8n", "expiresIn": "90d"}
+)
+
+
+class KeyRoutes:
+    """The handlers of ``/key``."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("keys", __name__, url_prefix="/key")
+        routes = (
+            ("POST", "/create/<instance>", self.create),
+            ("GET", "/list/<instance>", self.list_keys),
+            ("DELETE", "/delete/<instance>/<key_name>", self.delete),
+            ("POST", "/create", self.create_global),
+            ("GET", "/list", self.list_global_keys),
+            ("DELETE", "/delete/<key_name>", self.delete_global),
+        )
+        for method, path, view in routes:
+            blueprint.add_url_rule(path, view_func=view, methods=[method])
+        return blueprint
+
+    @describes(_TAG, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
+    async def create(self, instance: str) -> Response:
+        """Create a key of an instance; it is shown only in this response.
+
+        A key that expires cannot create a key that outlives it.
+        """
+        self._gateway.instances.get(instance)  # 404 before the body is read and found wrong
+        return await self._create(instance)
+
+    @describes(_TAG, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
+    async def create_global(self) -> Response:
+        """Create a global key; it is shown only in this response."""
+        return await self._create(None)
+
+    async def _create(self, instance: str | None) -> Response:
+        now, holder = self._gateway.clock.steady(), current_holder()
+        asked, warnings = parse_key_request(await read_json(self._limit), now=now)
+        name = check_name(asked.name, "name")  # it becomes a part of paths and log lines
+        stored, key = await self._gateway.keys.create(
+            instance, name, expires_at=asked.expires_at, maker=holder
+        )
+        fields = msgspec.structs.asdict(present_key(stored, instance, current=holder.key, now=now))
+        created = responses.CreatedKey(key=key, warnings=warnings or msgspec.UNSET, **fields)
+        return json_response(created, 201)
+
+    @describes(_TAG, {200: list[responses.Key]})
+    async def list_keys(self, instance: str) -> Response:
+        """List the keys of an instance, the oldest first."""
+        return self._list(instance)
+
+    @describes(_TAG, {200: list[responses.Key]})
+    async def list_global_keys(self) -> Response:
+        """List the global keys, the oldest first."""
+        return self._list(None)
+
+    def _list(self, instance: str | None) -> Response:
+        now, current = self._gateway.clock.steady(), current_holder().key
+        keys = self._gateway.keys.list(instance)
+        return json_response([present_key(key, instance, current=current, now=now) for key in keys])
+
+    @describes(_TAG, {200: responses.Done}, errors=(409,))
+    async def delete(self, instance: str, key_name: str) -> Response:
+        """Revoke a key of an instance. It is invalid at once.
+
+        A key that expires cannot revoke a key that outlives it. Only a global key can revoke the last key.
+        """
+        return await self._delete(instance, key_name)
+
+    @describes(_TAG, {200: responses.Done}, errors=(404, 409))
+    async def delete_global(self, key_name: str) -> Response:
+        """Revoke a global key. It is invalid at once.
+
+        At least one global key without expiry must remain, so that the operator is not locked out.
+        """
+        return await self._delete(None, key_name)
+
+    async def _delete(self, instance: str | None, key_name: str) -> Response:
+        check_name(key_name, "The name of the key")
+        # The caller's holder, not its key: the key may have been revoked since the request began.
+        await self._gateway.keys.revoke(instance, key_name, by=current_holder())
+        return json_response(present_done("Key deleted"))

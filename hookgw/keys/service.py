@@ -1,0 +1,215 @@
+"""Creating, listing and revoking API keys. A change takes effect as soon as it is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+
+import msgspec
+import structlog
+
+from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
+from hookgw.concurrency.clock import Clock, rfc3339
+from hookgw.core.keyring_loading import GlobalKeys
+from hookgw.core.registry import Registry
+from hookgw.core.shielded import completes
+from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from hookgw.records.api_keys import DEFAULT_KEY, Key
+from hookgw.records.registrations import GLOBAL_INSTANCE
+
+logger = structlog.get_logger("hookgw.keys")
+
+MAX_KEYS = 32
+"""The most keys of one instance, and the most global ones."""
+
+
+class KeyService:
+    """Everything that can be done to keys.
+
+    ``scope`` is the name of the instance that the keys belong to, ``None`` for global keys. The caller has
+    checked that the request may touch it.
+
+    Args:
+        alone: holds a lock in a fleet, so that no two nodes change the global keys at the same time.
+    """
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        registry: Registry,
+        global_keys: GlobalKeys,
+        clock: Clock,
+        alone: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+    ) -> None:
+        self._alone = alone
+        self._keyring = keyring
+        self._registry = registry
+        self._global = global_keys
+        self._clock = clock
+
+    def holder_of(self, key: str) -> KeyHolder | None:
+        """Return the holder of a key; ``None`` if the key is unknown or has expired."""
+        return self._keyring.find(key)
+
+    def check_held(self, holder: KeyHolder) -> None:
+        """Check again, after a wait, that a caller's key is valid.
+
+        Raises:
+            Unauthorized: the key was revoked, its instance was deleted, or it has expired.
+        """
+        # A caller that sends its request slowly must not act with a key that was revoked meanwhile.
+        if not self._keyring.is_held(holder):
+            raise Unauthorized("The key is no longer valid.")
+
+    @completes
+    async def ensure_lasting_global_key(self, show_key: Callable[[str], None]) -> None:
+        """Create a global key if none lasts for ever: without one, the operator is locked out one day.
+
+        Call this once the API listens. A start that fails must not use up the key that it shows.
+
+        Args:
+            show_key: called with the new key, if there is one. Nobody can show it again.
+
+        Raises:
+            StorageUnavailable: the disk refuses; the key that was shown is not valid.
+        """
+        async with self._registry.changing(GLOBAL_INSTANCE), self._alone():
+            if self._global.includes_lasting():
+                return
+            stored = self._global.stored
+            names = (DEFAULT_KEY, *(f"{DEFAULT_KEY}-{number}" for number in range(2, len(stored) + 2)))
+            name = next(name for name in names if all(key.name != name for key in stored))
+            generated = new_key()
+            # Shown before its hash is stored: a process that is killed in between generates another key at
+            # its next start. In the other order, the hash of a key that nobody has seen would lock everybody
+            # out.
+            show_key(generated)
+            key = Key(name=name, hash=self._keyring.hash(generated), created_at=self._clock.wall())
+            await self._global.put((*stored, key))
+            self._keyring.add_global(key)
+
+    def list(self, scope: str | None) -> list[Key]:
+        """Return the keys, the oldest first, including expired keys that have not been removed yet.
+
+        Raises:
+            NotFound: there is no such instance.
+        """
+        first = (self._global.configured,) if scope is None else ()
+        return [*(key for key in first if key is not None), *self._stored(scope)]
+
+    @completes
+    async def create(
+        self, scope: str | None, name: str, *, expires_at: float | None, maker: KeyHolder
+    ) -> tuple[Key, str]:
+        """Create a key, and remove the expired keys of the same scope.
+
+        Args:
+            scope: see the class.
+            name: of the new key.
+            expires_at: seconds since the epoch; ``None`` for as long as the maker's key.
+            maker: the holder of the key that makes the request.
+
+        Returns:
+            What is stored of the key, and the key itself, which cannot be shown again.
+
+        Raises:
+            Invalid: the key would have expired already.
+            NotFound: there is no such instance.
+            Conflict: the name is taken, or there are too many keys.
+            Forbidden: the key would outlive the maker's key.
+            Unauthorized: the maker's key was revoked, or has expired, meanwhile.
+        """
+        async with self._changing(scope):
+            self.check_held(maker)
+            now, stored = self._clock.steady(), self._stored(scope)
+            # Expired keys are removed here and nowhere else, so that `list` can show that one has expired.
+            kept = tuple(key for key in stored if not key.is_expired(now))
+            if scope is None and name == CONFIGURED_KEY:
+                raise Conflict(f"{name!r} is reserved for auth.global_key; choose another name.")
+            if any(key.name == name for key in kept):
+                raise Conflict(f"The name {name!r} is taken by another key; choose another.")
+            if len(kept) >= MAX_KEYS:
+                raise Conflict(f"There are {MAX_KEYS} keys, which is the limit; revoke one first.")
+            key = new_key()
+            made = Key(
+                name=name,
+                hash=self._keyring.hash(key),
+                created_at=self._clock.wall(),
+                expires_at=maker.key.expires_at if expires_at is None else expires_at,
+                origin="" if scope != maker.principal.instance else maker.key.origin or maker.key.name,
+            )
+            if made.is_expired(now):
+                raise Invalid(f"The key would have expired already: it is {rfc3339(now)} now.")
+            _check_lifetime(made, maker.key, "cannot create a key")
+            # On disk before it opens anything: a key that worked must not be gone after a crash.
+            await self._put(scope, (*kept, made))
+            self._keyring.remove(scope, (key for key in stored if key.is_expired(now)))
+            if scope is None:
+                self._keyring.add_global(made)
+            else:
+                self._keyring.add_instance(scope, [made])
+        expires = None if made.expires_at is None else rfc3339(made.expires_at)
+        logger.info("key created", instance=scope, name=name, expires_at=expires, maker=maker.key.name)
+        return made, key
+
+    @completes
+    async def revoke(self, scope: str | None, name: str, *, by: KeyHolder) -> None:
+        """Revoke a key, at once.
+
+        Raises:
+            NotFound: there is no such instance, or no key of that name.
+            Conflict: it is the global key of the configuration, or the last global key that never expires.
+            Forbidden: the key outlives the caller's key, or it is the instance's last key and the caller's
+                is an instance key.
+            Unauthorized: the caller's key was revoked, or has expired, meanwhile.
+        """
+        async with self._changing(scope):
+            self.check_held(by)
+            stored = self._stored(scope)
+            remaining = tuple(key for key in stored if key.name != name)
+            if len(remaining) == len(stored):
+                if scope is None and name == CONFIGURED_KEY and self._global.configured is not None:
+                    raise Conflict(
+                        f"The key {name!r} is auth.global_key: change it in the configuration, and restart."
+                    )
+                raise NotFound(f"There is no key {name!r}.")
+            (revoked,) = (key for key in stored if key.name == name)
+            _check_lifetime(revoked, by.key, "cannot revoke a key")
+            now = self._clock.steady()
+            if not by.principal.is_global and all(key.is_expired(now) for key in remaining):
+                raise Forbidden(
+                    "This is the last key of the instance: create another one first, or use the global key."
+                )
+            lasts = self._global.configured is not None or any(key.expires_at is None for key in remaining)
+            if scope is None and not lasts:
+                raise Conflict("This is the last global key that never expires: create another one first.")
+            # Here, too: a revoked key must not open anything after a crash.
+            await self._put(scope, remaining)
+            self._keyring.remove(scope, [revoked])
+        logger.info("key revoked", instance=scope, name=name, by=by.key.name)
+
+    @asynccontextmanager
+    async def _changing(self, scope: str | None) -> AsyncIterator[None]:
+        if scope is None:
+            async with self._registry.changing(GLOBAL_INSTANCE), self._alone():
+                yield
+        else:
+            async with self._registry.changing_existing(scope):
+                yield
+
+    def _stored(self, scope: str | None) -> tuple[Key, ...]:
+        return self._global.stored if scope is None else self._registry.instance(scope).keys
+
+    async def _put(self, scope: str | None, keys: tuple[Key, ...]) -> None:
+        if scope is None:
+            await self._global.put(keys)
+        else:
+            instance = self._registry.instance(scope)
+            await self._registry.put_instance(msgspec.structs.replace(instance, keys=keys))
+
+
+def _check_lifetime(key: Key, callers: Key, what: str) -> None:
+    # A key that expires must not be a way to keep access, or to take it away, for longer than itself.
+    if key.outlives(callers):
+        assert callers.expires_at is not None  # noqa: S101 -- nothing outlives a key that never expires
+        raise Forbidden(f"This key expires at {rfc3339(callers.expires_at)}: it {what} that outlives it.")

@@ -1,0 +1,451 @@
+"""The dispatcher: hands deliveries to lanes, starts lanes when they have something to do, and ends them.
+
+Every lane is a task in the dispatcher's nursery. An exception in a lane is a bug. It is logged and counted,
+and the lane starts again from what is on disk, after a growing wait: a delivery that hookgw cannot handle
+must not stop all others. Anything else that ends the dispatcher ends the process, because a server that
+accepts events over a dead dispatcher would lie.
+
+A lane is in one of two places: among the running lanes, or parked. It is never in both, because no checkpoint
+lies between leaving one and entering the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import msgspec
+import trio
+
+from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed, run_contained
+from hookgw.config.settings import DeliverySettings
+from hookgw.fair import PerHolder
+from hookgw.lanes.held_shards import HeldShards, every_lane
+from hookgw.lanes.idle_lanes import IdleLanes
+from hookgw.lanes.lane import Lane
+from hookgw.lanes.parked_lanes import ParkedLanes
+from hookgw.lanes.services import LaneServices
+from hookgw.records.deliveries import Delivery, LaneState, LaneStatistics
+from hookgw.records.lanes import partition_of, registration_of
+from hookgw.records.registrations import Ordering
+
+PARK_AFTER = 5.0
+"""The longest time, in seconds, that a lane is idle before it is parked."""
+
+
+class Dispatcher:
+    """Owns the lanes.
+
+    Args:
+        settings: how long a parked lane is remembered (``delivery.lane_idle``).
+        shards: in a fleet, the shards of this node; ``None`` if it delivers everything.
+    """
+
+    def __init__(self, settings: DeliverySettings, shards: HeldShards | None = None) -> None:
+        self._shards = shards or every_lane()
+        # Each release waits for lanes of its own, and several may wait at a time.
+        self._lane_endings = trio.lowlevel.ParkingLot()
+        self._lanes: dict[str, Lane] = {}
+        self._parked = ParkedLanes()
+        self._idle = IdleLanes(min(PARK_AFTER, settings.lane_idle))
+        # The keys of running and parked lanes, by registration id: with ordering ``instance`` a registration
+        # has thousands, among tens of thousands of others.
+        self._keys: dict[str, set[str]] = {}
+        # How many pauses each registration or single lane is in, and which of the registrations were
+        # redirected meanwhile.
+        self._pauses = PerHolder[str]()
+        self._redirected: set[str] = set()
+        self._attempt_limits: dict[str, trio.CapacityLimiter] = {}
+        self._recovering: set[str] = set()
+        self._running: tuple[LaneServices, trio.Nursery] | None = None
+        self._is_stopping = False
+        self._stop, self._stopped = trio.CancelScope(), trio.Event()
+
+    async def run(
+        self,
+        services: LaneServices,
+        backlog: Iterable[tuple[str, int]],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Start a lane for each backlog, then run lanes until :meth:`stop` or cancellation.
+
+        Args:
+            services: what all lanes share.
+            backlog: the keys of lanes with pending deliveries, and how many each has.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self._running = services, nursery
+                try:
+                    self.start(backlog)
+                    task_status.started()
+                    with self._stop:
+                        async with trio.open_nursery() as timers:
+                            timers.start_soon(self._idle.run)
+                            while True:
+                                for key in await self._parked.wait_due():
+                                    self._forget(key)
+                                    nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
+                    for key in self._parked.forget(self._parked.lanes()):
+                        self._forget(key)
+                        nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
+                finally:
+                    # Before the nursery closes: a commit may end just then. Its listener would start a lane
+                    # in a closed nursery, and the error would end the writer.
+                    self._running = None
+        finally:
+            # After a fault or a cancellation lanes are parked still, and nobody is left to report them to.
+            for key in self._parked.forget(self._parked.lanes()):
+                self._forget(key)
+            self._stopped.set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether deliveries are delivered; false from :meth:`stop` on."""
+        return self._running is not None and not self._is_stopping
+
+    def is_stopping(self) -> bool:
+        """Return whether :meth:`stop` was called."""
+        return self._is_stopping
+
+    @property
+    def recovering(self) -> list[str]:
+        """The keys of lanes that ended by an exception, and wait for their restart."""
+        return sorted(self._recovering)
+
+    # All of the following return at once. While the dispatcher does not run, they do nothing: what is on
+    # disk is delivered after the next start.
+
+    def dispatch(self, deliveries: Iterable[Delivery]) -> None:
+        """Hand deliveries that are on disk to their lanes, in the order given."""
+        lanes = self._lanes
+        for delivery in deliveries:
+            lane = lanes.get(delivery.lane) or self._start(delivery.lane)
+            if lane is not None:
+                lane.offer(delivery)
+
+    def requeued(self, lanes: Mapping[str, int]) -> None:
+        """Tell lanes that finished deliveries are pending again, at their end.
+
+        Call it for each commit before :meth:`dispatch` gets what the commit appended.
+
+        Args:
+            lanes: how many deliveries, by the key of the lane.
+        """
+        for key, count in lanes.items():
+            if (lane := self._lanes.get(key)) is not None:
+                lane.requeued(count)
+            else:
+                self._start(key, count)
+
+    def start(self, backlog: Iterable[tuple[str, int]]) -> None:
+        """Start those lanes that do not run.
+
+        Args:
+            backlog: the keys of lanes with pending deliveries, and how many each has.
+        """
+        for key, count in backlog:
+            if key not in self._lanes:
+                self._start(key, count)
+
+    @contextmanager
+    def paused(self, registration: str, lane: str | None = None) -> Iterator[None]:
+        """Keep a registration's lanes from starting an attempt for the length of a block.
+
+        Attempts in flight end as usual; see :meth:`in_flight`. After the block the lanes read the outbox
+        from the start, so deliveries may be moved or removed within it. If pauses overlap, the lanes continue
+        when all have ended. :meth:`stop` ends paused lanes at once.
+
+        Args:
+            registration: the registration's id.
+            lane: pause the lane of this key alone.
+        """
+        key = lane or registration
+        self._pauses.take(key)
+        for one in self._running_lanes(registration, lane):
+            one.pause()
+        try:
+            yield
+        finally:
+            self._pauses.give(key)
+            if key not in self._pauses:
+                if lane is None:
+                    self._redirected.discard(registration)
+                for one in self._running_lanes(registration, lane):
+                    if self._is_paused(one.key):
+                        one.recount()
+                    else:
+                        one.unpause()
+
+    def apply_pause(self, registration: str) -> None:
+        """Pause a registration's lanes, or let them continue, as the registration itself says now.
+
+        Attempts in flight end as usual. Call it with no checkpoint after the lanes see the change.
+        """
+        for lane in self._running_lanes(registration):
+            if self._is_paused(lane.key):
+                lane.pause()
+            else:
+                lane.unpause()
+
+    def redirect(self, registration: str) -> None:
+        """Try the heads of a registration's lanes at once: it has another URL, header, secret or timeout.
+
+        Call it once the change is on disk and the lanes see it.
+        """
+        for key in self._keys.get(registration, ()):
+            if (lane := self._lanes.get(key)) is not None:
+                lane.redirect()
+            else:
+                self._parked.redirect(key)
+        if registration in self._pauses:
+            # A re-partition may move the head to a lane that does not run yet.
+            self._redirected.add(registration)
+
+    def resume(self, registration: str) -> None:
+        """Try the heads of a registration's waiting lanes at once."""
+        for lane in self._running_lanes(registration):
+            lane.resume()
+
+    def rate_changed(self, registration: str) -> None:
+        """Let the lanes of a registration wait for its present rate; call it once they see that."""
+        for lane in self._running_lanes(registration):
+            lane.rate_changed()
+
+    def set_attempt_limit(self, registration: str, limit: int) -> None:
+        """Change how many attempts the lanes of a registration with ordering ``instance`` make at a time."""
+        if (limiter := self._attempt_limits.get(registration)) is not None:
+            limiter.total_tokens = limit
+
+    def in_flight(self, registration: str, lane: str | None = None) -> list[tuple[int, trio.Event]]:
+        """Return the deliveries of a registration, or of one of its lanes, that are in flight.
+
+        They are sequence numbers, each with an event that is set when the attempt has ended and is settled.
+        """
+        found = (one.in_flight() for one in self._running_lanes(registration, lane))
+        return [one for one in found if one is not None]
+
+    def cut_off(self, registration: str, seq: int, lane: str | None = None) -> None:
+        """End the attempt of a delivery that is being cancelled; for use within :meth:`paused`.
+
+        Args:
+            registration, lane: as for :meth:`paused`.
+            seq: the delivery's sequence number.
+        """
+        for one in self._running_lanes(registration, lane):
+            one.cut_off(seq)
+
+    def in_flight_of_deleted(self, exists: Callable[[str], bool]) -> list[tuple[int, trio.Event]]:
+        """Return what is :meth:`in_flight` to deleted registrations: their last attempts may still run.
+
+        Args:
+            exists: whether there is a registration of an id.
+        """
+        return [one for name in self._keys if not exists(name) for one in self.in_flight(name)]
+
+    def lanes(self, registration: str | None = None) -> list[LaneStatistics]:
+        """Return a snapshot of the lanes that run or are parked, or have deliveries that are held back.
+
+        Args:
+            registration: only the lanes of this one; ``None`` for all.
+        """
+        return list(self.each_lane(registration))
+
+    def holds(self, key: str) -> bool:
+        """Return whether a lane runs on this node when it has work, and not on another."""
+        return self._shards.shard_of_lane(key) in self._shards.held()
+
+    def find_lane(self, key: str) -> LaneStatistics | None:
+        """Return a snapshot of a lane that runs."""
+        return lane.statistics() if (lane := self._lanes.get(key)) is not None else None
+
+    def each_lane(self, registration: str | None = None) -> Iterator[LaneStatistics]:
+        """Yield the same, each lane as it is when it is yielded: the caller may pause between two of them."""
+        held = self._held(registration)
+        if registration is None:
+            keys: Iterable[str] = dict.fromkeys([*self._lanes, *self._parked.lanes(), *held])
+        else:
+            keys = sorted(self._keys.get(registration, set()) | held.keys())
+        for key in keys:
+            lane, memory = self._lanes.get(key), self._parked.find(key)
+            if lane is not None:
+                found = lane.statistics()
+                yield msgspec.structs.replace(found, held=held[key]) if key in held else found
+            elif (memory is not None or key in held) and self._running is not None:
+                owner = self._running[0].registration(registration_of(key))
+                yield LaneStatistics(
+                    lane=key,
+                    registration=registration_of(key),
+                    partition=partition_of(key),
+                    url=owner.address if owner else None,
+                    state=LaneState.PAUSED if owner and owner.is_paused else LaneState.IDLE,
+                    backlog=0,
+                    held=held.get(key, 0),
+                    last_outcome=memory.outcome if memory else None,
+                    last_error=memory.error if memory else None,
+                )
+
+    def _held(self, registration: str | None) -> dict[str, int]:
+        """Return how many deliveries of each lane are held back: of one registration, or of all."""
+        if self._running is None:
+            return {}
+        lanes = self._running[0].outbox.held().lanes
+        found = lanes.values() if registration is None else [lanes.get(registration, ())]
+        return {one.lane: one.count for part in found for one in part}
+
+    # What only a fleet uses.
+
+    async def acquire(
+        self, shards: Collection[int], backlog: Callable[[], Awaitable[Iterable[tuple[str, int]]]]
+    ) -> None:
+        """Deliver what is in shards that no other node delivers any more.
+
+        Args:
+            shards: this node's from now on.
+            backlog: reads the keys of lanes with pending deliveries in these shards, and how many each has.
+                If it raises, the shards are not acquired.
+        """
+        self._shards.begin(shards)
+        try:
+            found = dict(await backlog())
+        except BaseException:
+            self._shards.drop(shards)
+            raise
+        for key in self._shards.complete(shards):
+            # Behind, even if nothing is pending by now: it was heard of, and nobody took it.
+            found.setdefault(key, 1)
+        self.start(found.items())
+
+    async def release(self, shards: Collection[int]) -> None:
+        """Deliver nothing of these shards any more.
+
+        Attempts in flight end as usual. Return once no lane of the shards is left; what they have settled may
+        not be on disk yet.
+        """
+        self._shards.drop(shards)
+        shard_of_lane, gone = self._shards.shard_of_lane, set(shards)
+        ending = {key for key in self._lanes if shard_of_lane(key) in gone}
+        for key in ending:
+            self._lanes[key].stop()
+        while not ending.isdisjoint(self._lanes):
+            await self._lane_endings.park()
+        # What a parked lane remembers of its order is wrong once another node has worked on it.
+        parked = self._parked.forget([key for key in self._parked.lanes() if shard_of_lane(key) in gone])
+        for key in parked:
+            self._forget(key)
+        if self._running is not None:
+            for key in parked:
+                await self._running[0].monitor.lane_changed(key, LaneState.IDLE)
+
+    def busy_shards(self) -> set[int]:
+        """Return the shards with attempts in flight."""
+        return {self._shards.shard_of_lane(key) for key, lane in self._lanes.items() if lane.is_in_flight}
+
+    def suspend(self) -> None:
+        """Begin no attempt until :meth:`unsuspend`: this node's lease has ended."""
+        self._shards.is_suspended = True
+        for lane in self._lanes.values():
+            lane.pause()
+
+    def unsuspend(self) -> None:
+        """Go on after :meth:`suspend`, from what is on disk."""
+        self._shards.is_suspended = False
+        for key, lane in self._lanes.items():
+            if not self._is_paused(key):
+                lane.unpause()
+
+    def stop(self) -> None:
+        """End every lane after the attempt that it has in flight; the rest stays on disk."""
+        # Asked for every event: the scope's cancel_called reads the clock.
+        self._is_stopping = True
+        self._stop.cancel()
+        for lane in self._lanes.values():
+            lane.stop()
+
+    async def wait_stopped(self) -> None:
+        """Wait until :meth:`run` has returned. Set a deadline: an attempt takes up to its timeout."""
+        await self._stopped.wait()
+
+    def _is_paused(self, key: str) -> bool:
+        if self._shards.is_suspended:
+            return True
+        registration_id = registration_of(key)
+        if key in self._pauses or registration_id in self._pauses:
+            return True
+        if self._running is None:
+            return False
+        # A pause by the owner is stored in the registration, so it lasts across restarts.
+        registration = self._running[0].registration(registration_id)
+        return registration is not None and registration.is_paused
+
+    def _running_lanes(self, registration: str, lane: str | None = None) -> list[Lane]:
+        keys = self._keys.get(registration, ()) if lane is None else (lane,)
+        return [one for key in keys if (one := self._lanes.get(key)) is not None]
+
+    def _start(self, key: str, backlog: int = 0) -> Lane | None:
+        """Start a lane, parked or new; ``None`` while the dispatcher does not run."""
+        if self._running is None or self._is_stopping:
+            return None
+        if not self._shards.admits(key):
+            return None
+        services, nursery = self._running
+        registration_id = registration_of(key)
+        registration = services.registration(registration_id)
+        limit = None
+        if registration is not None and registration.ordering is Ordering.INSTANCE:
+            limit = self._attempt_limits.get(registration_id)
+            if limit is None:
+                limit = trio.CapacityLimiter(registration.concurrency)
+                self._attempt_limits[registration_id] = limit
+        lane = self._lanes[key] = Lane(
+            key,
+            services,
+            self._idle,
+            attempt_limit=limit,
+            backlog=backlog,
+            memory=self._parked.take(key),
+        )
+        self._keys.setdefault(registration_id, set()).add(key)
+        if registration_id in self._redirected:
+            lane.redirect()
+        if self._is_paused(key):
+            lane.pause()
+        nursery.start_soon(self._run, services, lane, name=f"lane {key}")
+        return lane
+
+    async def _run(self, services: LaneServices, lane: Lane) -> None:
+        memory, waits = None, iter(RETRY_WAITS)
+        try:
+            while True:
+                started = trio.current_time()
+                try:
+                    memory = await run_contained(lane.run)
+                    break
+                except TaskFailed as failure:
+                    services.monitor.lane_failed(lane.key, failure)
+                    # A lane that worked for long had another problem before.
+                    if trio.current_time() - started > RETRY_WAITS[-1]:
+                        waits = iter(RETRY_WAITS)
+                    self._recovering.add(lane.key)
+                    try:
+                        await lane.recover(failure, next(waits, RETRY_WAITS[-1]))
+                    finally:
+                        self._recovering.discard(lane.key)
+        finally:
+            del self._lanes[lane.key]
+            self._lane_endings.unpark_all()
+            if memory is None:
+                self._forget(lane.key)
+            else:  # the dispatcher runs, because :meth:`stop` would have stopped the lane
+                self._parked.put(lane.key, memory)
+        if memory is None:
+            await services.monitor.lane_changed(lane.key, LaneState.IDLE)
+
+    def _forget(self, key: str) -> None:
+        registration = registration_of(key)
+        keys = self._keys[registration]
+        keys.remove(key)
+        if not keys:
+            del self._keys[registration]
+            self._attempt_limits.pop(registration, None)

@@ -1,0 +1,923 @@
+"""A lane: delivers to one registration, in order, one delivery at a time.
+
+The lane takes the next delivery (:mod:`hookgw.lanes.lane_queue`), makes it the *head*, and works on it
+until it is settled. A failed head stays the head. While the lane waits for its next attempt (for a second or
+more), it drops everything from memory, the head included, because it is on disk. So a backlog costs no
+memory, and nothing overtakes.
+
+::
+
+            take a delivery                    its time has come
+    IDLE ───────────────────> (head) ────────────────────────────> DELIVERING
+      ^                         │  ^                                   │
+      │ nothing left            │  │ next_at is ahead                  │ settled: delivered, dead, dropped
+      │                         v  │                                   v
+      └──────────────────── WAITING <──── pending again ───────── (take the next)
+
+    refresh:   finish the attempt, drop the memory, read on from disk
+    pause:     finish the attempt, wait for unpause (PAUSED), then as refresh
+    recount:   as refresh; in a pause, count what is on disk
+    redirect:  as refresh, then try the head at once
+    resume:    end the wait of the head
+    park:      end the task if there is nothing to do; its LaneMemory stays
+    stop:      end the task after the attempt; the rest stays on disk
+    cut off:   end the attempt of a delivery that is being cancelled; the lane is paused
+
+Each of these calls but the last sets a flag and wakes the task. The task looks at the flags before each
+attempt, and ends every wait for them. No other call cuts an attempt off, because the receiver may have acted
+on it already. An attempt that is cut off is recorded with the body that was sent: if the delivery is sent
+again, it is with the same bytes.
+
+While the lane waits after a deadline, it listens for a response that comes late
+(:mod:`hookgw.lanes.late_response`). If one settles the head, the wait ends, the head is read again, and is
+settled instead of being tried.
+
+Before an attempt, the plugins run and the body is rendered. Then the lane borrows a connection
+(:mod:`hookgw.delivery.http.pools`), which may take long. All of this is given up if a flag is set, or if the
+registration is not the same afterwards. So the attempt begins with the connection: from then on the delivery
+is in flight, its timeout runs, and no checkpoint lies between the last look at the registration and that
+moment.
+
+In a fleet, the next attempt also waits until the outcome of the last one is on disk. Another node that takes
+over then repeats one delivery at most.
+
+If the registration has a rate (:mod:`hookgw.lanes.rate_limit`), the lane waits for it first, like for the
+time of a retry. It takes its token with the connection, and waits again if another lane was faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+import trio
+
+from hookgw.concurrency.tasks import TaskFailed
+from hookgw.delivery.http.connection import PoolKey
+from hookgw.delivery.http.errors import DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.pools import PooledTransport
+from hookgw.delivery.sender import AttemptResult
+from hookgw.kernel.errors import PluginFailed, StorageUnavailable
+from hookgw.lanes.hanging import died_unanswered
+from hookgw.lanes.idle_lanes import IdleLanes
+from hookgw.lanes.lane_memory import LaneMemory
+from hookgw.lanes.lane_queue import OVERHEAD, PAGE, LaneQueue
+from hookgw.lanes.late_response import ENDS_DELIVERY, LateResponse, describe_late
+from hookgw.lanes.rate_limit import RateLimit
+from hookgw.lanes.retry_policy import Decision, expiry_reason, is_expired, longest_wait, policy_of
+from hookgw.lanes.services import DeliveryPlan, LaneServices, plan_for
+from hookgw.records.deliveries import (
+    FIRST,
+    Attempt,
+    Delivery,
+    DeliveryState,
+    LaneState,
+    LaneStatistics,
+    Outcome,
+    Settlement,
+    WaitsFor,
+)
+from hookgw.records.lanes import partition_of, registration_of
+from hookgw.records.registrations import Registration, is_global
+from hookgw.records.stuck_lanes import is_stuck
+
+logger = structlog.get_logger("hookgw.lane")
+
+DESCRIPTOR_WAIT = 0.25
+"""Seconds after which a lane for which the system had no file descriptor tries again."""
+
+LEASE_WAIT = 0.1
+"""Seconds after which a lane looks again whether its node may send, unless it is paused first."""
+
+LATE_LOOK = 0.01
+"""Seconds that a head which is due still looks for a late response."""
+
+LONG_WAIT = 1.0
+"""Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
+lane waits briefly, reports nothing, and keeps its deliveries in memory, so as not to read them again."""
+
+
+class _Deferred(NamedTuple):
+    """A head that waits on disk, with what is shown of it."""
+
+    seq: int
+    instance: str
+    queued_at: float
+    next_at: float
+
+
+class Lane:
+    """One lane of a registration. The dispatcher creates it and runs :meth:`run` as a task.
+
+    Args:
+        key: of the lane; see :mod:`hookgw.records.lanes`.
+        services: what all lanes share.
+        idle_lanes: parks the lane once it has been idle for a while.
+        attempt_limit: held during an attempt, by lanes that share a limit on attempts; ``None`` for no limit.
+        backlog: how many deliveries are pending on disk.
+        memory: what the lane's last task left, if the lane was parked.
+    """
+
+    __slots__ = (
+        "_attempt_limit",
+        "_backlog",
+        "_deferred",
+        "_has_waited_for_rate",
+        "_head",
+        "_idle_lanes",
+        "_in_flight",
+        "_in_flight_ended",
+        "_is_cut_off",
+        "_is_parked",
+        "_is_paused",
+        "_is_sending",
+        "_late",
+        "_memory",
+        "_must_recount",
+        "_must_redirect",
+        "_must_refresh",
+        "_must_stop",
+        "_must_try",
+        "_plan",
+        "_queue",
+        "_rate_waited_for",
+        "_read_at",
+        "_registration_id",
+        "_reported_waiting",
+        "_scope",
+        "_services",
+        "_settling",
+        "_state",
+        "_transport",
+        "_waited",
+        "_waiting_until",
+        "_waits_for",
+        "_wake",
+        "key",
+    )
+
+    def __init__(
+        self,
+        key: str,
+        services: LaneServices,
+        idle_lanes: IdleLanes,
+        *,
+        attempt_limit: trio.CapacityLimiter | None = None,
+        backlog: int = 0,
+        memory: LaneMemory | None = None,
+    ) -> None:
+        self.key = key
+        self._registration_id = registration_of(key)
+        self._services = services
+        self._idle_lanes = idle_lanes
+        self._attempt_limit = attempt_limit
+        self._backlog = backlog
+        self._plan: DeliveryPlan | None = None
+        self._head: Delivery | None = None
+        self._in_flight = False
+        self._in_flight_ended: list[trio.Event] = []
+        self._is_cut_off = False
+        self._is_parked = False
+        self._is_paused = False
+        self._is_sending = False
+        self._scope = trio.CancelScope()
+        self._must_recount = False
+        self._must_redirect = False
+        self._must_refresh = False
+        self._must_stop = False
+        self._must_try = False
+        self._wake: Callable[[], object] | None = None
+        self._read_at = 0.0  # the last reading of the steady clock
+        self._deferred: _Deferred | None = None
+        self._waited: _Deferred | None = None
+        self._has_waited_for_rate = False
+        self._rate_waited_for: RateLimit | None = None
+        self._settling = 0
+        self._state = LaneState.IDLE
+        self._reported_waiting = False
+        self._waiting_until: float | None = None
+        self._memory = memory or LaneMemory()
+        # The connection of the last attempt, which belongs to its pool again: preferred for the next one.
+        self._transport: PooledTransport | None = None
+        self._late: LateResponse | None = None
+        self._waits_for: WaitsFor | None = None
+        buffer = services.settings.lane_buffer
+        self._queue = LaneQueue(
+            key, services.outbox, services.memory, self._memory, buffer=buffer, behind=backlog > 0
+        )
+
+    # Called by the dispatcher. None of these methods waits.
+
+    def offer(self, delivery: Delivery) -> None:
+        """Hand over a delivery that was appended."""
+        self._backlog += 1
+        self._queue.offer(delivery)
+
+    def requeued(self, count: int) -> None:
+        """Finished deliveries are pending again, behind everything the lane has taken."""
+        # The dispatcher calls this before it offers what the same commit appended. So their positions are
+        # greater than all that the lane has taken or has in its channel, and reading on from
+        # ``LaneMemory.last`` finds them. A page that is being read now may lack them; the next one has them.
+        self._backlog += count
+        self._queue.behind = True
+        self._queue.wake()
+
+    def refresh(self) -> None:
+        """Drop what is in memory, and read the outbox from the start."""
+        self._must_refresh = True
+        self._wake_up()
+
+    def pause(self) -> None:
+        """Start no attempt until :meth:`unpause`, then read the outbox from the start."""
+        self._is_paused = True
+        self.refresh()
+
+    def recount(self) -> None:
+        """What is on disk has changed. A paused lane counts it, and reads nothing."""
+        self._must_recount = True
+        self.refresh()
+
+    def unpause(self) -> None:
+        """End the pause, if there is one."""
+        if self._is_paused:
+            self._is_paused = False
+            self._wake_up()
+
+    def redirect(self) -> None:
+        """The registration has another URL, header, secret or timeout: try the head there at once."""
+        self._must_redirect = True
+        self.refresh()
+
+    def resume(self) -> None:
+        """Try the head again now, if the lane waits."""
+        if self._waiting_until is not None:
+            self._memory.streak = 0
+            self._must_try = True
+            self._wake_up()
+
+    def rate_changed(self) -> None:
+        """The registration has another rate: do not wait for the former one."""
+        if self._rate_waited_for is not None:
+            self._must_try = True
+            self._wake_up()
+
+    def park(self) -> None:
+        """End the task if there is still nothing to do."""
+        self._is_parked = True
+        self._queue.wake()
+
+    def stop(self) -> None:
+        """End after the attempt in flight; the rest stays on disk."""
+        self._must_stop = True
+        self._wake_up()
+
+    def cut_off(self, seq: int) -> None:
+        """End the attempt of a delivery that is being cancelled, if it is in flight. Pause the lane first."""
+        head = self._head or self._deferred
+        if head is None or head.seq != seq:
+            return
+        self._memory.streak = 0  # the next delivery has met no failure yet
+        self._stop_listening()
+        if self._is_sending:
+            self._is_cut_off = True
+            self._scope.cancel()
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether an attempt is in flight, or is being settled."""
+        return self._in_flight
+
+    def in_flight(self) -> tuple[int, trio.Event] | None:
+        """Return the sequence number of the delivery in flight, and an event for its end."""
+        if self._head is None or not self._in_flight:
+            return None
+        ended = trio.Event()
+        self._in_flight_ended.append(ended)
+        return self._head.seq, ended
+
+    def statistics(self) -> LaneStatistics:
+        """Return a snapshot."""
+        head, registration = self._head or self._deferred, self._registration()
+        instance = None
+        if head is not None:
+            instance = head.event.instance if isinstance(head, Delivery) else head.instance
+        is_tried = head is not None and head.seq == self._memory.tried
+        return LaneStatistics(
+            lane=self.key,
+            registration=self._registration_id,
+            partition=partition_of(self.key),
+            url=registration.address if registration else None,
+            state=self._state,
+            backlog=self._backlog,
+            head=head.seq if head else None,
+            head_since=head.queued_at if head else None,
+            head_instance=instance,
+            tried_since=self._memory.tried_since if is_tried else None,
+            waiting_until=self._waiting_until,
+            waits_for=self._waits_for,
+            last_outcome=self._memory.outcome,
+            last_error=self._memory.error,
+        )
+
+    def _wake_up(self) -> None:
+        # The task waits for the head's time or the end of a pause, or it is idle and waits for its queue.
+        if self._wake is not None:
+            self._wake()
+        self._queue.wake()
+
+    # The task.
+
+    async def run(self) -> LaneMemory | None:
+        """Deliver until there is nothing to do for a while, or :meth:`stop`.
+
+        Returns:
+            The memory that the next task of this lane continues with, if the lane was parked; ``None`` if
+            it was stopped. No checkpoint lies between the decision to park and the return.
+        """
+        while True:
+            # One scope for many attempts: a scope for each would cost a third of an attempt.
+            with trio.CancelScope() as self._scope:
+                return await self._run()
+            self._is_cut_off = False
+
+    async def _run(self) -> LaneMemory | None:
+        try:
+            while not self._must_stop:
+                if self._must_refresh:
+                    await self._start_over()
+                elif self._deferred is not None:
+                    await self._wait_for_deferred(self._deferred)
+                elif (delivery := self._queue.take()) is not None:
+                    self._is_parked = False
+                    if self._late is not None and self._late.seq != delivery.seq:
+                        self._stop_listening()
+                    await self._work(delivery)
+                    del delivery  # an idle lane would keep its payload in memory
+                elif self._queue.behind:
+                    await self._read()
+                elif self._is_parked:
+                    return self._memory
+                else:
+                    self._state, self._backlog = LaneState.IDLE, 0
+                    self._stop_listening()
+                    idle_since = self._idle_lanes.begin(self)
+                    self._memory.until = idle_since + self._services.settings.lane_idle
+                    try:
+                        await self._queue.wait()
+                    finally:
+                        self._idle_lanes.end(self)
+            return None
+        finally:
+            self._end_wait()
+            self._stop_listening()
+            self._queue.discard()
+            self._state = LaneState.IDLE
+
+    async def recover(self, failure: TaskFailed, wait: float) -> None:
+        """After :meth:`run` raised: wait, so that the next :meth:`run` starts from what is on disk.
+
+        Args:
+            failure: shown as the lane's last error.
+            wait: in seconds; :meth:`stop` ends it.
+        """
+        # What the memory says may be wrong, and the plan may be what fails.
+        self._plan, self._head, self._waiting_until = None, None, None
+        self._deferred = self._waited = self._wake = None
+        self._is_parked, self._must_refresh = False, True
+        self._memory.error = f"An error in hookgw ended the lane, which starts again: {failure}"
+        self._state = LaneState.PAUSED
+        with trio.move_on_after(wait):
+            while not self._must_stop:
+                wake = trio.Event()
+                self._wake = wake.set
+                await wake.wait()
+        self._wake = None
+
+    async def _start_over(self) -> None:
+        self._queue.discard()
+        self._end_wait()
+        self._deferred = self._waited = None
+        self._must_try = False
+        while self._is_paused and not self._must_stop:
+            self._state = LaneState.PAUSED
+            counts, self._must_recount = self._must_recount, False
+            with trio.CancelScope() as scope:
+                self._wake = scope.cancel
+                if counts:
+                    self._backlog = await self._queue.count(self._cannot_read)
+                else:
+                    await self._listen()
+                    await trio.sleep_forever()
+            if counts and scope.cancelled_caught:
+                self._must_recount = True
+        self._wake = None
+        self._must_recount = False
+        if self._must_stop:  # a read lasts for as long as the disk refuses
+            return
+        # Cleared before the reads below: a call that comes during them starts this over once more.
+        self._must_refresh = False
+        if self._must_redirect:
+            self._memory.redirected()
+            current = self._registration()
+            # The end of a pause comes here, too, and the target is the same.
+            if self._late is not None and not (
+                current is not None and current.has_target_of(self._late.plan.registration)
+            ):
+                self._stop_listening()
+        self._queue.discard()
+        # The count waits until the settlements of this lane are on disk. Only then is it safe to read from
+        # the start: before, a page could hold deliveries that are settled already.
+        self._backlog = await self._queue.count(self._cannot_read)
+        self._memory.last = FIRST
+
+    async def _read(self) -> None:
+        """Read the next page once there is memory for it, unless a flag is set meanwhile."""
+        registration, registration_id = self._registration(), self._registration_id
+        if registration is None or is_global(registration_id):
+            holder = partition_of(self.key) or registration_id
+        else:
+            holder = registration.instance
+        reserved = self._queue.reserve_nowait(holder)
+        if not reserved:
+            claim = self._queue.claim(holder)
+            self._wake, self._waits_for = claim.event.set, "memory"
+            try:
+                await claim.event.wait()
+                if claim.is_granted and not self._must_refresh and not self._must_stop:
+                    claim.is_granted, reserved = False, claim.amount
+            finally:
+                self._wake = self._waits_for = None
+                self._queue.leave(claim)
+        if reserved:
+            # What follows a head that could not be delivered would mostly be dropped again.
+            most = 1 if self._waited is not None or self._memory.streak else PAGE
+            await self._queue.read(self._cannot_read, holder, reserved, most)
+
+    def _cannot_read(self, error: StorageUnavailable) -> None:
+        self._state = LaneState.PAUSED
+        logger.warning("the outbox cannot be read", lane=self.key, reason=str(error))
+
+    def _registration(self) -> Registration | None:
+        return self._services.registration(self._registration_id)
+
+    # One delivery, until it is settled or dropped from memory.
+
+    async def _work(self, delivery: Delivery) -> None:
+        # Most deliveries have no time to wait for, and reading the clock is not free.
+        if delivery.next_at or delivery.queued_at > self._read_at or self._waited is not None:
+            self._correct_times(delivery)
+        self._head = delivery
+        try:
+            if delivery.attempts and self._memory.outcome is None:
+                await self._recall_last_attempt(delivery)
+            while self._head is not None and not self._must_refresh and not self._must_stop:
+                if delivery.next_at or self._rate_waited_for is not None:
+                    await self._wait_for_head(delivery)
+                    if self._must_refresh or self._must_stop or self._deferred:
+                        break
+                if self._late is not None and self._late.attempt is not None:
+                    await self._settle_late(delivery, self._late.plan, self._late.attempt)
+                elif self._attempt_limit is None:
+                    await self._try(delivery)
+                else:
+                    async with self._attempt_limit:
+                        await self._try(delivery)
+                        # Until the attempt is on disk: the limit also bounds how many deliveries another node
+                        # may have to repeat after a takeover.
+                        await self._wait_until_settled()
+        finally:
+            self._head = None
+            self._queue.release(delivery)
+
+    async def _recall_last_attempt(self, delivery: Delivery) -> None:
+        """Read how the head's last attempt went: another process made it, before a restart or a takeover."""
+        try:
+            attempt = await self._services.outbox.last_attempt(delivery.seq)
+        except StorageUnavailable:
+            return  # it is only shown; the next attempt says it, too
+        if attempt is not None:
+            self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
+
+    def _correct_times(self, delivery: Delivery) -> None:
+        """Correct the times of a delivery that was taken."""
+        now = self._read_at = self._services.clock.steady()
+        # Times on disk are wall times. If the machine's clock was set back while hookgw was down, they lie
+        # ahead by as much: the retry would come late by that, and the event would be kept for longer.
+        if delivery.queued_at > now:
+            delivery.queued_at = now
+        waited, self._waited = self._waited, None
+        if waited is not None and waited.seq == delivery.seq:
+            # The time on disk is rounded, and a call of resume() is not on disk.
+            delivery.queued_at, delivery.next_at = min(delivery.queued_at, waited.queued_at), 0.0
+        elif self._must_redirect:
+            # The wait was for the former receiver. A failure there may have been settled after the commit
+            # that made the head due, and then the wait on disk is stale.
+            delivery.next_at = 0.0
+        elif delivery.next_at > now:
+            registration = self._registration()
+            if registration is None or not registration.enabled:
+                delivery.next_at = 0.0  # it is settled at once
+            else:
+                longest = longest_wait(policy_of(registration, self._services.settings))
+                delivery.next_at = min(delivery.next_at, now + longest)
+
+    async def _wait_for_head(self, delivery: Delivery) -> None:
+        """Wait until the head is due, a flag is set, or a long wait can go on without the head in memory."""
+        wait = delivery.next_at - self._services.clock.steady()
+        if wait <= 0 and self._rate_waited_for is None:
+            if self._late is not None:
+                # The wait passed in settling, with a slow plugin or disk: what has come meanwhile counts.
+                with trio.move_on_after(LATE_LOOK):
+                    await self._listen()
+            return
+        is_long = wait >= LONG_WAIT
+        self._waiting_until = delivery.next_at
+        if is_long:
+            self._queue.discard()
+        # A receiver that gets as much as it asked for is not failing.
+        if is_long and self._rate_waited_for is None:
+            await self._show(LaneState.WAITING)
+        else:
+            self._state = LaneState.WAITING
+        if not (self._must_refresh or self._must_stop or self._must_try):
+            with trio.CancelScope(deadline=self._services.clock.deadline(delivery.next_at)) as scope:
+                self._wake = scope.cancel
+                # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
+                if is_long and await self._flush_or_listen():
+                    self._wake = None
+                    self._deferred = _Deferred(
+                        delivery.seq, delivery.event.instance, delivery.queued_at, delivery.next_at
+                    )
+                    self._queue.put_back()
+                    return
+                if not is_long:
+                    await self._listen()
+        self._end_wait()
+        self._must_try = False
+
+    async def _flush_or_listen(self) -> bool:
+        """Wait until all is on disk; return false if a late response settles the head before."""
+        flush = self._services.outbox.flush
+        if self._late is None:
+            await flush()
+            return True
+        is_flushed = False
+        async with trio.open_nursery() as nursery:
+
+            async def wait_flushed() -> None:
+                nonlocal is_flushed
+                await flush()
+                is_flushed = True
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(wait_flushed)
+            await self._listen()
+            nursery.cancel_scope.cancel()
+        return is_flushed
+
+    def _end_wait(self) -> None:
+        self._waiting_until = self._wake = None
+        if self._rate_waited_for is not None:
+            self._rate_waited_for.waiting -= 1
+            self._rate_waited_for = self._waits_for = None
+
+    async def _wait_for_deferred(self, head: _Deferred) -> None:
+        """Wait until the head is due, or a flag is set. Then it is read again."""
+        with trio.CancelScope(deadline=self._services.clock.deadline(head.next_at)) as scope:
+            self._wake = scope.cancel
+            if not self._must_try:
+                await self._listen()
+        self._end_wait()
+        self._deferred = None
+        self._must_try = False
+        if not (self._must_refresh or self._must_stop):
+            self._waited = head
+
+    async def _listen(self) -> None:
+        """Wait until a late response settles the head; without one, forever."""
+        if self._late is not None:
+            attempt = await self._late.wait()
+            if attempt is not None:
+                self._memory.hangs = False
+                self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
+                if attempt.outcome in ENDS_DELIVERY:
+                    return
+            self._late = None
+        await trio.sleep_forever()
+
+    def _stop_listening(self) -> None:
+        if self._late is not None:
+            self._late.close_nowait()
+            self._late = None
+
+    async def _try(self, delivery: Delivery) -> None:
+        """Make an attempt, or settle the head without one, or return because something has changed."""
+        await self._services.outbox.wait_settle_capacity()
+        if self._settling:
+            await self._wait_until_settled()
+        if self._must_refresh or self._must_stop:
+            return
+        registration = self._services.registration(self._registration_id)
+        if registration is None or not registration.enabled:
+            self._must_redirect = False
+            state = "deleted" if registration is None else "disabled"
+            await self._finish(delivery, registration, DeliveryState.DEAD, f"The registration was {state}.")
+            return
+        # By identity: registrations are immutable, and a changed one is another object. A disabled one has
+        # no plan, because its URL may be any string.
+        if self._plan is None or self._plan.registration is not registration:
+            self._plan = plan_for(registration, self._services)
+        plan, streak = self._plan, self._memory.streak
+        if streak:
+            age = plan.policy.age(delivery.queued_at, self._services.clock.steady())
+            if is_expired(plan.policy, age=age, streak=streak):
+                self._must_redirect = False
+                reason = expiry_reason(plan.policy, self._memory.outcome)
+                await self._finish(delivery, registration, DeliveryState.DEAD, reason)
+                return
+        if plan.rate is not None:
+            opens_at = plan.rate.opens_at(has_waited=self._has_waited_for_rate)
+            self._has_waited_for_rate = False
+            if opens_at > self._services.clock.steady():
+                # The head waits as for the time of a retry, but in line for the rate.
+                plan.rate.waiting += 1
+                self._rate_waited_for, self._waits_for = plan.rate, "rate"
+                self._has_waited_for_rate = True
+                delivery.next_at = opens_at
+                return
+        if self._reported_waiting:
+            await self._show(LaneState.DELIVERING)
+        self._state = LaneState.DELIVERING
+        await self._attempt(delivery, plan)
+
+    async def _wait_until_settled(self) -> None:
+        """In a fleet, wait until the last attempt is on disk, or a flag is set. Otherwise, no checkpoint."""
+        settling, self._settling = self._settling, 0
+        if not settling or self._must_refresh or self._must_stop:
+            return
+        with trio.CancelScope() as scope:
+            self._wake = scope.cancel
+            await self._services.outbox.wait_settled(settling)
+        self._wake = None
+
+    async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:  # noqa: C901 -- one step a time
+        """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
+        sender, pools, registration = self._services.sender, self._services.pools, plan.registration
+        number, body = delivery.attempts + 1, delivery.body
+        headers: dict[str, str] | None = None
+        # Once, like the plugins' filters: an event that was tried passed it.
+        refusal = plan.template.refusal(delivery.event) if body is None and plan.template.filter else None
+        try:
+            if body is None and refusal is None:
+                body = await sender.render_body(delivery.event, plan.template)
+            if body is not None:
+                headers = await sender.prepare(delivery, body, plan.template, number)
+        except PluginFailed as failure:
+            await self._settle_unsent(delivery, plan, sender.failed(number, failure), body)
+            return
+        if self._is_outdated(registration):
+            return
+        if body is None:
+            self._must_redirect = False
+            reason = refusal or "A plugin filtered it out."
+            await self._finish(delivery, registration, DeliveryState.DROPPED, reason)
+            return
+        if len(body) > len(delivery.event.data_json) + OVERHEAD:
+            self._queue.charge_body(delivery, len(body))
+        origin, holder = plan.template.origin, delivery.event.instance
+        transport = pools.borrow_nowait(origin, holder, self._transport)
+        if transport is None:
+            transport, unreachable = await self._wait_for_connection(origin, holder)
+            if unreachable is not None:
+                await self._settle_unsent(delivery, plan, sender.unreachable(number, unreachable), body)
+            if transport is None:
+                return
+            # No checkpoint from here to ``_in_flight = True``. A registration that is deleted, disabled,
+            # paused or redirected before this point gets no attempt; a caller that does so after this point
+            # finds the delivery in flight.
+            if self._is_outdated(registration):
+                pools.give_back(transport)
+                return
+        may_send = self._services.may_send
+        if may_send is not None and not may_send():
+            # Another node may be at this delivery by now. This one was frozen, or cannot reach the database.
+            pools.give_back(transport)
+            delivery.next_at = self._services.clock.steady() + LEASE_WAIT
+            return
+        if plan.rate is not None and not plan.rate.take(self._services.clock.steady()):
+            pools.give_back(transport)  # another lane of the registration was faster
+            return
+        self._stop_listening()
+        self._must_redirect = False
+        self._in_flight = self._is_sending = True
+        started_at = trio.current_time()
+        try:
+            try:
+                result = await sender.send(
+                    delivery,
+                    body,
+                    plan.template,
+                    transport,
+                    number=number,
+                    timeout=plan.policy.timeout,
+                    headers=headers,
+                )
+            except (trio.Cancelled, BaseExceptionGroup):
+                if self._is_cut_off:
+                    self._settle_cut_off(delivery, plan, number, started_at, body)
+                raise
+            finally:
+                self._is_sending = False
+                pools.give_back(transport)
+            self._transport = transport
+            if self._is_cut_off:
+                if result.late is not None:
+                    pools.close_late(transport)
+                # The response was there in the moment of the call, and it decides.
+                with trio.CancelScope(shield=True):
+                    await self._settle(delivery, plan, result, body)
+                return
+            history = self._services.history
+            if result.attempt.outcome is Outcome.UNANSWERED and self._memory.hangs is None and history:
+                self._memory.hangs = await died_unanswered(history, delivery)
+            if result.late is not None:
+                self._late = LateResponse(pools, transport, delivery.seq, plan, result.late)
+            await self._settle(delivery, plan, result, body)
+        except OutOfDescriptors:
+            # No attempt was made. The pools lend fewer connections from now on, so this ends.
+            delivery.next_at = self._services.clock.steady() + DESCRIPTOR_WAIT
+        finally:
+            self._flight_ended()
+
+    def _flight_ended(self) -> None:
+        self._in_flight = False
+        while self._in_flight_ended:
+            self._in_flight_ended.pop().set()
+
+    def _is_outdated(self, registration: Registration) -> bool:
+        """Whether the head must not be tried with what was prepared for it."""
+        return self._must_refresh or self._must_stop or self._registration() is not registration
+
+    async def _wait_for_connection(
+        self, origin: PoolKey, holder: str
+    ) -> tuple[PooledTransport | None, DeliveryError | None]:
+        """Wait in line for a connection.
+
+        Returns:
+            A connection, or why the host cannot be reached; neither if a flag ended the wait.
+        """
+        pools = self._services.pools
+        place = pools.line_up(origin, holder, self._transport)
+        self._wake, self._waits_for = place.event.set, place.wants
+        try:
+            await place.event.wait()
+            transport, place.transport = place.transport, None
+            return transport, place.failure
+        finally:
+            self._wake = self._waits_for = None
+            pools.leave(place)
+
+    async def _settle_unsent(
+        self, delivery: Delivery, plan: DeliveryPlan, attempt: Attempt, body: bytes | None
+    ) -> None:
+        """Settle an attempt for which nothing was sent, unless something has changed meanwhile."""
+        if self._is_outdated(plan.registration):
+            return
+        self._must_redirect = False
+        self._in_flight = True
+        try:
+            await self._settle(delivery, plan, AttemptResult(attempt), body)
+        finally:
+            self._flight_ended()
+
+    async def _settle_late(self, delivery: Delivery, plan: DeliveryPlan, attempt: Attempt) -> None:
+        """Settle the head as a late response says. The record of its attempt stays as it was."""
+        await self._services.outbox.wait_settle_capacity()
+        if self._must_refresh or self._must_stop:
+            return
+        self._late = None
+        self._in_flight = True
+        try:
+            is_delivered = attempt.outcome is Outcome.DELIVERED
+            state = DeliveryState.DELIVERED if is_delivered else DeliveryState.DEAD
+            self._memory.outcome, self._memory.error, self._memory.streak = attempt.outcome, attempt.error, 0
+            settlement = Settlement(
+                seq=delivery.seq,
+                state=state,
+                at=self._services.clock.steady(),
+                failures=delivery.failures,
+                reason=describe_late(attempt),
+            )
+            settling = self._services.outbox.settle_nowait(settlement)
+            if self._services.may_send is not None:
+                self._settling = settling
+            await self._services.monitor.answered_late(attempt, delivery, plan.registration)
+            await self._finished(delivery, plan.registration, settlement)
+            if attempt.outcome is Outcome.GONE:
+                await self._services.monitor.gone(plan.registration)
+        finally:
+            self._flight_ended()
+
+    def _settle_cut_off(
+        self, delivery: Delivery, plan: DeliveryPlan, number: int, started_at: float, body: bytes
+    ) -> None:
+        """Record an attempt that was cut off. Its delivery is pending until the cancellation is written."""
+        attempt = self._services.sender.cut_off(number, started_at, delivery.event, plan.template)
+        settlement = Settlement(
+            seq=delivery.seq,
+            state=DeliveryState.PENDING,
+            at=self._services.clock.steady(),
+            attempt=attempt,
+            failures=delivery.failures,
+            body=body if delivery.body is None else None,
+        )
+        self._services.outbox.settle_nowait(settlement)
+
+    async def _settle(
+        self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None
+    ) -> None:
+        attempt, clock = result.attempt, self._services.clock
+        now = clock.steady() if result.ended_at is None else clock.steady_at(result.ended_at)
+        self._read_at = now
+        delivered = attempt.outcome is Outcome.DELIVERED
+        if delivered:
+            # As ``decide`` says, without all that only a failure needs.
+            decision = Decision(DeliveryState.DELIVERED, failures=delivery.failures)
+            self._memory.delivered()
+        elif (current := self._registration()) is not None and not current.has_target_of(plan.registration):
+            # The registration has another target by now. This failure, or 410, is the former receiver's:
+            # it neither counts nor delays the first attempt at the new one.
+            decision = Decision(DeliveryState.PENDING, failures=delivery.failures)
+            self._memory.redirected()
+            self._stop_listening()
+        else:
+            decision = self._memory.decide(delivery, plan.policy, result, now)
+        pending = decision.state is DeliveryState.PENDING
+        self._memory.note(attempt, is_pending=pending)
+        if not pending:
+            self._stop_listening()
+        settlement = Settlement(
+            seq=delivery.seq,
+            state=decision.state,
+            at=now,
+            attempt=attempt,
+            failures=decision.failures,
+            next_at=now + decision.wait if pending else 0.0,
+            # The first attempt that does not deliver fixes the bytes for every later one.
+            body=body if delivery.body is None and not delivered else None,
+            reason=decision.reason,
+        )
+        # Requested before the monitor hears of the attempt, because its observers can take long. A crash
+        # before the commit repeats this attempt: at least once.
+        settling = self._services.outbox.settle_nowait(settlement)
+        if self._services.may_send is not None:
+            self._settling = settling
+        if pending:
+            self._note_failure(delivery, now - attempt.duration)
+            delivery.attempts, delivery.failures = attempt.number, decision.failures
+            delivery.next_at, delivery.body = settlement.next_at, body
+        await self._services.monitor.attempted(attempt, delivery, plan.registration)
+        if not pending:
+            await self._finished(delivery, plan.registration, settlement)
+        if decision.disables:
+            await self._services.monitor.gone(plan.registration)
+
+    def _note_failure(self, delivery: Delivery, began: float) -> None:
+        """Note since when the head fails, and report it once if it holds the lane up."""
+        memory = self._memory
+        if memory.tried != delivery.seq:
+            memory.tried, memory.tried_since = delivery.seq, began
+        elif memory.stuck != delivery.seq:
+            found = self.statistics()
+            if is_stuck(found, self._services.clock.steady()):
+                memory.stuck = delivery.seq
+                self._services.monitor.lane_stuck(found)
+
+    async def _finish(
+        self, delivery: Delivery, registration: Registration | None, state: DeliveryState, reason: str
+    ) -> None:
+        """Settle the head without an attempt."""
+        now = self._services.clock.steady()
+        settlement = Settlement(
+            seq=delivery.seq, state=state, at=now, failures=delivery.failures, reason=reason
+        )
+        self._services.outbox.settle_nowait(settlement)
+        await self._finished(delivery, registration, settlement)
+        await trio.lowlevel.checkpoint()  # other tasks run between deliveries that need no attempt
+
+    async def _finished(
+        self, delivery: Delivery, registration: Registration | None, settlement: Settlement
+    ) -> None:
+        self._head = None
+        # Not exact after a refresh: the count of the outbox may lack what was appended during the count.
+        self._backlog = max(0, self._backlog - 1)
+        await self._services.monitor.finished(delivery, registration, settlement)
+
+    async def _show(self, state: LaneState) -> None:
+        """Change the state. The monitor hears only of the beginning and the end of a long wait."""
+        self._state = state
+        # Not by the state before: a pause may lie between a wait and the attempt that ends it.
+        if (state is LaneState.WAITING) is not self._reported_waiting:
+            self._reported_waiting = state is LaneState.WAITING
+            await self._services.monitor.lane_changed(self.key, state)

@@ -1,0 +1,94 @@
+"""What a lane remembers of its receiver, and what follows from an attempt with it. No I/O."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import structlog
+
+from hookgw.delivery.sender import AttemptResult
+from hookgw.lanes.retry_policy import Decision, Policy, decide
+from hookgw.records.deliveries import FIRST, Attempt, Delivery, DeliveryState, Outcome, Position
+
+logger = structlog.get_logger("hookgw.lane")
+
+HANGS = (
+    "The delivery before died without a response, too, so the receiver hangs: this one is tried until it is "
+    "older than max_age."
+)
+
+_WAITED_FOR = (Outcome.UNANSWERED, Outcome.UNREACHABLE, Outcome.BLOCKED)
+
+
+class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
+    """The state of a lane that outlives its task.
+
+    Attributes:
+        until: when a parked lane is forgotten, by ``trio.current_time()``.
+        last: the highest position that the lane has taken.
+        streak: how many of its attempts in a row waited for the receiver, and not on a schedule.
+        hangs: whether its delivery before died *unanswered*, and nothing has answered since; ``None`` if it
+            has made no attempt yet, and the history must be asked (:mod:`hookgw.lanes.hanging`).
+        broken_seq, broken_sends: how many requests of which delivery broke or stalled in mid-body.
+        outcome, error: of its last attempt.
+        tried, tried_since: the delivery whose attempts failed last, and when the first of them began.
+        stuck: the delivery of which was reported that it holds the lane up.
+    """
+
+    until: float = 0.0
+    last: Position = FIRST
+    streak: int = 0
+    hangs: bool | None = None
+    broken_seq: int = 0
+    broken_sends: int = 0
+    outcome: Outcome | None = None
+    error: str | None = None
+    tried: int | None = None
+    tried_since: float = 0.0
+    stuck: int | None = None
+
+    def redirected(self) -> None:
+        """Forget what was the former target's: the registration has another one."""
+        self.streak = self.broken_sends = 0
+        self.hangs, self.tried = False, None
+
+    def delivered(self) -> None:
+        """Note that an attempt delivered."""
+        self.streak, self.hangs = 0, False
+
+    def note(self, attempt: Attempt, *, is_pending: bool) -> None:
+        """Note the last attempt, as it is shown of the lane."""
+        self.outcome, self.error = attempt.outcome, attempt.error
+        if self.hangs and is_pending and attempt.outcome is Outcome.UNANSWERED:
+            self.error = f"{attempt.error} {HANGS}"
+
+    def decide(self, delivery: Delivery, policy: Policy, result: AttemptResult, now: float) -> Decision:
+        """Return what follows from an attempt that did not deliver, and remember what it says of the lane."""
+        attempt = result.attempt
+        unanswered = attempt.outcome is Outcome.UNANSWERED
+        if attempt.status is not None and not unanswered:
+            self.hangs = False
+        if result.broke_off:
+            before = self.broken_sends if self.broken_seq == delivery.seq else 0
+            self.broken_seq, self.broken_sends = delivery.seq, before + 1
+        decision = decide(
+            attempt.outcome,
+            policy,
+            failures=delivery.failures,
+            streak=self.streak,
+            age=policy.age(delivery.queued_at, now),
+            retry_after=result.retry_after,
+            chance=random.random(),  # noqa: S311  (jitter, not a secret)
+            status=attempt.status,
+            timed_out=result.timed_out,
+            hangs=self.hangs is True,
+            broken_sends=self.broken_sends if result.broke_off else 0,
+        )
+        waits = attempt.outcome in _WAITED_FOR and decision.failures == delivery.failures
+        if waits and unanswered and not self.streak:
+            logger.warning("receiver hangs", lane=delivery.lane, delivery=delivery.id, reason=HANGS)
+        self.streak = self.streak + 1 if waits else 0
+        if unanswered and decision.state is DeliveryState.DEAD:
+            self.hangs = True
+        return decision

@@ -1,0 +1,282 @@
+"""The deliveries of one lane, in order, from memory and disk.
+
+They come from three places:
+
+1. ``_page``: read from the outbox because the lane was *behind*; the next delivery is the last element;
+2. the memory channel: appended since, handed over by the dispatcher;
+3. the outbox again, if the channel overflowed meanwhile (the lane is *behind*).
+
+``LaneMemory.last`` is the highest position that the lane has taken. Everything up to it is settled or about
+to be, so a delivery that comes in a page and again through the channel is skipped the second time. A delivery
+that is sent again gets a new position at the end of the lane, and the lane falls behind.
+
+Memory
+------
+
+What lanes hold in memory is counted, and limited for all of them together (``delivery.memory``), in fair
+shares among instances (:mod:`hookgw.fair.share`). A delivery is charged from the moment at which it
+is in memory until it is settled or dropped from memory, with everything that sending it will take: its
+payload, its body, and the request. So a lane that holds a delivery never waits for memory, and two lanes
+cannot wait for each other. A delivery for which there is no memory stays on disk: the lane falls behind. A
+lane that is behind holds nothing, and reserves memory before it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import trio
+
+from hookgw.fair import Share
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.lanes.lane_memory import LaneMemory
+from hookgw.lanes.store_retry import retry_until_readable
+from hookgw.records.deliveries import Delivery, Position
+from hookgw.store import Outbox
+
+CannotRead = Callable[[StorageUnavailable], None]
+
+PAGE = 128
+"""How many deliveries a lane reads from the outbox at a time, at most."""
+
+MEMORY_RATIO = 4
+"""An instance may hold this many times the memory that is free."""
+
+MEMORY_RESERVED = 4
+"""A quarter of the memory is for instances that hold little. A thousand lanes that read at once would leave
+none."""
+
+OVERHEAD = 1024
+"""Bytes charged for a delivery beside its payload: the objects, the headers, the envelope."""
+
+READ_MEMORY = 2**20
+"""Bytes that a lane reserves for a page, if there are so many."""
+
+LEAST_MEMORY = 16 * 2**10
+"""Bytes that a lane reserves at least, to read a page with a few small deliveries."""
+
+
+def charge_of(payload: int, body: int = 0) -> int:
+    """Return the bytes that a delivery takes in memory.
+
+    Args:
+        payload: the size of its payload.
+        body: the size of the stored body; 0 if it is yet to be rendered, from about as many bytes.
+    """
+    # The payload, the body, and the request: head and body in one piece.
+    return OVERHEAD + payload + 2 * max(payload, body)
+
+
+class MemoryClaim:
+    """The place of a lane in the line for memory. Its event is set when it is granted, or by the lane."""
+
+    __slots__ = ("amount", "event", "holder", "is_granted")
+
+    def __init__(self, holder: str, amount: int) -> None:
+        self.holder = holder
+        self.amount = amount
+        self.event = trio.Event()
+        self.is_granted = False
+
+    def granted(self) -> None:
+        self.is_granted = True
+        self.event.set()
+
+
+class LaneQueue:
+    """The deliveries of one lane. A lane that waits holds none of them in memory.
+
+    Args:
+        lane: the lane's key.
+        outbox: holds the pending deliveries.
+        shares: the memory of all lanes.
+        memory: its ``last`` is read and updated.
+        buffer: the capacity of the memory channel.
+        behind: whether the outbox has deliveries of the lane already.
+
+    Attributes:
+        behind: whether the outbox must be read once nothing is left in memory.
+        before: the position that the lane had reached before it took its last delivery.
+    """
+
+    __slots__ = (
+        "_first",
+        "_lane",
+        "_memory",
+        "_outbox",
+        "_page",
+        "_receive",
+        "_send",
+        "_shares",
+        "before",
+        "behind",
+    )
+
+    def __init__(
+        self,
+        lane: str,
+        outbox: Outbox,
+        shares: Share[MemoryClaim],
+        memory: LaneMemory,
+        *,
+        buffer: int,
+        behind: bool,
+    ) -> None:
+        self.behind = behind
+        self.before: Position = memory.last
+        self._lane = lane
+        self._outbox = outbox
+        self._shares = shares
+        self._memory = memory
+        # A deque with an event costs a microsecond less for each delivery, and a kilobyte less for each lane.
+        # The channel says in one word what it is, and its waits are Trio's own.
+        self._send, self._receive = trio.open_memory_channel[Delivery | None](buffer)
+        self._page: list[Delivery] = []
+        # The size of the delivery that is next on disk, if it is so large that it needs a page of its own.
+        self._first = 0
+
+    def offer(self, delivery: Delivery) -> None:
+        """Queue a delivery that was appended. If there is no room for it, the lane falls behind."""
+        if self.behind:  # it comes after deliveries that are only on disk
+            return
+        event = delivery.event
+        charge = min(OVERHEAD + 3 * len(event.data_json), self._shares.total // 4)
+        if not self._shares.fits(event.instance, charge):
+            self.behind = True
+            self.wake()
+            return
+        try:
+            self._send.send_nowait(delivery)
+        except trio.WouldBlock:
+            self.behind = True
+            return
+        self._shares.take(event.instance, charge)
+        delivery.charge = charge
+
+    def wake(self) -> None:
+        """End :meth:`wait`."""
+        with suppress(trio.WouldBlock):  # a full channel ends the wait anyway
+            self._send.send_nowait(None)
+
+    def take(self) -> Delivery | None:
+        """Return the next delivery in memory; ``None`` if there is none. :meth:`release` it in the end."""
+        try:
+            while True:
+                delivery = self._page.pop() if self._page else self._receive.receive_nowait()
+                if delivery is None:  # a wake-up
+                    continue
+                if delivery.position > self._memory.last:
+                    self.before, self._memory.last = self._memory.last, delivery.position
+                    return delivery
+                # A delivery that was appended during a read is in the page and in the channel.
+                self.release(delivery)
+        except trio.WouldBlock:
+            return None
+
+    def release(self, delivery: Delivery) -> None:
+        """Give back the memory of a delivery, which is settled or dropped from memory."""
+        if delivery.charge:
+            self._shares.give(delivery.event.instance, delivery.charge)
+            delivery.charge = 0
+
+    def charge_body(self, delivery: Delivery, size: int) -> None:
+        """Charge a body that is larger than was expected. Plugins may render what they like."""
+        charge = charge_of(len(delivery.event.data_json), size)
+        if delivery.charge < charge:
+            self._shares.take(delivery.event.instance, charge - delivery.charge)
+            delivery.charge = charge
+
+    async def wait(self) -> None:
+        """Wait until a delivery is in memory or :meth:`wake` is called."""
+        delivery = await self._receive.receive()
+        if delivery is not None:
+            self._page = [delivery]
+
+    def reserve_nowait(self, holder: str) -> int:
+        """Reserve memory to read a page, and return how much; 0 if there is too little.
+
+        Args:
+            holder: the instance that most of the deliveries are of.
+        """
+        shares, least = self._shares, self._least()
+        amount = min(max(READ_MEMORY, least), shares.room(holder))
+        if amount < least:
+            return 0
+        shares.take(holder, amount)
+        return amount
+
+    def claim(self, holder: str) -> MemoryClaim:
+        """Stand in line for memory to read a page, after :meth:`reserve_nowait` found too little."""
+        claim = MemoryClaim(holder, self._least())
+        self._shares.line_up(claim)
+        return claim
+
+    def leave(self, claim: MemoryClaim) -> None:
+        """Leave the line, or give back what was granted."""
+        if claim.is_granted:
+            self._shares.give(claim.holder, claim.amount)
+        else:
+            self._shares.leave(claim)
+
+    async def read(self, cannot_read: CannotRead, holder: str, reserved: int, most: int = PAGE) -> None:
+        """Read the next page from disk, retrying while the disk refuses.
+
+        Args:
+            cannot_read: called with each refusal.
+            holder, reserved: what :meth:`reserve_nowait` or a claim has taken. It is given back at the end;
+                what was read is charged to its own instances.
+            most: the most deliveries to read.
+        """
+        # Cleared before the read: what is appended during the read comes through the channel, what was
+        # appended before is in the page.
+        self.behind = False
+        limit = 1 if self._first else max(1, min(most, reserved // (4 * OVERHEAD)))
+        size = max(self._first, (reserved - limit * OVERHEAD) // 3)
+        try:
+            read = partial(self._outbox.read_lane, self._lane, self._memory.last, limit, size)
+            page = await retry_until_readable(read, cannot_read)
+            for delivery in page.deliveries:
+                body = 0 if delivery.body is None else len(delivery.body)
+                delivery.charge = charge_of(len(delivery.event.data_json), body)
+                self._shares.take(delivery.event.instance, delivery.charge)
+        except BaseException:
+            self.behind = True
+            raise
+        finally:
+            self._shares.give(holder, reserved)
+        self._page = page.deliveries[::-1]
+        # Those behind a large delivery are often as large: then one read is enough for the next.
+        self._first = page.needed if not page.deliveries or charge_of(page.needed) > READ_MEMORY // 2 else 0
+        if page.more:
+            # What came through the channel belongs behind deliveries that are still on disk.
+            self._discard_channel()
+
+    def _least(self) -> int:
+        # One delivery always fits: a very large one counts as a quarter of all memory.
+        return min(charge_of(self._first) if self._first else LEAST_MEMORY, self._shares.total // 4)
+
+    async def count(self, cannot_read: CannotRead) -> int:
+        """Return how many deliveries are pending on disk, once everything requested before is written."""
+        await self._outbox.flush()
+        return await retry_until_readable(partial(self._outbox.count_pending, self._lane), cannot_read)
+
+    def discard(self) -> None:
+        """Drop everything from memory: it is on disk, and is read again."""
+        page, self._page = self._page, []
+        for delivery in page:
+            self.release(delivery)
+        self._discard_channel()
+
+    def put_back(self) -> None:
+        """Drop everything from memory, and the delivery that was taken last, too."""
+        self._memory.last = self.before
+        self.discard()
+
+    def _discard_channel(self) -> None:
+        self.behind = True  # first: from now on nothing enters the channel
+        with suppress(trio.WouldBlock):
+            while True:
+                if (delivery := self._receive.receive_nowait()) is not None:
+                    self.release(delivery)

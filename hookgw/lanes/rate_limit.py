@@ -1,0 +1,91 @@
+"""Rates of registrations: when their lanes may make an attempt. No I/O.
+
+A limit is a token bucket, kept as one number (the generic cell rate algorithm): the time at which an attempt
+would come if all came at a steady pace. All lanes of a registration share it. A token is taken at the moment
+of an attempt, with the connection in hand, so that none is lost with a lane that gives up.
+
+Lanes that wait are spread over the tokens to come, in the order in which they began to wait: they do not wake
+up for the same token. A lane that has waited comes before a lane that has not.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+from hookgw.kernel.rates import Rate
+from hookgw.records.registrations import Registration
+
+_FEW = 100
+"""Up to this many limits, none is cleaned up."""
+
+
+class RateLimit:
+    """The limit of one registration.
+
+    Args:
+        rate: of the registration.
+
+    Attributes:
+        waiting: how many lanes wait for it. The lanes count themselves.
+    """
+
+    __slots__ = ("__weakref__", "_interval", "_pace", "_tolerance", "rate", "waiting")
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+        self.waiting = 0
+        self._interval = rate.interval
+        self._tolerance = (rate.burst - 1) * self._interval
+        self._pace = 0.0
+
+    def opens_at(self, *, has_waited: bool) -> float:
+        """Return when a lane may make an attempt; that time may be past.
+
+        Args:
+            has_waited: whether the lane has waited for that, and is not in ``waiting`` any more.
+        """
+        before = 0 if has_waited else self.waiting
+        return self._pace - self._tolerance + before * self._interval
+
+    def take(self, now: float) -> bool:
+        """Take the token for an attempt that begins now, if there is one; return whether there was."""
+        if self._pace - self._tolerance > now:
+            return False
+        self._pace = max(self._pace, now) + self._interval
+        return True
+
+    def is_idle(self, now: float) -> bool:
+        """Return whether a new limit would be the same."""
+        return not self.waiting and self._pace <= now
+
+
+class RateLimits:
+    """The limits of all registrations with a rate. They begin anew with the process."""
+
+    def __init__(self) -> None:
+        self._limits: dict[str, RateLimit] = {}
+        self._most = _FEW
+
+    def of(self, registration: Registration, now: float) -> RateLimit | None:
+        """Return the limit of a registration as it is now; ``None`` if it has no rate.
+
+        Args:
+            registration: as it is now. Its limit begins anew when its rate changes.
+            now: the time of the steady clock.
+        """
+        if registration.rate is None:
+            return None
+        limit = self._limits.get(registration.id)
+        if limit is None or limit.rate != registration.rate:
+            if len(self._limits) >= self._most:
+                # Deletions are not reported here, so idle limits go when there are twice as many as the last
+                # cleanup left. A lane holds its limit while it runs. Such a limit stays: the next lane of the
+                # registration would get another one.
+                idle = WeakValueDictionary(
+                    {name: one for name, one in self._limits.items() if one.is_idle(now)}
+                )
+                self._limits = {name: one for name, one in self._limits.items() if name not in idle}
+                self._limits.update(idle)
+                self._most = max(_FEW, 2 * len(self._limits))
+            limit = self._limits[registration.id] = RateLimit(registration.rate)
+        return limit

@@ -1,0 +1,35 @@
+"""Retries what the disk refuses: a lane that cannot read its outbox waits, and ends nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import trio
+
+from hookgw.kernel.errors import StorageUnavailable
+
+FIRST_WAIT = 0.5
+LAST_WAIT = 10.0
+"""Seconds before the disk is tried again: doubled from the first wait up to the last."""
+
+T = TypeVar("T")
+
+
+async def retry_until_readable(
+    read: Callable[[], Awaitable[T]], refused: Callable[[StorageUnavailable], None]
+) -> T:
+    """Return what ``read`` returns, however long the disk refuses.
+
+    Args:
+        read: reads from the store, or changes it. It raises ``StorageUnavailable`` while the disk refuses.
+        refused: called with the reason before each wait.
+    """
+    wait = FIRST_WAIT
+    while True:
+        try:
+            return await read()
+        except StorageUnavailable as error:
+            refused(error)
+        await trio.sleep(wait)
+        wait = min(2 * wait, LAST_WAIT)

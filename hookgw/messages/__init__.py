@@ -1,0 +1,1 @@
+"""Messages that connectors send, chats, and files that came in."""

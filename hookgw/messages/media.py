@@ -1,0 +1,115 @@
+"""Inbound files, for readers who have a link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+from hookgw.auth.media_links import MediaLinks
+from hookgw.auth.rate_limit import Pace, TokenBucket
+from hookgw.core.registry import Registry
+from hookgw.fair import Claim, Share
+from hookgw.instances.connectors.media_download import MediaDownload
+from hookgw.instances.connectors.runner import Connectors
+from hookgw.instances.connectors.session import ConnectorSession
+from hookgw.kernel.errors import Conflict, NotSupported, TooManyRequests, Unavailable
+from hookgw.kernel.units import Size
+
+MOST = 64
+"""Downloads at a time."""
+MOST_OF_INSTANCE = 16
+"""Downloads of one instance's files at a time: a quarter, as of other requests. It never has more than are
+free beside them."""
+RATE = 50
+"""Downloads of one instance's files per second, with bursts of twice as many: each asks the network."""
+
+
+class MediaDownloads:
+    """Opens links.
+
+    Args:
+        registry: knows the instances.
+        connectors: have the files.
+        links: checks links.
+        limit: the most bytes of a file (``media.limit``).
+        now: a monotonic clock, in seconds.
+        on_limited: called with the name of the limit for each refused request.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        connectors: Connectors,
+        links: MediaLinks,
+        limit: Size,
+        now: Callable[[], float],
+        on_limited: Callable[[str], None],
+    ) -> None:
+        self._registry = registry
+        self._connectors = connectors
+        self._links = links
+        self._limit = limit
+        self._now = now
+        self._on_limited = on_limited
+        # No instance has more than it leaves free, so that the next one finds some.
+        self._downloads: Share[Claim] = Share(MOST, 1)
+        self._buckets: WeakKeyDictionary[ConnectorSession, TokenBucket] = WeakKeyDictionary()
+
+    def open(self, name: str, token: str) -> MediaDownload:
+        """Start to download the file of a link.
+
+        Args:
+            name, token: the parts of the link's path.
+
+        Returns:
+            The download; the caller must call its ``leave`` at the end.
+
+        Raises:
+            Forbidden: the link is not valid, or its instance does not exist.
+            Expired: the link has expired.
+            Unavailable: the instance is not connected, or too many downloads are in progress.
+            NotSupported: the connector has no files.
+            TooManyRequests: a limit of the instance is reached.
+        """
+        instance = self._registry.find_instance(name)
+        link = self._links.open(instance, token)
+        try:
+            session = self._connectors.connected(self._registry.instance(name))
+        except Conflict:
+            raise Unavailable(f"The instance {name!r} is not connected. Retry later.") from None
+        if "open_media" not in session.connector.methods:
+            raise NotSupported(f"The connector {session.connector.name!r} has no files.")
+        self._check_limits(session)
+        download = MediaDownload(session, link, self._limit)
+
+        async def run() -> None:
+            try:
+                await download.run()
+            finally:
+                self._downloads.give(name)
+                session.calls.discard(download.scope)
+
+        self._connectors.start_task(run, f"media of {name}")
+        self._downloads.take(name)
+        session.calls.add(download.scope)
+        return download
+
+    def _check_limits(self, session: ConnectorSession) -> None:
+        downloads, name = self._downloads, session.instance
+        if downloads.used >= MOST:
+            self._on_limited("media")
+            raise Unavailable(f"{MOST} files are being downloaded, the maximum. Retry later.", retry_after=1)
+        if (held := downloads.held(name)) >= MOST_OF_INSTANCE or not downloads.fits(name):
+            self._on_limited("media")
+            raise TooManyRequests(
+                f"{held} files of this instance are being downloaded, the maximum now. Retry later.",
+                retry_after=1,
+            )
+        bucket = self._buckets.get(session)
+        if bucket is None:
+            # Not divided in a fleet: all requests for an instance's files go to the node that has it.
+            bucket = self._buckets[session] = TokenBucket(Pace(RATE, self._now))
+        wait = bucket.take()
+        if wait:
+            self._on_limited("media")
+            raise TooManyRequests("Too many files of this instance were asked for.", retry_after=wait)

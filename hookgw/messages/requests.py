@@ -1,0 +1,531 @@
+"""The bodies of ``/message`` and ``/chat``: messages, and what is done to them and to chats. No I/O.
+
+Clients of Evolution API 2 send the fields of a message beside ``number``. Those of version 1 send them in an
+object (``textMessage``), and what both versions call options in ``options``. Fields that mean nothing here
+(``delay``, ``encoding``, ``mentionsEveryOne``) are ignored.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.json_fields import (
+    Check,
+    Fields,
+    as_bool,
+    as_object,
+    as_text,
+    cut_short,
+    is_whole,
+    kind_of,
+    list_of,
+    one_of,
+    text_up_to,
+    whole_number,
+)
+from hookgw.records.messages import (
+    Contact,
+    ContactMessage,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    MessageKey,
+    ReactionMessage,
+    TemplateMessage,
+    TextMessage,
+)
+
+MAX_NUMBER = 255
+"""Characters of a number or a chat; Matrix allows that many."""
+MAX_ID = 512
+"""Characters of a network's id of a message."""
+MAX_TEXT = 65_536
+MAX_LINE = 1024
+"""Characters of a name, an address and the like."""
+MAX_URL = 2048
+NO_MEDIA = "must be an http or https URL, base64, or a data: URL with base64."
+"""The end of the sentence about a file that is none of these."""
+MAX_REACTION = 64
+MAX_ITEMS = 500
+"""Messages to mark, numbers to look up, and accounts to mention, in one call."""
+MAX_CONTACTS = 100
+MAX_COMPONENTS = 100
+MAX_DELAY = 300_000
+"""Milliseconds for which a presence may be shown."""
+DEFAULT_DELAY = 5_000.0
+PRESENCES = ("available", "unavailable", "composing", "recording", "paused")
+MAX_PAGE = 1_000
+"""The most chats or contacts of a page."""
+MAX_COUNT = 1_000_000
+"""The highest number of a page that a client may ask for."""
+
+T = TypeVar("T")
+
+_KEY_FORM = re.compile(r"[!-~]{1,255}", re.ASCII)
+_URL = re.compile(r"https?://[^\s]+", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:([^,;]*)(;[^,]*)?;base64,", re.IGNORECASE)
+
+
+class Presence(msgspec.Struct, frozen=True, kw_only=True):
+    """A presence to show in a chat.
+
+    Attributes:
+        number: the chat.
+        presence: one of :data:`PRESENCES`.
+        delay: seconds after which it ends.
+    """
+
+    number: str
+    presence: str
+    delay: float
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """A new text for a message.
+
+    Attributes:
+        number: the chat.
+        key: the message.
+        text: the new text.
+    """
+
+    number: str
+    key: MessageKey
+    text: str
+
+
+class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which chats or contacts to list.
+
+    Attributes:
+        chat: only this one, as its id or the part before the ``@``; ``None`` for all.
+        name: only with this name; ``None`` for all.
+        page: the number of the page, from 1.
+        size: the most of a page.
+    """
+
+    chat: str | None = None
+    name: str | None = None
+    page: int = 1
+    size: int = MAX_PAGE
+
+    def wants(self, chat: str) -> bool:
+        """Return whether a chat is to be listed, as far as its id says."""
+        return self.chat is None or self.chat in (chat, chat.partition("@")[0])
+
+    @property
+    def page_slice(self) -> slice:
+        """The part of a list that is the page."""
+        return slice((self.page - 1) * self.size, self.page * self.size)
+
+
+def parse_idempotency_key(value: str | None) -> str | None:
+    """Return the ``Idempotency-Key`` of a send; ``None`` if there is none.
+
+    Raises:
+        Invalid: it is not 1 to 255 visible ASCII characters.
+    """
+    if value is not None and not _KEY_FORM.fullmatch(value):
+        raise Invalid("Idempotency-Key must be 1 to 255 visible ASCII characters.")
+    return value
+
+
+def parse_text_message(body: Any) -> TextMessage:
+    """Read the body of ``sendText``.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    parts = _Parts(body, "textMessage")
+    text = parts.content.need(text_up_to(MAX_TEXT), "", "text")
+    mentions: tuple[str, ...] | None = parts.options.pick(list_of(_number, MAX_ITEMS), "mentioned")
+    if mentions is None:
+        mentions = parts.options.pick(_mentions, "mentions") or ()
+    link_preview = parts.options.read(as_bool, True, "linkPreview")
+    parts.finish()
+    return TextMessage(
+        number=parts.number,
+        reply_to=parts.reply_to,
+        text=text,
+        mentions=mentions,
+        link_preview=link_preview,
+    )
+
+
+def parse_media_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMessage:
+    """Read the body of ``sendMedia``.
+
+    Args:
+        body: the decoded body.
+        files: contents that were decoded before; ``media`` has the key of one in place of its text.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    parts = _Parts(body, "mediaMessage")
+    kind = parts.content.need(one_of([*MediaKind]), "image", "mediatype", "mediaType")
+    media = parts.content.need(lambda value, where: _media(value, where, files), _Media(), "media")
+    mimetype = parts.content.pick(_line, "mimetype")
+    caption = parts.content.read(_text_or_empty, "", "caption")
+    file_name = parts.content.read(_line, "", "fileName")
+    parts.finish()
+    return MediaMessage(
+        number=parts.number,
+        reply_to=parts.reply_to,
+        kind=MediaKind(kind),
+        url=media.url,
+        content=media.content,
+        mimetype=mimetype or media.mimetype,
+        caption=caption,
+        file_name=file_name,
+    )
+
+
+def parse_audio_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMessage:
+    """Read the body of ``sendWhatsAppAudio``; see :func:`parse_media_message`."""
+    parts = _Parts(body, "audioMessage")
+    media = parts.content.need(lambda value, where: _media(value, where, files), _Media(), "audio")
+    mimetype = parts.content.pick(_line, "mimetype")
+    parts.finish()
+    return MediaMessage(
+        number=parts.number,
+        reply_to=parts.reply_to,
+        kind=MediaKind.AUDIO,
+        url=media.url,
+        content=media.content,
+        mimetype=mimetype or media.mimetype,
+        is_voice=True,
+    )
+
+
+def parse_location_message(body: Any) -> LocationMessage:
+    """Read the body of ``sendLocation``.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    parts = _Parts(body, "locationMessage")
+    latitude = parts.content.need(_degrees(90), 0.0, "latitude")
+    longitude = parts.content.need(_degrees(180), 0.0, "longitude")
+    name = parts.content.read(_line, "", "name")
+    address = parts.content.read(_line, "", "address")
+    parts.finish()
+    return LocationMessage(
+        number=parts.number,
+        reply_to=parts.reply_to,
+        latitude=latitude,
+        longitude=longitude,
+        name=name,
+        address=address,
+    )
+
+
+def parse_contact_message(body: Any) -> ContactMessage:
+    """Read the body of ``sendContact``.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    parts = _Parts(body)
+    check = _some_of(_contact, MAX_CONTACTS)
+    # Evolution API 1 has the list itself under the name of its object.
+    contacts: tuple[Contact, ...] = parts.content.need(check, (), "contact", "contactMessage")
+    parts.finish()
+    return ContactMessage(number=parts.number, reply_to=parts.reply_to, contacts=contacts)
+
+
+def parse_reaction_message(body: Any) -> ReactionMessage:
+    """Read the body of ``sendReaction``. The chat is that of the message.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    fields = Fields(*_layers(as_object(body, "The body"), "reactionMessage"))
+    key = fields.need(_key, _NO_KEY, "key")
+    reaction = fields.need(_reaction, "", "reaction")
+    fields.finish()
+    return ReactionMessage(number=key.remote_jid, key=key, reaction=reaction)
+
+
+def parse_template_message(body: Any) -> TemplateMessage:
+    """Read the body of ``sendTemplate``.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    parts = _Parts(body, "templateMessage")
+    name = parts.content.need(text_up_to(MAX_LINE), "", "name")
+    language = parts.content.need(text_up_to(MAX_LINE), "", "language")
+    check = list_of(as_object, MAX_COMPONENTS)
+    components: tuple[dict[str, Any], ...] = parts.content.read(check, (), "components")
+    parts.finish()
+    return TemplateMessage(
+        number=parts.number, reply_to=parts.reply_to, name=name, language=language, components=components
+    )
+
+
+def parse_read_messages(body: Any) -> tuple[MessageKey, ...]:
+    """Read the body of ``markMessageAsRead``.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    keys: tuple[MessageKey, ...] = fields.need(_some_of(_key, MAX_ITEMS), (), "readMessages", "read_messages")
+    fields.finish()
+    return keys
+
+
+def parse_presence(body: Any) -> Presence:
+    """Read the body of ``sendPresence``. The delay is in milliseconds there.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    body = as_object(body, "The body")
+    outer, fields = Fields(("", body)), Fields(*_layers(body, "options"))
+    number = outer.need(_number, "", "number")
+    presence = fields.need(one_of(PRESENCES), "", "presence")
+    delay = fields.read(_milliseconds, DEFAULT_DELAY, "delay")
+    _raise_problems(outer, fields)
+    return Presence(number=number, presence=presence, delay=delay / 1000)
+
+
+def parse_edit(body: Any) -> Edit:
+    """Read the body of ``updateMessage``. Without ``number``, the chat is that of the message.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    number = fields.pick(_number, "number")
+    key = fields.need(_own_key, _NO_KEY, "key")
+    text = fields.need(text_up_to(MAX_TEXT), "", "text")
+    fields.finish()
+    return Edit(number=number or key.remote_jid, key=key, text=text)
+
+
+def parse_deletion(body: Any) -> MessageKey:
+    """Read the body of ``deleteMessageForEveryone``: the key of a message.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    body = as_object(body, "The body")
+    return _read_key(Fields(("", body)), from_me=True)
+
+
+def parse_numbers(body: Any) -> tuple[str, ...]:
+    """Read the body of ``whatsappNumbers``.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    numbers: tuple[str, ...] = fields.need(_some_of(_number, MAX_ITEMS), (), "numbers")
+    fields.finish()
+    return numbers
+
+
+def parse_chat_query(body: Any) -> ChatQuery:
+    """Read the body of ``findChats`` and ``findContacts``; ``None`` and ``{}`` mean everything.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    body = {} if body is None else as_object(body, "The body")
+    paging = Fields(("", body))
+    where: dict[str, Any] = paging.read(as_object, {}, "where")
+    # In `offset`, clients of Evolution API send the size of a page; 0 means the default.
+    size = paging.pick(whole_number(0, MAX_PAGE), "offset", "take", "limit")
+    page = paging.pick(whole_number(0, MAX_COUNT), "page")
+    fields = Fields(("where", where))
+    chat = fields.pick(text_up_to(MAX_NUMBER), "remoteJid", "id")
+    name = fields.pick(text_up_to(MAX_LINE), "pushName")
+    _raise_problems(paging, fields)
+    return ChatQuery(chat=chat, name=name, page=page or 1, size=size or MAX_PAGE)
+
+
+class _Parts:
+    """The parts of a body that sends something.
+
+    Attributes:
+        content: the fields of the message.
+        options: the fields that many messages have.
+        number: where it goes.
+        reply_to: the message that it answers.
+    """
+
+    def __init__(self, body: Any, nested: str | None = None) -> None:
+        body = as_object(body, "The body")
+        outer = Fields(("", body))
+        self.number = outer.need(_number, "", "number")
+        self.content = Fields(*_layers(body, nested))
+        self.options = Fields(*_layers(body, "options"))
+        self.reply_to = self.options.pick(self._quoted, "quoted")
+        self._outer = outer
+
+    def _quoted(self, value: Any, where: str) -> MessageKey | None:
+        quoted = as_object(value, where)
+        if quoted.get("key") is None:
+            return None  # clients send an empty object for "no reply"
+        where = f"{where}.key"
+        # Most clients send the id alone.
+        return _read_key(Fields((where, as_object(quoted["key"], where))), chat=self.number)
+
+    def finish(self) -> None:
+        """Raise :class:`Invalid` with every mistake."""
+        _raise_problems(self._outer, self.content, self.options)
+
+
+def _raise_problems(*several: Fields) -> None:
+    problems = [problem for fields in several for problem in fields.problems]
+    if problems:
+        raise Invalid(*cut_short(problems))
+
+
+def _layers(body: dict[str, Any], nested: str | None) -> list[tuple[str, dict[str, Any]]]:
+    inner = body.get(nested) if nested is not None else None
+    if nested is None or inner is None:
+        return [("", body)]
+    return [("", body), (nested, as_object(inner, nested))]
+
+
+def _number(value: Any, where: str) -> str:
+    # Clients that read numbers from a spreadsheet send them as JSON numbers.
+    if is_whole(value):
+        value = str(int(value))
+    if not isinstance(value, str):
+        raise Invalid(f"{where} must be a string, not {kind_of(value)}.")
+    return text_up_to(MAX_NUMBER)(value.strip(), where)
+
+
+def _some_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
+    check_all = list_of(check, longest)
+
+    def check_some(value: Any, where: str) -> tuple[T, ...]:
+        items = check_all(value, where)
+        if not items:
+            raise Invalid(f"{where} must have at least one item.")
+        return items
+
+    return check_some
+
+
+def _text_at_most(longest: int) -> Check[str]:
+    def check(value: Any, where: str) -> str:
+        text = as_text(value, where)
+        if len(text) > longest:
+            raise Invalid(f"{where} must have at most {longest:,} characters, not {len(text):,}.")
+        return text
+
+    return check
+
+
+_line = _text_at_most(MAX_LINE)
+_text_or_empty = _text_at_most(MAX_TEXT)
+_reaction = _text_at_most(MAX_REACTION)
+
+
+def _degrees(most: int) -> Check[float]:
+    def check(value: Any, where: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -most <= value <= most:
+            raise Invalid(f"{where} must be a number from -{most} to {most}.")
+        return float(value)
+
+    return check
+
+
+def _milliseconds(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_DELAY:
+        raise Invalid(f"{where} must be a number of milliseconds from 0 to {MAX_DELAY:,}.")
+    return float(value)
+
+
+def _mentions(value: Any, where: str) -> tuple[str, ...]:
+    fields = Fields((where, as_object(value, where)))
+    mentioned: tuple[str, ...] = fields.read(list_of(_number, MAX_ITEMS), (), "mentioned")
+    _raise_problems(fields)
+    return mentioned
+
+
+_NO_KEY = MessageKey(remote_jid="", id="")
+
+
+def _read_key(fields: Fields, *, chat: str | None = None, from_me: bool = False) -> MessageKey:
+    message_id = fields.need(text_up_to(MAX_ID), "", "id")
+    check = text_up_to(MAX_NUMBER)
+    if chat is None:
+        remote_jid = fields.need(check, "", "remoteJid")
+    else:
+        remote_jid = fields.read(check, chat, "remoteJid")
+    from_me = fields.read(as_bool, from_me, "fromMe")
+    participant = fields.pick(_text_at_most(MAX_NUMBER), "participant")
+    _raise_problems(fields)
+    return MessageKey(remote_jid=remote_jid, id=message_id, from_me=from_me, participant=participant or None)
+
+
+def _key(value: Any, where: str) -> MessageKey:
+    return _read_key(Fields((where, as_object(value, where))))
+
+
+def _own_key(value: Any, where: str) -> MessageKey:
+    # Only one's own messages can be edited.
+    return _read_key(Fields((where, as_object(value, where))), from_me=True)
+
+
+def _contact(value: Any, where: str) -> Contact:
+    fields = Fields((where, as_object(value, where)))
+    contact = Contact(
+        full_name=fields.need(text_up_to(MAX_LINE), "", "fullName"),
+        phone_number=fields.read(_number, "", "phoneNumber"),
+        organization=fields.read(_line, "", "organization"),
+        email=fields.read(_line, "", "email"),
+        url=fields.read(_line, "", "url"),
+    )
+    _raise_problems(fields)
+    return contact
+
+
+class _Media(msgspec.Struct, frozen=True):
+    url: str | None = None
+    content: bytes | None = None
+    mimetype: str | None = None
+
+
+def _media(value: Any, where: str, files: Mapping[str, bytes]) -> _Media:
+    text = as_text(value, where)
+    if _URL.match(text[:16]):
+        if len(text) > MAX_URL or not _URL.fullmatch(text):
+            raise Invalid(f"{where}: a URL has at most {MAX_URL:,} characters, and no spaces.")
+        return _Media(url=text)
+    mimetype = None
+    if found := _DATA_URL.match(text[:MAX_LINE]):
+        text, mimetype = text[found.end() :], found[1].lower() or None
+    if text in files:
+        return _Media(content=files[text], mimetype=mimetype)
+    try:
+        content = decode_base64(text.encode())
+    except ValueError:
+        raise Invalid(f"{where} {NO_MEDIA}") from None
+    return _Media(content=content, mimetype=mimetype)
+
+
+def decode_base64(text: bytes) -> bytes:
+    """Decode base64, with line breaks and without padding, too.
+
+    Raises:
+        ValueError: it is something else, or empty.
+    """
+    text = text.translate(None, b" \t\r\n")
+    text += b"=" * (-len(text) % 4)
+    content = binascii.a2b_base64(text, strict_mode=True)
+    if not content:
+        raise ValueError
+    return content

@@ -1,0 +1,176 @@
+"""``/message``: messages sent through an instance's connector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response, request
+
+from hookgw.messages.uploads import MULTIPART, read_upload
+from hookgw.parsing import (
+    parse_audio_message,
+    parse_contact_message,
+    parse_idempotency_key,
+    parse_location_message,
+    parse_media_message,
+    parse_reaction_message,
+    parse_template_message,
+    parse_text_message,
+)
+from hookgw.records.messages import Message
+from hookgw.web import responses
+from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
+from hookgw.web.request_body import current_exchange, json_response, read_parsed
+from hookgw.web.server.errors import JSON
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_TAG = "Messages"
+_SENT = {201: responses.SentMessage}
+_ERRORS = (409, 422, 501, 502)
+_NUMBER = "5511988887777"
+_KEY = {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"}
+_TEXT_BODY = json_body(
+    "SendTextRequest",
+    a_text={"number": _NUMBER, "text": "Oi"},
+    a_reply={"number": _NUMBER, "text": "Oi", "quoted": {"key": {"id": _KEY["id"]}}},
+)
+_MEDIA_BODY = Body(
+    {
+        JSON: {"$ref": "#/components/schemas/SendMediaRequest"},
+        MULTIPART: {"$ref": "#/components/schemas/SendMediaForm"},
+    },
+    {
+        "by URL": {
+            "number": _NUMBER,
+            "mediatype": "image",
+            "media": "https://shop.example/menu.png",
+            "caption": "The menu",
+        },
+        "as base64": {
+            "number": _NUMBER,
+            "mediatype": "document",
+            "media": "SGVsbG8=",
+            "mimetype": "text/plain",
+            "fileName": "hello.txt",
+        },
+    },
+)
+_AUDIO_BODY = Body(
+    {
+        JSON: {"$ref": "#/components/schemas/SendAudioRequest"},
+        MULTIPART: {"$ref": "#/components/schemas/SendAudioForm"},
+    },
+    {"by URL": {"number": _NUMBER, "audio": "https://shop.example/hello.ogg"}},
+)
+_LOCATION_BODY = json_body(
+    "SendLocationRequest",
+    a_place={
+        "number": _NUMBER,
+        "name": "Shop",
+        "address": "Rua Um, 1",
+        "latitude": -23.55,
+        "longitude": -46.63,
+    },
+)
+_CONTACT_BODY = json_body(
+    "SendContactRequest",
+    a_card={"number": _NUMBER, "contact": [{"fullName": "Ana", "phoneNumber": "+55 11 98888-7777"}]},
+)
+_REACTION_BODY = json_body("SendReactionRequest", a_reaction={"key": _KEY, "reaction": "👍"})
+_TEMPLATE_BODY = json_body(
+    "SendTemplateRequest",
+    a_template={
+        "number": _NUMBER,
+        "name": "order_ready",
+        "language": "pt_BR",
+        "components": [{"type": "body", "parameters": [{"type": "text", "text": "42"}]}],
+    },
+)
+_IDEMPOTENCY_KEY = Parameter(
+    "idempotency-key",
+    "The same for each repetition of this send: the connector passes it to the network, and hookgw returns "
+    "the outcome of a send in progress, or of a recent one, with the same key.",
+    {"type": "string", "pattern": "^[!-~]{1,255}$"},
+    "header",
+)
+
+
+class MessageRoutes:
+    """The handlers of ``/message``.
+
+    Each of them checks in the order 401, 403, 404, 501, 400, 409: a client that asks for a call that the
+    network lacks learns this, whatever is wrong with its body.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._messages = gateway.messages
+        self._limit = gateway.settings.server.max_body
+        self._upload_limit = gateway.settings.server.max_upload
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("messages", __name__, url_prefix="/message")
+        for path, view in (
+            ("sendText", self.send_text),
+            ("sendMedia", self.send_media),
+            ("sendWhatsAppAudio", self.send_audio),
+            ("sendReaction", self.send_reaction),
+            ("sendLocation", self.send_location),
+            ("sendContact", self.send_contact),
+            ("sendTemplate", self.send_template),
+        ):
+            blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=["POST"])
+        return blueprint
+
+    @describes(_TAG, _SENT, body=_TEXT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    async def send_text(self, instance: str) -> Response:
+        """Send a text message."""
+        self._messages.require(instance, "sendText")
+        return await self._send(instance, await read_parsed(self._limit, parse_text_message))
+
+    @describes(_TAG, _SENT, body=_MEDIA_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    async def send_media(self, instance: str) -> Response:
+        """Send a file: by URL, as base64, or as an upload."""
+        self._messages.require(instance, "sendMedia")
+        body, files = await read_upload(self._upload_limit, self._limit, "media")
+        return await self._send(instance, parse_media_message(body, files))
+
+    @describes(_TAG, _SENT, body=_AUDIO_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    async def send_audio(self, instance: str) -> Response:
+        """Send a voice message: by URL, as base64, or as an upload."""
+        self._messages.require(instance, "sendWhatsAppAudio")
+        body, files = await read_upload(self._upload_limit, self._limit, "audio")
+        return await self._send(instance, parse_audio_message(body, files))
+
+    @describes(_TAG, _SENT, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    async def send_reaction(self, instance: str) -> Response:
+        """React to a message."""
+        self._messages.require(instance, "sendReaction")
+        return await self._send(instance, await read_parsed(self._limit, parse_reaction_message))
+
+    @describes(_TAG, _SENT, body=_LOCATION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    async def send_location(self, instance: str) -> Response:
+        """Send a place."""
+        self._messages.require(instance, "sendLocation")
+        return await self._send(instance, await read_parsed(self._limit, parse_location_message))
+
+    @describes(_TAG, _SENT, body=_CONTACT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    async def send_contact(self, instance: str) -> Response:
+        """Send cards of people."""
+        self._messages.require(instance, "sendContact")
+        return await self._send(instance, await read_parsed(self._limit, parse_contact_message))
+
+    @describes(_TAG, _SENT, body=_TEMPLATE_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    async def send_template(self, instance: str) -> Response:
+        """Send a message that the network has approved beforehand."""
+        self._messages.require(instance, "sendTemplate")
+        return await self._send(instance, await read_parsed(self._limit, parse_template_message))
+
+    async def _send(self, instance: str, message: Message) -> Response:
+        key = parse_idempotency_key(request.headers.get("idempotency-key"))
+        # The send goes on if the client goes away, and so does the count of its body.
+        release = current_exchange().hand_over()
+        sent = await self._messages.send(instance, message, key=key, on_ended=release)
+        return json_response(sent, 201)

@@ -1,0 +1,293 @@
+"""The bodies of ``/message`` and ``/chat``, as JSON Schema, for ``/openapi.json``. No I/O.
+
+See :mod:`hookgw.app.json_schemas` for what they leave out.
+"""
+
+from __future__ import annotations
+
+from hookgw.kernel.schema_parts import Schema, enum, flag, or_null, ref
+from hookgw.messages.requests import (
+    DEFAULT_DELAY,
+    MAX_COMPONENTS,
+    MAX_CONTACTS,
+    MAX_COUNT,
+    MAX_DELAY,
+    MAX_ID,
+    MAX_ITEMS,
+    MAX_LINE,
+    MAX_NUMBER,
+    MAX_PAGE,
+    MAX_REACTION,
+    MAX_TEXT,
+    MAX_URL,
+    PRESENCES,
+)
+from hookgw.records.messages import MediaKind
+
+_NUMBER: Schema = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_NUMBER,
+    "pattern": r"\S",
+    "description": "A phone number or a chat, in the network's notation.",
+}
+_LINE: Schema = {"type": "string", "maxLength": MAX_LINE}
+_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_LINE}
+_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
+_CHAT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_NUMBER}
+_MEDIA: Schema = {
+    "type": "string",
+    "pattern": r"^([Hh][Tt][Tt][Pp][Ss]?://[^\s]+|(data:[^,]*;base64,)?[A-Za-z0-9+/\s]+=*\s*)$",
+    "description": f"The file: an http or https URL of at most {MAX_URL:,} characters, base64, or a data: "
+    "URL with base64.",
+}
+
+_ID: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID, "description": "The network's id."}
+_FROM_ME = flag("Whether the account itself sent it.")
+_PARTICIPANT = or_null({"type": "string", "maxLength": MAX_NUMBER}, "Who sent it, in a group.")
+MESSAGE_KEY: Schema = {
+    "type": "object",
+    "description": "A message.",
+    "required": ["remoteJid", "id"],
+    "properties": {
+        "remoteJid": _CHAT | {"description": "The chat."},
+        "id": _ID,
+        "fromMe": _FROM_ME,
+        "participant": _PARTICIPANT,
+    },
+}
+QUOTED_KEY: Schema = {
+    "type": "object",
+    "description": "A message to reply to; its id is enough if it is of the same chat.",
+    "required": ["id"],
+    "properties": {
+        "id": _ID,
+        "remoteJid": or_null(_CHAT, "The chat."),
+        "fromMe": _FROM_ME,
+        "participant": _PARTICIPANT,
+    },
+}
+QUOTED: Schema = {
+    "type": "object",
+    "description": "The message to reply to. An empty object means none.",
+    "properties": {"key": or_null(ref("QuotedKey"), "Its key.")},
+}
+DELETE_MESSAGE: Schema = MESSAGE_KEY | {"description": "The message to delete; `fromMe` is true by default."}
+_NUMBERS: Schema = {"type": "array", "maxItems": MAX_ITEMS, "items": _NUMBER}
+
+
+def _message(
+    description: str,
+    required: dict[str, Schema],
+    optional: dict[str, Schema],
+) -> Schema:
+    """The body of a send: the fields of its message, and those of every message."""
+    fields = {"number": _NUMBER} | required
+    return {
+        "type": "object",
+        "description": description,
+        "required": list(fields),
+        "properties": fields
+        | {name: or_null(schema) for name, schema in optional.items()}
+        | {"quoted": or_null(ref("QuotedMessage"), "The message to reply to.")},
+    }
+
+
+SEND_TEXT: Schema = _message(
+    "A text message.",
+    {"text": _TEXT | {"description": "The text to send."}},
+    {
+        "mentioned": _NUMBERS | {"description": "Accounts to mention."},
+        "linkPreview": {
+            "type": "boolean",
+            "description": "Whether the network may show a preview of a link; true if missing.",
+        },
+    },
+)
+_MIMETYPE = _LINE | {"description": "Such as `image/png`."}
+SEND_MEDIA: Schema = _message(
+    "A file.",
+    {"mediatype": ref("MediaKind") | {"description": "What it is sent as."}, "media": _MEDIA},
+    {
+        "mimetype": _MIMETYPE,
+        "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
+        "fileName": _LINE | {"description": "The name to show."},
+    },
+)
+_FILE: Schema = {"type": "string", "format": "binary", "description": "The file."}
+# Each field of a form is a text; "quoted" is JSON in it.
+_QUOTED_TEXT: Schema = {"type": "string", "description": 'As JSON: `{"key": {"id": …}}`.'}
+SEND_MEDIA_FORM: Schema = {
+    "type": "object",
+    "description": "A file, as an upload.",
+    "required": ["number", "mediatype", "file"],
+    "properties": {
+        "number": _NUMBER,
+        "mediatype": ref("MediaKind") | {"description": "What it is sent as."},
+        "file": _FILE,
+        "mimetype": _MIMETYPE,
+        "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
+        "fileName": _LINE | {"description": "The name to show."},
+        "quoted": _QUOTED_TEXT,
+    },
+}
+SEND_AUDIO_FORM: Schema = {
+    "type": "object",
+    "description": "A voice message, as an upload.",
+    "required": ["number", "file"],
+    "properties": {"number": _NUMBER, "file": _FILE, "mimetype": _MIMETYPE, "quoted": _QUOTED_TEXT},
+}
+SEND_AUDIO: Schema = _message("A voice message.", {"audio": _MEDIA}, {"mimetype": _MIMETYPE})
+SEND_LOCATION: Schema = _message(
+    "A place.",
+    {
+        "latitude": {"type": "number", "minimum": -90, "maximum": 90, "description": "In degrees."},
+        "longitude": {"type": "number", "minimum": -180, "maximum": 180, "description": "In degrees."},
+    },
+    {
+        "name": _LINE | {"description": "A text to show."},
+        "address": _LINE | {"description": "A text to show."},
+    },
+)
+CONTACT_CARD: Schema = {
+    "type": "object",
+    "description": "A person's card.",
+    "required": ["fullName"],
+    "properties": {
+        "fullName": _NAME | {"description": "The name to show."},
+        "phoneNumber": or_null(_NUMBER, "In international form."),
+        "organization": or_null(_LINE, "A text to show."),
+        "email": or_null(_LINE, "A text to show."),
+        "url": or_null(_LINE, "A text to show."),
+    },
+}
+SEND_CONTACT: Schema = _message(
+    "Cards of people.",
+    {
+        "contact": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_CONTACTS,
+            "items": ref("ContactCard"),
+            "description": "The cards.",
+        }
+    },
+    {},
+)
+SEND_REACTION: Schema = {
+    "type": "object",
+    "description": "A reaction to a message.",
+    "required": ["key", "reaction"],
+    "properties": {
+        "key": ref("MessageKey") | {"description": "The message."},
+        "reaction": {
+            "type": "string",
+            "maxLength": MAX_REACTION,
+            "description": "An emoji; empty to take the reaction back.",
+        },
+    },
+}
+SEND_TEMPLATE: Schema = _message(
+    "A message that the network has approved beforehand.",
+    {
+        "name": _NAME | {"description": "The template's name."},
+        "language": _NAME | {"description": "Such as `pt_BR`."},
+    },
+    {
+        "components": {
+            "type": "array",
+            "maxItems": MAX_COMPONENTS,
+            "items": {"type": "object", "additionalProperties": True},
+            "description": "The values for its placeholders, as the network defines them.",
+        }
+    },
+)
+READ_MESSAGES: Schema = {
+    "type": "object",
+    "description": "Messages to mark as read.",
+    "required": ["readMessages"],
+    "properties": {
+        "readMessages": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_ITEMS,
+            "items": ref("MessageKey"),
+            "description": "The messages.",
+        },
+    },
+}
+SEND_PRESENCE: Schema = {
+    "type": "object",
+    "description": "A presence to show in a chat.",
+    "required": ["number", "presence"],
+    "properties": {
+        "number": _NUMBER,
+        "presence": ref("ChatPresence") | {"description": "The presence."},
+        "delay": {
+            "type": ["number", "null"],
+            "minimum": 0,
+            "maximum": MAX_DELAY,
+            "description": f"Milliseconds after which it ends; {DEFAULT_DELAY:,.0f} by default.",
+        },
+    },
+}
+UPDATE_MESSAGE: Schema = {
+    "type": "object",
+    "description": "A new text for a message.",
+    "required": ["key", "text"],
+    "properties": {
+        "number": or_null(_NUMBER, "The chat; that of the message if missing."),
+        "key": ref("MessageKey") | {"description": "The message; `fromMe` is true by default."},
+        "text": _TEXT | {"description": "The new text."},
+    },
+}
+NUMBERS: Schema = {
+    "type": "object",
+    "description": "Numbers to look up.",
+    "required": ["numbers"],
+    "properties": {"numbers": _NUMBERS | {"minItems": 1, "description": "The numbers."}},
+}
+_COUNT: Schema = {"type": ["integer", "null"], "minimum": 0}
+CHAT_FILTER: Schema = {
+    "type": "object",
+    "description": "Which chats or contacts.",
+    "properties": {
+        "remoteJid": or_null(_CHAT, "Only this one; the part before the `@` is enough."),
+        "pushName": or_null(_NAME, "Only with this name."),
+    },
+}
+CHAT_QUERY: Schema = {
+    "type": "object",
+    "description": "Which chats or contacts to list; by default all.",
+    "properties": {
+        "where": or_null(ref("ChatFilter"), "A filter."),
+        "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
+        "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page."},
+    },
+}
+
+MESSAGE_COMPONENTS: dict[str, Schema] = {
+    "MessageKey": MESSAGE_KEY,
+    "QuotedKey": QUOTED_KEY,
+    "QuotedMessage": QUOTED,
+    "MediaKind": enum([*MediaKind], "What a file is sent as."),
+    "ChatPresence": enum(PRESENCES, "A presence in a chat."),
+    "ContactCard": CONTACT_CARD,
+    "SendTextRequest": SEND_TEXT,
+    "SendMediaRequest": SEND_MEDIA,
+    "SendMediaForm": SEND_MEDIA_FORM,
+    "SendAudioRequest": SEND_AUDIO,
+    "SendAudioForm": SEND_AUDIO_FORM,
+    "SendLocationRequest": SEND_LOCATION,
+    "SendContactRequest": SEND_CONTACT,
+    "SendReactionRequest": SEND_REACTION,
+    "SendTemplateRequest": SEND_TEMPLATE,
+    "MarkReadRequest": READ_MESSAGES,
+    "SendPresenceRequest": SEND_PRESENCE,
+    "UpdateMessageRequest": UPDATE_MESSAGE,
+    "DeleteMessageRequest": DELETE_MESSAGE,
+    "NumbersRequest": NUMBERS,
+    "ChatFilter": CHAT_FILTER,
+    "ChatQueryRequest": CHAT_QUERY,
+}
+"""The components of the OpenAPI document, by name."""

@@ -1,0 +1,187 @@
+"""What clients do on a network through an instance's connector: send, edit and delete messages, and more."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from hookgw.concurrency.clock import Clock
+from hookgw.core.registry import Registry
+from hookgw.instances.connectors.calls import supports
+from hookgw.instances.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
+from hookgw.instances.connectors.recent_sends import RecentSends, digest_of
+from hookgw.instances.connectors.runner import Connectors
+from hookgw.instances.connectors.session import ConnectorSession
+from hookgw.kernel.errors import NotSupported
+from hookgw.records.connectors import NewEvent
+from hookgw.records.events import Catalog, event_id_of
+from hookgw.records.messages import Message, MessageKey
+
+T = TypeVar("T")
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class MessageService:
+    """Sends, edits and deletes messages, marks them as read, and shows presences.
+
+    A call that has reached the network raises its events even if the caller is cancelled. All methods raise
+
+    - ``NotFound``: there is no such instance;
+    - ``Conflict``: the instance has no connector, or is not connected;
+    - ``NetworkRefused``: the network refused or did not answer, or the connector failed;
+    - ``NotSupported``: the network has no such call;
+    - ``Invalid``: the connector cannot do this;
+    - ``TooManyRequests``: too many calls of the instance are in progress, perhaps because their events cannot
+      be stored; the network was not called;
+    - ``Unavailable``: hookgw is shutting down.
+    """
+
+    def __init__(self, registry: Registry, connectors: Connectors, catalog: Catalog, clock: Clock) -> None:
+        self._registry = registry
+        self._connectors = connectors
+        self._catalog = catalog
+        self._recent = RecentSends(clock)
+
+    def require(self, name: str, call: str) -> None:
+        """Check that an instance's connector supports a call, whether it is connected or not.
+
+        An instance without a connector passes: for it, the state is in the way of every call.
+
+        Args:
+            name: of the instance.
+            call: one of :data:`~hookgw.instances.connectors.calls.CALLS`.
+
+        Raises:
+            NotFound: there is no such instance.
+            NotSupported: its connector does not support the call.
+        """
+        connector = self._connectors.find(self._registry.instance(name))
+        if connector is not None and not supports(connector, call):
+            raise NotSupported(f"The connector {connector.name!r} does not support {call}.")
+
+    async def send(
+        self,
+        name: str,
+        message: Message,
+        *,
+        key: str | None = None,
+        on_ended: Callable[[], None] = _nothing,
+    ) -> dict[str, Any]:
+        """Send a message, and raise SEND_MESSAGE.
+
+        Args:
+            name: the instance's name.
+            message: what to send.
+            key: the same for each repetition of this send; ``None`` for a new one. A repetition gets the
+                outcome of the send in progress, or of a send that succeeded in the last minutes.
+            on_ended: called once, when the message is no longer needed, perhaps after this call was
+                cancelled.
+
+        Returns:
+            The message, as in ``data`` of SEND_MESSAGE.
+
+        Raises:
+            Invalid: the connector cannot send this, or the key was used for another message.
+        """
+        has_begun = False
+        try:
+            instance = self._registry.instance(name)
+            digest = b"" if key is None else digest_of(message)
+            if key is not None and (sent := await self._recent.find(instance.id, key, digest)) is not None:
+                return sent
+            session = self._connectors.connected(instance)
+
+            def ended(sent: dict[str, Any] | None) -> None:
+                if key is not None:
+                    self._recent.end(instance.id, key, sent)
+                on_ended()
+
+            make = partial(session.connector.send, session, message, key=key or uuid.uuid4().hex)
+            call = OutgoingCall(session, make, partial(self._reported_too, "SEND_MESSAGE"), ended)
+            self._connectors.start_call(call, name)
+            has_begun = True
+            if key is not None:
+                self._recent.begin(instance.id, key, digest, call)
+        finally:
+            if not has_begun:
+                on_ended()
+        return await call.result()
+
+    async def mark_read(self, name: str, keys: Sequence[MessageKey]) -> None:
+        """Mark messages as read, and raise MESSAGES_UPDATE with the status READ for each."""
+        session = self._connectors.connected(self._registry.instance(name))
+
+        async def make() -> bool:
+            await session.connector.mark_read(session, keys)
+            return True
+
+        def events_of(_: bool) -> list[NewEvent]:
+            events = []
+            for key in keys:
+                data = {"keyId": key.id, "remoteJid": key.remote_jid, "fromMe": key.from_me, "status": "READ"}
+                if key.participant is not None:
+                    data["participant"] = key.participant
+                events.append(NewEvent(kind="MESSAGES_UPDATE", data=data))
+            return events
+
+        await self._make(session, make, events_of)
+
+    async def show_presence(self, name: str, presence: str, *, number: str, delay: float) -> None:
+        """Show a presence in a chat; see ``OptionalCalls.set_presence``. It raises no event."""
+        session = self._connectors.connected(self._registry.instance(name))
+
+        async def make() -> bool:
+            await session.connector.set_presence(session, presence, number=number, delay=delay)
+            return True
+
+        # A connector may return after the presence has ended.
+        await self._make(session, make, lambda _: [], CALL_TIMEOUT + delay)
+
+    async def edit(self, name: str, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
+        """Replace the text of a message, raise MESSAGES_EDITED, and return its data."""
+        session = self._connectors.connected(self._registry.instance(name))
+        make = partial(session.connector.edit, session, key, text, number=number)
+        return await self._make(session, make, partial(self._events, "MESSAGES_EDITED"))
+
+    async def delete(self, name: str, key: MessageKey) -> dict[str, Any]:
+        """Delete a message for everyone, raise MESSAGES_DELETE, and return its data."""
+        session = self._connectors.connected(self._registry.instance(name))
+        make = partial(session.connector.delete, session, key)
+        return await self._make(session, make, partial(self._reported_too, "MESSAGES_DELETE"))
+
+    async def find_numbers(self, name: str, numbers: Sequence[str]) -> list[dict[str, Any]]:
+        """Return ``{"number", "exists", "jid"}`` for each number, in their order."""
+        session = self._connectors.connected(self._registry.instance(name))
+        make = partial(session.connector.find_numbers, session, numbers)
+        return await self._make(session, make, lambda _: [])
+
+    async def _make(
+        self,
+        session: ConnectorSession,
+        make: Callable[[], Awaitable[T]],
+        events_of: Callable[[T], Sequence[NewEvent]],
+        most_seconds: float = CALL_TIMEOUT,
+    ) -> T:
+        call = OutgoingCall(session, make, events_of, lambda _: None, most_seconds)
+        self._connectors.start_call(call, session.instance)
+        return await call.result()
+
+    def _reported_too(self, kind: str, data: dict[str, Any]) -> list[NewEvent]:
+        # A network may also report what was sent, or deleted, as Evolution API does: with the same id that is
+        # one event.
+        where = data.get("key", data if kind == "MESSAGES_DELETE" else None)
+        parts = (where.get("remoteJid"), where.get("id")) if isinstance(where, dict) else ()
+        named = [part for part in parts if isinstance(part, str) and part]
+        event_id = event_id_of(kind, *named) if len(named) == 2 else None
+        return [replace(event, event_id=event_id) for event in self._events(kind, data)]
+
+    def _events(self, kind: str, data: dict[str, Any]) -> list[NewEvent]:
+        # A plugin adds some of the kinds, and may be switched off. The call works all the same.
+        return [NewEvent(kind=kind, data=data)] if kind in self._catalog else []

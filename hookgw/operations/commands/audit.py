@@ -1,0 +1,76 @@
+"""``hookgw audit``: who changed what, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.fields import PAGE, read_time
+from hookgw.command.names import instance_argument
+from hookgw.command.output import Column, say, show_json, show_table, table_options
+
+COLUMNS = (
+    Column("at", least=None, is_time=True),
+    Column("who", least=10, wraps=True),
+    Column("from", least=None, drop=3),
+    Column("action", least=None),
+    Column("subject", least=12, drop=1, wraps=True),
+    Column("what", least=16, drop=2, wraps=True),
+)
+
+
+@click.group()
+def audit() -> None:
+    """Show who changed what, and when."""
+
+
+@audit.command("list")
+@instance_argument(required=False)
+@click.option("--action", help="Only this action, for example key.create, or all of a resource: key.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=read_time,
+    help="Only changes since a time, or since 10m, 2h, 3d ago.",
+)
+@click.option("--until", metavar="TIME", callback=read_time, help="Only changes until then.")
+@click.option("--limit", type=PAGE, help="Changes per page.")
+@click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
+@server_options
+@table_options
+def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
+    """List changes, newest first.
+
+    With INSTANCE, the changes of that instance, of its registrations and of its keys. Without it, a global
+    key is needed.
+    """
+    page = client.page("entries", "audit", "list", instance, query=query)
+    if as_json:
+        show_json(page)
+        return
+    show_table(COLUMNS, map(_row, page["entries"]), wide=wide)
+    if page["cursor"]:
+        # To standard error, so that a pipe gets only the table.
+        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+
+
+def _row(entry: dict[str, Any]) -> tuple[object, ...]:
+    actor = entry["actor"]
+    who = f"{actor['kind']} {actor['name']}" if actor["name"] else actor["kind"]
+    if actor["kind"] == "key" and actor["instance"] is None:
+        who = f"global {who}"
+    if actor["via"]:
+        who = f"{who}, {actor['via']}"
+    subject = "/".join(part for part in (entry["instance"], entry["subject"]) if part)
+    what = [_change(change) for change in entry["changes"]]
+    what += [f"{name}: {value}" for name, value in entry["details"].items()]
+    return entry["at"], who, actor["address"], entry["action"], subject, what
+
+
+def _change(change: dict[str, Any]) -> str:
+    before, after = change["before"], change["after"]
+    if before is None and after is None:
+        return str(change["field"])
+    return f"{change['field']}: {before or '–'} → {after or '–'}"

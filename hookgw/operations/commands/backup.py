@@ -1,0 +1,90 @@
+"""``hookgw backup`` and ``hookgw restore``: a copy of the data file, and back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from hookgw.command.configuration import config_option, read_settings
+from hookgw.command.failure import Failed
+from hookgw.command.output import counted, say
+from hookgw.operations.commands.data_file import data_file
+
+Progress = Callable[[int, int], None]
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--check", is_flag=True, help="Check the copy afterwards: its pages, indexes and counts.")
+@config_option
+def backup(file: Path, check: bool, config: Path | None) -> None:
+    """Copy the data file to FILE, also while hookgw runs.
+
+    FILE gets its name once it is whole and on disk. An existing file is never
+    overwritten. If the data file is encrypted, so is the copy, with the same
+    master key.
+    """
+    # Imported here: `hookgw --help` imports every command for its summary.
+    from hookgw.store.sqlite.backup import back_up_file
+    from hookgw.store.sqlite.maintenance import check_file
+
+    settings, _ = read_settings(config)
+    data = data_file(settings.storage)
+    try:
+        with progress_bar("Copying") as show:
+            size = back_up_file(data, file, show, min_free=settings.storage.min_free)
+    except KeyboardInterrupt:
+        raise Failed(f"Stopped. Nothing of {file} remains.") from None
+    say(f"Copied {data} to {file} ({size / 2**20:,.1f} MiB).")
+    if check:
+        report = check_file(file)
+        if report.problems:
+            raise Failed(f"The copy {file} is damaged:", *report.problems)
+        pending = counted(report.pending, "pending delivery", "pending deliveries")
+        say(f"It is whole: {counted(report.events, 'event')}, {pending}.")
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--force", is_flag=True, help="Move an existing data file aside.")
+@config_option
+def restore(file: Path, force: bool, config: Path | None) -> None:
+    """Replace the data file by the backup FILE.
+
+    hookgw must not run. FILE is checked first, and it stays where it is.
+    """
+    from hookgw.store.sqlite.maintenance import restore_file
+
+    settings, _ = read_settings(config)
+    data = data_file(settings.storage)
+    try:
+        with progress_bar("Copying") as show:
+            aside = restore_file(file, data, force=force, on_progress=show)
+    except KeyboardInterrupt:
+        raise Failed("Stopped. If a data file was there, it is still there.") from None
+    say(f"Restored {data} from {file}.")
+    if aside is not None:
+        say(f"The former data file is {aside}. Delete it once everything works.")
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress]:
+    """Show a progress bar on standard error, if that is a terminal.
+
+    Yields:
+        A function that takes how much is done, and all of it as far as known.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,46 @@
+"""``hookgw node``: the nodes of a fleet."""
+
+from __future__ import annotations
+
+import click
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.output import Column, show_json, show_table, table_options
+
+COLUMNS = (
+    Column("node", least=10),
+    Column("URL", least=14, drop=1),
+    Column("shards", least=None, right=True),
+    Column("heartbeat", least=None, right=True),
+    Column("state", least=None),
+)
+
+
+@click.group()
+def node() -> None:
+    """Show the nodes that share a database."""
+
+
+@node.command("list")
+@server_options
+@table_options
+def list_(client: Client, wide: bool, as_json: bool) -> None:
+    """List the nodes, and how many of the 256 shards each holds.
+
+    Needs a global key. The instances of a shard are on its node, with their lanes and connectors.
+    """
+    nodes = client.call("GET", "node", "list")
+    if as_json:
+        show_json(nodes)
+    else:
+        rows = (
+            (
+                f"{found['node']} (asked)" if found["isHere"] else found["node"],
+                found["url"],
+                found["shards"],
+                f"{found['heartbeatAge']:.1f} s",
+                "leaving" if found["leaving"] else "running",
+            )
+            for found in nodes
+        )
+        show_table(COLUMNS, rows, wide=wide)

@@ -1,0 +1,190 @@
+"""``hookgw storage``: check, measure and compact the data file, and copy it to a database or back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hookgw.command.configuration import config_option, read_settings
+from hookgw.command.failure import Failed
+from hookgw.command.output import Column, json_option, say, show_fields, show_json, show_table
+from hookgw.operations.commands.backup import progress_bar
+from hookgw.operations.commands.data_file import data_file
+
+if TYPE_CHECKING:
+    from hookgw.store.copying import Rows
+
+_DATABASE = re.compile("(postgres|postgresql)://", re.IGNORECASE)
+_LIKE_A_URL = re.compile("[^/]+:/")
+
+
+def _read_place(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Read a path, or the URL of a database. Return a URL with its scheme in lower case."""
+    if found := _DATABASE.match(value):
+        return f"{found[0].lower()}{value[found.end() :]}"  # the driver knows no other
+    if _LIKE_A_URL.match(value):
+        # The value is not repeated: it may contain a password.
+        raise click.BadParameter(
+            "this looks like a URL, but not like one of PostgreSQL. Write postgresql://USER@HOST/DATABASE; "
+            "for a file of this name, write ./ before it."
+        )
+    return value
+
+
+@click.group()
+def storage() -> None:
+    """Check, measure, compact and copy what is stored.
+
+    The commands read the configuration, and need no key.
+    """
+
+
+@storage.command()
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@config_option
+@json_option
+def check(file: Path | None, config: Path | None, as_json: bool) -> None:
+    """Check the data file, or the backup FILE.
+
+    Works while hookgw runs. A large file takes minutes. The exit code is 1 if something is wrong.
+    """
+    import msgspec
+
+    from hookgw.store.sqlite.maintenance import check_file
+
+    report = check_file(file or _data_file(config))
+    if as_json:
+        show_json(msgspec.to_builtins(report))
+    else:
+        show_fields(
+            {
+                "file": report.file,
+                "schema": report.schema,
+                "size": _size(report.bytes),
+                "events": f"{report.events:,}",
+                "deliveries": f"{report.deliveries:,}",
+                "pending": f"{report.pending:,}",
+                "problems": len(report.problems) or "none",
+            }
+        )
+    if report.problems:
+        raise Failed(*report.problems)
+
+
+@storage.command()
+@config_option
+@json_option
+def stats(config: Path | None, as_json: bool) -> None:
+    """Show what takes space in the data file.
+
+    Works while hookgw runs. The sizes of the parts are estimates.
+    """
+    import msgspec
+
+    from hookgw.store.sqlite.maintenance import measure_file
+
+    parts = measure_file(_data_file(config))
+    if as_json:
+        show_json(msgspec.to_builtins(parts))
+        return
+    show_table(
+        ("part", Column("rows", right=True), Column("size", right=True)),
+        ([part.name, "" if part.rows is None else f"{part.rows:,}", _size(part.bytes)] for part in parts),
+    )
+
+
+@storage.command()
+@config_option
+def compact(config: Path | None) -> None:
+    """Rewrite the data file without its free pages.
+
+    hookgw must not run. The disk needs room for a second copy of the content.
+    """
+    from hookgw.store.sqlite.maintenance import compact_file
+
+    data = _data_file(config)
+    compacted = compact_file(data)
+    say(f"Compacted {data}: {_size(compacted.before)} before, {_size(compacted.after)} now.")
+
+
+@storage.command()
+@click.argument("source", metavar="FROM", callback=_read_place)
+@click.argument("target", metavar="TO", callback=_read_place)
+@click.option("--schema", default="hookgw", show_default=True, help="The schema of the tables.")
+@json_option
+def copy(source: str, target: str, schema: str, as_json: bool) -> None:
+    """Copy everything FROM a data file TO a database, or back.
+
+    FROM and TO are paths or URLs (postgresql://user@host/database; the password
+    may be in PGPASSWORD or ~/.pgpass). hookgw must run on neither. TO must be
+    empty; if the copy is cut off, the same command goes on with it. At the end,
+    all of both is read again and compared. FROM is not changed.
+    """
+    from hookgw.store.copying import copy_rows
+
+    try:
+        with (
+            _open_source(source, schema) as rows,
+            _open_target(target, schema, rows.place) as others,
+            progress_bar("Copying") as show,
+        ):
+            copied = copy_rows(rows, others, lambda _what, done, total: show(done, total))
+            where = (rows.place, others.place)
+    except KeyboardInterrupt:
+        raise Failed("Stopped. The same command goes on with the copy.") from None
+    if as_json:
+        show_json([part._asdict() for part in copied])
+        return
+    columns = ("part", Column("rows", right=True), "checksum (SHA-256)")
+    show_table(columns, ([part.name, f"{part.rows:,}", part.checksum[:32]] for part in copied))
+    say(f"Copied {where[0]} to {where[1]}; both have the same content.")
+
+
+def _open_source(name: str, schema: str) -> AbstractContextManager[Rows]:
+    if not _is_url(name):
+        from hookgw.store.sqlite.copy_rows import open_source
+
+        return open_source(Path(name))
+    with _driver():
+        from hookgw.store.postgresql.copy_rows import open_source as open_database
+        from hookgw.store.postgresql.database import Server
+    return open_database(Server(name, schema))
+
+
+def _open_target(name: str, schema: str, source: str) -> AbstractContextManager[Rows]:
+    if not _is_url(name):
+        from hookgw.store.sqlite.copy_rows import open_target
+
+        return open_target(Path(name))
+    with _driver():
+        from hookgw.store.postgresql.copy_rows import open_target as open_database
+        from hookgw.store.postgresql.database import Server
+    return open_database(Server(name, schema), source)
+
+
+def _is_url(name: str) -> bool:
+    return _DATABASE.match(name) is not None
+
+
+@contextmanager
+def _driver() -> Iterator[None]:
+    from hookgw.store.engines import missing_driver
+
+    try:
+        yield
+    except ImportError as error:
+        raise missing_driver() from error
+
+
+def _data_file(config: Path | None) -> Path:
+    settings, _ = read_settings(config)
+    return data_file(settings.storage)
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**10:,.0f} KiB" if count < 2**20 else f"{count / 2**20:,.1f} MiB"

@@ -1,0 +1,388 @@
+"""What this process alone knows: its lanes, its connections, its figures, its problems.
+
+In a fleet, every node is asked for these, and :mod:`hookgw.operations.views` puts the answers together.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable
+
+import msgspec
+import trio
+
+from hookgw._version import __version__
+from hookgw.concurrency.clock import Clock
+from hookgw.core.audit import acting_as
+from hookgw.deliveries.service import DeliveryService
+from hookgw.fleet.all_nodes import Answers, Question
+from hookgw.instances.connectors.states import Account, Closing, ConnectionReport, ConnectionStates
+from hookgw.instances.service import InstanceService
+from hookgw.kernel.errors import Conflict, HookgwError
+from hookgw.kernel.units import DAY
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.operations.activity import Activity, Counts
+from hookgw.operations.problems import Problem, Problems
+from hookgw.records.audit import Actor
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.deliveries import LaneState, LaneStatistics
+from hookgw.webhooks.auto_disable import AutoDisable
+from hookgw.webhooks.service import RegistrationService
+
+_AT_ONCE = 200
+_HOUR, _MINUTES = 3_600, 60
+
+_URGENCY = {LaneState.WAITING: 0, LaneState.PAUSED: 1, LaneState.DELIVERING: 2, LaneState.IDLE: 3}
+
+
+class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which lanes to report.
+
+    Attributes:
+        instance: only those of this one's webhooks.
+        most: how many at most, those to look at first; ``None`` for all, in no order.
+    """
+
+    instance: str | None = None
+    most: int | None = None
+
+
+class ReportedLane(msgspec.Struct, frozen=True, array_like=True):
+    """A lane, with the instance and the label of its registration, or ``None`` if that was deleted."""
+
+    lane: LaneStatistics
+    instance: str | None
+    label: str | None
+
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """Sorts lanes: those to look at first have the least."""
+        lane = self.lane
+        # An idle lane with deliveries that are held back waits, too.
+        return _URGENCY[LaneState.WAITING if lane.held else lane.state], -lane.backlog - lane.held
+
+
+class LanesPart(msgspec.Struct, frozen=True):
+    """The lanes of a node.
+
+    Attributes:
+        lanes: the lanes.
+        count: how many there are, whatever was asked for.
+        now: the time of the node's steady clock.
+    """
+
+    lanes: list[ReportedLane]
+    count: int
+    now: float
+
+
+class ConnectionsAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which connections to report.
+
+    Attributes:
+        names: of the instances; ``None`` for all.
+        counts_failing: whether ``failing`` is wanted.
+    """
+
+    names: list[str] | None = None
+    counts_failing: bool = False
+
+
+class Connection(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node knows of an instance's connection.
+
+    Attributes:
+        state: of the connection.
+        close_reason: why it is closed, in a sentence.
+        account: what is known of the account.
+        closing: the last end of the connection.
+        failing: how many of the instance's webhooks fail.
+    """
+
+    state: ConnectionState = ConnectionState.CLOSE
+    close_reason: str | None = None
+    account: Account = Account()
+    closing: Closing | None = None
+    failing: int = 0
+
+
+NO_CONNECTION = Connection()
+"""Of an instance without a connector, of which no event has reported anything."""
+
+
+class ConnectionsPart(msgspec.Struct, frozen=True):
+    """The connections of a node's instances.
+
+    Attributes:
+        connections: by instance; an instance that is missing has :data:`NO_CONNECTION`.
+        shards: what the node holds: an instance of another shard is not among these.
+    """
+
+    connections: dict[str, Connection]
+    shards: list[int]
+
+
+class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the overview needs.
+
+    Attributes:
+        instance: only of this one; ``None`` for everything.
+        most: how many problems.
+        counts_instances: whether ``held`` and ``open`` are wanted.
+    """
+
+    instance: str | None = None
+    most: int = 20
+    counts_instances: bool = False
+
+
+class OverviewPart(msgspec.Struct, frozen=True):
+    """What is going on at a node.
+
+    Attributes:
+        periods: what happened in the last minute, hour and day.
+        minutes: deliveries that were delivered and that became dead, in each minute of the last hour.
+        system, webhooks, instances: its problems.
+        version: of hookgw.
+        started: when it was started, in seconds since the epoch.
+        held: how many instances it has.
+        open: how many of them are connected.
+    """
+
+    periods: list[Counts]
+    minutes: list[tuple[int, int]]
+    system: list[Problem]
+    webhooks: list[Problem]
+    instances: list[Problem]
+    version: str
+    started: float
+    held: int = 0
+    open: int = 0
+
+
+class ResendAsked(msgspec.Struct, frozen=True):
+    """Deliveries that are to be sent again; the node that asks has checked that the actor may do that.
+
+    Attributes:
+        deliveries: pairs of instance and id, in the order in which they are to be sent.
+        without_global: see :meth:`hookgw.deliveries.replay.Replays.resend`.
+        actor: for the audit.
+    """
+
+    deliveries: list[tuple[str, str]]
+    without_global: bool
+    actor: Actor
+
+
+class ResendPart(msgspec.Struct, frozen=True):
+    """What was refused: pairs of the delivery's id and sentences. A node passes over what it does not hold.
+
+    Attributes:
+        refused: those pairs.
+        done: the ids of what was taken, refused or not.
+    """
+
+    refused: list[tuple[str, list[str]]]
+    done: list[str]
+
+
+class CancelAsked(msgspec.Struct, frozen=True):
+    """A delivery whose lane is on another node than its instance; the node that asks has checked the actor.
+
+    Attributes:
+        instance: the instance's name.
+        delivery: the delivery's id.
+        actor: for the audit, and for the reason.
+    """
+
+    instance: str
+    delivery: str
+    actor: Actor
+
+
+class CancelPart(msgspec.Struct, frozen=True):
+    """Why a delivery was not cancelled, in sentences; none if it was.
+
+    Attributes:
+        refused: those sentences.
+        is_settled: whether it is settled, so that there is nothing to retry.
+    """
+
+    refused: list[str] = []
+    is_settled: bool = False
+
+
+class ReportsAsked(msgspec.Struct, frozen=True):
+    """What events reported of connections, at a node that does not have these instances."""
+
+    reports: list[ConnectionReport]
+
+
+class ReportsPart(msgspec.Struct, frozen=True):
+    """The names of the instances that a node has, whose reports it took."""
+
+    taken: list[str]
+
+
+LANES = Question("lanes", LanesAsked, LanesPart)
+CONNECTIONS = Question("connections", ConnectionsAsked, ConnectionsPart)
+OVERVIEW = Question("overview", OverviewAsked, OverviewPart)
+RESEND = Question("resend", ResendAsked, ResendPart)
+CANCEL = Question("cancel", CancelAsked, CancelPart)
+REPORTS = Question("reports", ReportsAsked, ReportsPart)
+
+
+class NodeReports:
+    """Answers for this node.
+
+    Args:
+        holds: returns whether this node has an instance, by its name.
+        shards: returns the shards that it holds.
+    """
+
+    def __init__(
+        self,
+        instances: InstanceService,
+        registrations: RegistrationService,
+        deliveries: DeliveryService,
+        dispatcher: Dispatcher,
+        auto_disable: AutoDisable,
+        activity: Activity,
+        problems: Problems,
+        states: ConnectionStates,
+        clock: Clock,
+        holds: Callable[[str], bool],
+        shards: Callable[[], Collection[int]],
+    ) -> None:
+        self._instances = instances
+        self._registrations = registrations
+        self._deliveries = deliveries
+        self._dispatcher = dispatcher
+        self._auto_disable = auto_disable
+        self._activity = activity
+        self._problems = problems
+        self._states = states
+        self._clock = clock
+        self._holds = holds
+        self._shards = shards
+        self._started = clock.wall()
+
+    def answers(self) -> Answers:
+        """Return the function for each question."""
+        return {
+            LANES: self.lanes,
+            CONNECTIONS: self.connections,
+            OVERVIEW: self.overview,
+            RESEND: self.resend,
+            CANCEL: self.cancel,
+            REPORTS: self.take_reports,
+        }
+
+    async def lanes(self, asked: LanesAsked) -> LanesPart:
+        """Report the lanes that have work, or had some recently."""
+        found: list[ReportedLane] = []
+        if asked.instance is not None:
+            for registration in self._registrations.of_instance(asked.instance):
+                found += map(self._reported, self._dispatcher.each_lane(registration.id))
+        else:
+            for number, lane in enumerate(self._dispatcher.each_lane()):
+                if number % _AT_ONCE == 0:
+                    await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
+                found.append(self._reported(lane))
+        count = len(found)
+        if asked.most is not None:
+            found = most_urgent(asked.most, found)
+            await trio.lowlevel.checkpoint()
+        return LanesPart(found, count, self._clock.steady())
+
+    def _reported(self, lane: LaneStatistics) -> ReportedLane:
+        registration = self._registrations.by_id(lane.registration)
+        if registration is None:
+            return ReportedLane(lane, None, None)
+        return ReportedLane(lane, registration.instance, registration.label)
+
+    async def connections(self, asked: ConnectionsAsked) -> ConnectionsPart:
+        """Report the connections of this node's instances."""
+        names = [one.name for one in self._instances.all()] if asked.names is None else asked.names
+        found = {}
+        for number, name in enumerate(names):
+            if number % _AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+            if not self._holds(name) or self._instances.find(name) is None:
+                continue
+            connection = self._connection(name, counts_failing=asked.counts_failing)
+            if connection != NO_CONNECTION:
+                found[name] = connection
+        return ConnectionsPart(found, sorted(self._shards()))
+
+    def _connection(self, name: str, *, counts_failing: bool) -> Connection:
+        instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since
+        if counts_failing:
+            of_instance = self._registrations.of_instance(name)
+            failing = sum(failing_since(one.id) is not None for one in of_instance)
+        return Connection(
+            instances.connection_state(name),
+            instances.close_reason(name),
+            instances.account(name),
+            instances.closing(name),
+            failing,
+        )
+
+    async def overview(self, asked: OverviewAsked) -> OverviewPart:
+        """Report figures and problems."""
+        activity, held, is_open = self._activity, 0, 0
+        for number, one in enumerate(self._instances.all() if asked.counts_instances else ()):
+            if number % _AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+            if self._holds(one.name):
+                held += 1
+                is_open += self._instances.connection_state(one.name) is ConnectionState.OPEN
+        return OverviewPart(
+            periods=[activity.last_minute(), activity.since(_HOUR), activity.since(DAY)],
+            minutes=[(one.delivered, one.dead) for one in activity.by_minute(_MINUTES)],
+            system=self._problems.of_system() if asked.instance is None else [],
+            webhooks=self._problems.of_webhooks(asked.instance, asked.most),
+            instances=await self._problems.of_instances(asked.instance, asked.most),
+            version=__version__,
+            started=self._started,
+            held=held,
+            open=is_open,
+        )
+
+    async def resend(self, asked: ResendAsked) -> ResendPart:
+        """Send deliveries of this node's instances again."""
+        part = ResendPart([], [])
+        with acting_as(asked.actor):
+            for instance, name in asked.deliveries:
+                if not self._holds(instance):
+                    continue
+                part.done.append(name)
+                try:
+                    await self._deliveries.resend(instance, name, without_global=asked.without_global)
+                except HookgwError as error:
+                    part.refused.append((name, [*error.messages]))
+        return part
+
+    async def cancel(self, asked: CancelAsked) -> CancelPart:
+        """Cancel a delivery whose lane this node has."""
+        with acting_as(asked.actor):
+            try:
+                await self._deliveries.cancel_one(asked.instance, asked.delivery)
+            except HookgwError as error:
+                return CancelPart([*error.messages], is_settled=isinstance(error, Conflict))
+        return CancelPart()
+
+    async def take_reports(self, asked: ReportsAsked) -> ReportsPart:
+        """Take what events reported of this node's instances."""
+        taken = []
+        for report in asked.reports:
+            if self._holds(report.instance):
+                taken.append(report.instance)
+                if self._instances.find(report.instance) is not None:
+                    self._states.apply(report)
+        return ReportsPart(taken)
+
+
+def most_urgent(count: int, lanes: Iterable[ReportedLane]) -> list[ReportedLane]:
+    """Return the lanes to look at first."""
+    return heapq.nsmallest(count, lanes, key=lambda one: one.urgency)

@@ -1,0 +1,115 @@
+"""The pages that plugins add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from markupsafe import Markup
+from quart import Response, request
+
+from hookgw.kernel.errors import Forbidden, Invalid, NotFound, PluginFailed
+from hookgw.plugins.contained_page import ContainedPage
+from hookgw.site.site import NavEntry, Site, visitor
+
+
+class PluginPages:
+    """``/dashboard/plugins/<plugin>/<path>``, and the same below an instance.
+
+    Args:
+        site: the dashboard.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        site.further_nav = self._nav
+        for place, view, submitted in (
+            ("", self.show, self.submit),
+            ("/instances/<instance>", self.show_of_instance, self.submit_of_instance),
+        ):
+            site.add(f"{place}/plugins/<plugin>/<path>", view)
+            site.add(f"{place}/plugins/<plugin>/<path>", submitted, "POST")
+
+    def _nav(self) -> Iterator[NavEntry]:
+        # Asked each time: an optional plugin may be switched off after the dashboard was made, by its routes.
+        for page in self._gateway.hooks.dashboard_pages():
+            if not page.of_instance:
+                yield NavEntry(page.title, f"/plugins/{quote(page.plugin)}/{page.path}", is_global=True)
+
+    async def show(self, plugin: str, path: str) -> Response:
+        """Show the page of a plugin."""
+        return await self._render(self._find(plugin, path, None), None)
+
+    async def submit(self, plugin: str, path: str) -> Response:
+        """Give the plugin a form of its page, and show the page again."""
+        return await self._submit(self._find(plugin, path, None), None)
+
+    async def show_of_instance(self, instance: str, plugin: str, path: str) -> Response:
+        """Show the page of a plugin for an instance."""
+        return await self._render(self._find(plugin, path, instance), instance)
+
+    async def submit_of_instance(self, instance: str, plugin: str, path: str) -> Response:
+        """Give the plugin a form of its page for an instance, and show the page again."""
+        return await self._submit(self._find(plugin, path, instance), instance)
+
+    def _find(self, plugin: str, path: str, instance: str | None) -> ContainedPage:
+        if instance is not None:
+            self._gateway.instances.get(instance)
+        elif not visitor().principal.is_global:
+            raise Forbidden("This page needs a global key.")
+        for page in self._gateway.hooks.dashboard_pages():
+            if (page.plugin, page.path, page.of_instance) == (plugin, path, instance is not None):
+                return page
+        raise NotFound(f"There is no page {path[:64]!r} of a plugin {plugin[:64]!r}.")
+
+    async def _submit(self, page: ContainedPage, instance: str | None) -> Response:
+        form = await self._site.form()
+        fields = {name: form.text(name) for name in form.names() if name != "form_token"}
+        timeout = self._gateway.settings.plugins.hook_timeout
+        try:
+            said = await page.submit(self._gateway, _with_instance(fields, instance), timeout)
+        except Invalid as error:
+            return await self._render(page, instance, error=error)
+        except PluginFailed:
+            return await self._failed(page)
+        return await self._render(page, instance, said=said)
+
+    async def _render(
+        self,
+        page: ContainedPage,
+        instance: str | None,
+        *,
+        said: str | None = None,
+        error: Invalid | None = None,
+    ) -> Response:
+        timeout = self._gateway.settings.plugins.hook_timeout
+        query = _with_instance(request.args.to_dict(), instance)
+        try:
+            content = await page.render(self._gateway, query, timeout)
+        except PluginFailed:
+            return await self._failed(page)
+        return await self._site.render(
+            "plugin_page.html",
+            200 if error is None else error.status,
+            page=page,
+            instance=instance,
+            content=content,
+            is_markup=isinstance(content, Markup),
+            said=said,
+            alert=error.messages if error else None,
+        )
+
+    async def _failed(self, page: ContainedPage) -> Response:
+        # Not the exception: it may hold data of tenants.
+        return await self._site.render(
+            "error.html",
+            500,
+            messages=[f"The plugin {page.plugin!r} failed; see hookgw's log."],
+            phrase=page.title,
+        )
+
+
+def _with_instance(fields: dict[str, str], instance: str | None) -> dict[str, str]:
+    """Return the fields that a plugin gets, with the checked instance among them."""
+    return fields if instance is None else {**fields, "instance": instance}

@@ -1,0 +1,141 @@
+"""The system, for holders of a global key: version, settings, storage, plugins, audit and log."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from quart import Response, request
+
+from hookgw._version import __version__
+from hookgw.core.recent_log import recent_log
+from hookgw.kernel.errors import Forbidden, HookgwError, StorageUnavailable
+from hookgw.kernel.masking import MASK, with_masked_user
+from hookgw.records.audit import AuditEntry
+from hookgw.site.site import NavEntry, Site, visitor
+from hookgw.site.streams import Streams
+from hookgw.store import AuditQuery
+
+MOST_ENTRIES = 20
+"""Entries of the audit on the page."""
+_SECRET_SETTINGS = frozenset(
+    {"global_key", "master_key", "old_master_keys", "key_password", "secret", "headers", "options", "proxy"}
+)
+
+
+class SystemPage:
+    """``/dashboard/system``.
+
+    Args:
+        site: the dashboard.
+        streams: updates log and figures.
+    """
+
+    def __init__(self, site: Site, streams: Streams) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        self._streams = streams
+        self._started = site.gateway.clock.wall()
+        site.nav.append(NavEntry("System", "/system", is_global=True))
+        site.add("/system", self.show)
+        site.add("/live/log", self.live)
+        site.add("/system/backup", self.back_up, "POST", page="/system")
+
+    def _check(self) -> None:
+        if not visitor().principal.is_global:
+            raise Forbidden("This page needs a global key.")
+
+    async def show(self) -> Response:
+        """Show the system."""
+        self._check()
+        return await self._page()
+
+    async def back_up(self) -> Response:
+        """Copy the data file into the folder of the settings."""
+        self._check()
+        await self._site.form()
+        try:
+            made = await self._gateway.backups.create(None)
+        except HookgwError as error:
+            return await self._page(error=error)
+        return await self._page(backup=made.name, is_running=made.job.is_running)
+
+    async def _page(
+        self, *, error: HookgwError | None = None, backup: str | None = None, is_running: bool = False
+    ) -> Response:
+        gateway, fleet = self._gateway, self._gateway.fleet
+        cursor = request.args.get("cursor") or None
+        page = await gateway.audit.list(AuditQuery(limit=MOST_ENTRIES, cursor=cursor))
+        disk = None
+        with suppress(StorageUnavailable):  # a disk that fails is to be seen here, too
+            disk = await gateway.store.disk_space()
+        plugins = gateway.hooks.plugins()
+        failing = {task.plugin: task.reason for task in gateway.restarts.failing()}
+        return await self._site.render(
+            "system.html",
+            200 if error is None else error.status,
+            alert=error.messages if error else None,
+            backup=backup,
+            is_running=is_running,
+            has_folder=bool(gateway.settings.storage.backup_folder),
+            running_version=__version__,
+            started=self._started,
+            uptime=gateway.clock.wall() - self._started,
+            settings=list(_flat(gateway.settings)),
+            disk=disk,
+            storage=gateway.settings.storage,
+            backlog=gateway.backlog.size,
+            entries=[
+                (entry, _who(entry), ", ".join(change.field for change in entry.changes))
+                for entry in page.entries
+            ],
+            older=page.cursor,
+            is_first=cursor is None,
+            node=fleet.node if fleet else None,
+            nodes=[node.name for node in fleet.view.nodes] if fleet else [],
+            # Of this node, although the next request may come to another one.
+            of_node=f"node={quote(fleet.node)}" if fleet else "",
+            plugins=[(plugin, failing.get(plugin.name)) for plugin in plugins],
+            log=await self._log(),
+        )
+
+    async def live(self) -> Response:
+        """Stream the last lines of the log."""
+        self._check()
+        return self._streams.open(visitor().signed_in, "log", self._log)
+
+    async def _log(self) -> str:
+        return await self._site.fragment("log.html", lines=recent_log.lines())
+
+
+def _flat(settings: msgspec.Struct, prefix: str = "") -> list[tuple[str, str]]:
+    """Return settings as pairs of path and value, without secrets."""
+    found: list[tuple[str, str]] = []
+    for name in settings.__struct_fields__:
+        value: Any = getattr(settings, name)
+        path = f"{prefix}{name}"
+        if isinstance(value, msgspec.Struct):
+            found += _flat(value, f"{path}.")
+        elif name == "global_webhooks":
+            found.append((path, f"{len(value)} of them"))
+        elif name in _SECRET_SETTINGS and value:
+            found.append((path, MASK))
+        elif isinstance(value, str):
+            found.append((path, with_masked_user(value)))  # a URL may have a password
+        else:
+            shown = list(map(str, value)) if isinstance(value, tuple) else value
+            is_plain = isinstance(shown, str | int | float) and not isinstance(shown, bool)
+            found.append((path, str(shown) if is_plain else msgspec.json.encode(shown).decode()))
+    return found
+
+
+def _who(entry: AuditEntry) -> str:
+    actor = entry.actor
+    name = f"key {actor.name}" if actor.kind == "key" else actor.name or actor.kind
+    return f"{name}, {actor.address}" if actor.address else name
+
+
+def _what(entry: AuditEntry) -> str:
+    return ", ".join(change.field for change in entry.changes)

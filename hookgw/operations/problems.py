@@ -1,0 +1,200 @@
+"""What is wrong now, as far as this process knows."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+
+import msgspec
+import trio
+
+from hookgw.concurrency.clock import Clock
+from hookgw.core.disk_space import DiskSpaceWatch
+from hookgw.core.metrics import Metrics
+from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.deliveries.stuck_lanes import StuckLanes
+from hookgw.instances.service import InstanceService
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.deliveries import LaneStatistics
+from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.records.stuck_lanes import advice_for, skippable
+from hookgw.store import Held
+from hookgw.webhooks.auto_disable import AutoDisable
+from hookgw.webhooks.service import RegistrationService
+
+_AT_ONCE = 200
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that is wrong: with a webhook, an instance, a plugin, or else with the storage.
+
+    Attributes:
+        why: what is wrong, in sentences.
+        since: seconds since the epoch; ``None`` if that is not known.
+        instance: the name of the instance; ``*`` for a webhook of the configuration.
+        label: of the webhook.
+        detail: what helps to recognise it: a URL.
+        plugin: the name of the plugin.
+        delivery: what may be skipped: the instance and the id of a delivery that is tried in vain, with a
+            slash between them.
+    """
+
+    why: str
+    since: float | None = None
+    instance: str = ""
+    label: str = ""
+    detail: str = ""
+    plugin: str = ""
+    delivery: str = ""
+
+
+class Problems:
+    """Finds what is wrong with what this process does.
+
+    Args:
+        held: returns the deliveries that the storage holds back.
+        holds: returns whether this node has an instance, by its name; or a registration of the configuration,
+            by its id.
+    """
+
+    def __init__(
+        self,
+        instances: InstanceService,
+        registrations: RegistrationService,
+        dispatcher: Dispatcher,
+        auto_disable: AutoDisable,
+        stuck: StuckLanes,
+        restarts: PluginRestarts,
+        disk: DiskSpaceWatch,
+        metrics: Metrics,
+        held: Callable[[], Held],
+        clock: Clock,
+        holds: Callable[[str], bool],
+    ) -> None:
+        self._instances = instances
+        self._registrations = registrations
+        self._dispatcher = dispatcher
+        self._auto_disable = auto_disable
+        self._stuck = stuck
+        self._restarts = restarts
+        self._disk = disk
+        self._metrics = metrics
+        self._held = held
+        self._clock = clock
+        self._holds = holds
+
+    def of_system(self) -> list[Problem]:
+        """Return what is wrong with the storage, and with background tasks of plugins."""
+        shortages = (self._disk.shortage, self._metrics.disk_failure)
+        found = [Problem(str(reason)) for reason in shortages if reason is not None]
+        found += self._held_back()
+        for task in self._restarts.failing():
+            if task.instance is None:
+                found.append(Problem(f"It fails: {task.reason}", plugin=task.plugin))
+        return found
+
+    def _held_back(self) -> Iterator[Problem]:
+        held = self._held()
+        if held.oldest_queued_at is not None:
+            why = (
+                f"{held.count:,} stored {'delivery waits' if held.count == 1 else 'deliveries wait'} for the "
+                "end of an older transaction in the database server."
+            )
+            since = held.oldest_queued_at + self._clock.wall() - self._clock.steady()
+            yield Problem(f"{why} {held.culprit}".rstrip(), since)
+
+    def of_webhooks(self, instance: str | None, most: int) -> list[Problem]:
+        """Return the webhooks that fail or are held up, with those first that have failed for longest.
+
+        Args:
+            instance: only webhooks of this one.
+            most: how many to return.
+        """
+        wall = self._clock.wall() - self._clock.steady()
+        held_up: dict[str, tuple[LaneStatistics | None, str]] = {}
+        present = self._stuck.present()
+        for stuck, words in present:
+            held_up.setdefault(stuck.registration, (stuck, words))
+        failing = [
+            (registration, since)
+            for registration, since in self._auto_disable.failing()
+            if instance in (None, registration.instance) and self._has(registration)
+        ]
+        # Where one lane of many is held up, the others deliver, and the webhook does not count as failing.
+        known = {registration.id for registration, _ in failing}
+        for stuck, _ in present:
+            registration = self._registrations.by_id(stuck.registration)
+            if registration is None or stuck.registration in known or stuck.tried_since is None:
+                continue
+            if instance in (None, registration.instance) and self._has(registration):
+                failing.append((registration, stuck.tried_since))
+                known.add(registration.id)
+        found = []
+        for registration, since in heapq.nsmallest(most, failing, key=lambda one: one[1]):
+            lane, advice = held_up.get(registration.id) or self._failing_lane(registration)
+            why = (lane and lane.last_error) or "Attempts fail."
+            found.append(
+                msgspec.structs.replace(
+                    _of_webhook(registration, f"{why} {advice}".rstrip(), since + wall),
+                    delivery="" if lane is None else skippable(lane),
+                )
+            )
+        return found
+
+    def _failing_lane(self, registration: Registration) -> tuple[LaneStatistics | None, str]:
+        """Return the lane of a webhook that says why it fails, if there is one, and what to do about it."""
+        lanes = [lane for lane in self._dispatcher.lanes(registration.id) if lane.last_error is not None]
+        lane = next((lane for lane in lanes if lane.tried_since is not None), lanes[0] if lanes else None)
+        # A lane becomes stuck between two attempts, and is reported only after the next, up to 5 m later.
+        return lane, (lane and advice_for(lane, self._clock.steady())) or ""
+
+    def _has(self, registration: Registration) -> bool:
+        is_global = registration.instance == GLOBAL_INSTANCE
+        return self._holds(registration.id if is_global else registration.instance)
+
+    async def of_instances(self, instance: str | None, most: int) -> list[Problem]:
+        """Return disabled webhooks and lost connections, sorted by instance.
+
+        Args:
+            instance: only of this one.
+            most: the search stops once this many are found; the result may have a few more.
+        """
+        found: list[Problem] = []
+        names = [instance] if instance else [one.name for one in self._instances.all()]
+        for number, name in enumerate(names):
+            if number % _AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait
+            if len(found) >= most:
+                break
+            if self._holds(name):
+                found += self._of_instance(name)
+        return found
+
+    def _of_instance(self, name: str) -> Iterator[Problem]:
+        for registration in self._registrations.of_instance(name):
+            if registration.disabled_reason is not None:
+                why = f"Disabled. {registration.disabled_reason}"
+                yield _of_webhook(registration, why, registration.updated_at)
+        instance, states = self._instances.find(name), self._instances
+        if instance is None or not instance.integration:
+            return
+        if states.connection_state(name) is not ConnectionState.CLOSE:
+            return
+        reason, closing = states.close_reason(name) or "", states.closing(name)
+        is_disconnected = states.is_disconnected(name)
+        # That the network has ended a connection is a problem until somebody connects the instance, logs it
+        # out or deletes it; that a user has ended it is not.
+        if instance.connected or is_disconnected:
+            since = closing.at if closing and is_disconnected else None
+            yield Problem(f"Not connected. {reason}".rstrip(), since, instance=name)
+
+
+def _of_webhook(registration: Registration, why: str, since: float | None) -> Problem:
+    return Problem(
+        why,
+        since,
+        instance=registration.instance,
+        label=registration.label,
+        detail=registration.address,
+    )

@@ -1,0 +1,99 @@
+"""``/audit``: who changed what, and when."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response, request
+
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.schema_parts import TIME_SCHEMA
+from hookgw.records.audit import AuditAction
+from hookgw.store import AuditQuery
+from hookgw.web import responses
+from hookgw.web.auth import current_principal
+from hookgw.web.lists import first_of
+from hookgw.web.openapi.describe import Parameter, describes
+from hookgw.web.present import present_audit_entry
+from hookgw.web.query import read_limit, read_times
+from hookgw.web.request_body import json_response, reserve
+from hookgw.web.server.response_memory import ENTRY, LIST
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1000
+
+_RESOURCES = dict.fromkeys(action.partition(".")[0] for action in AuditAction)
+_ACTIONS = (*_RESOURCES, *AuditAction)
+
+_filter = partial(Parameter, place="query", may_be_empty=True)
+_QUERY = (
+    _filter(
+        "action",
+        "Only this action, such as `key.create`, or all actions of a resource, such as `key`.",
+        {"enum": list(_ACTIONS)},
+    ),
+    _filter("since", "Only changes of this time or later.", TIME_SCHEMA),
+    _filter("until", "Only changes of before this time.", TIME_SCHEMA),
+    _filter("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
+    _filter(
+        "limit",
+        "The most entries on a page.",
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    ),
+)
+
+
+class AuditRoutes:
+    """The handlers of ``/audit``."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("audit", __name__, url_prefix="/audit")
+        blueprint.add_url_rule("/list", view_func=self.list_all)
+        blueprint.add_url_rule("/list/<instance>", view_func=self.list_of_instance)
+        return blueprint
+
+    @describes("Audit", {200: responses.AuditPage}, query=_QUERY)
+    async def list_all(self) -> Response:
+        """List who changed what, the newest first, page by page."""
+        return await self._list(None, None)
+
+    @describes("Audit", {200: responses.AuditPage}, query=_QUERY)
+    async def list_of_instance(self, instance: str) -> Response:
+        """List who changed an instance, its registrations and its keys, the newest first.
+
+        For a global key, this includes former instances of the name.
+        """
+        if current_principal().is_global:
+            return await self._list(instance, None)
+        # What happened to a former instance of the name is none of this one's business.
+        return await self._list(instance, self._gateway.instances.get(instance).id)
+
+    async def _list(self, instance: str | None, instance_id: str | None) -> Response:
+        given = {name: value for name, value in request.args.items() if value}  # empty means left out
+        action = given.get("action")
+        if action is not None and action not in _ACTIONS:
+            raise Invalid(f"action must be one of {', '.join(_ACTIONS)}, not {action[:64]!r}.")
+        times = read_times(given)
+        query = AuditQuery(
+            instance=instance,
+            instance_id=instance_id,
+            action=action,
+            since=times.get("since"),
+            until=times.get("until"),
+            cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
+            limit=read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
+        )
+        await reserve(min(LIST, query.limit * ENTRY))
+        page = await self._gateway.audit.list(query)
+        is_global = current_principal().is_global
+        shown = await first_of(page.entries, partial(present_audit_entry, is_global=is_global))
+        cursor = page.cursor if len(shown) == len(page.entries) else page.cursors[len(shown) - 1]
+        return json_response(responses.AuditPage(entries=shown, cursor=cursor))

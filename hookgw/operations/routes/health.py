@@ -1,0 +1,69 @@
+"""``/healthz``, ``/readyz``, ``/metrics`` and ``/operations``: for operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+from quart import Blueprint, Response
+
+from hookgw.kernel.errors import NotFound, Unavailable
+from hookgw.web import responses
+from hookgw.web.openapi.describe import NotJson, describes
+from hookgw.web.request_body import json_response
+from hookgw.webhooks.responses import present_secret
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_TAG = "Operation"
+READY_TIMEOUT = 4.0
+"""Seconds that the store may take for a test write. The answer is promised within 5 s."""
+
+
+class HealthRoutes:
+    """The handlers for operators."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("operation", __name__)
+        blueprint.add_url_rule("/healthz", view_func=self.healthz)
+        blueprint.add_url_rule("/readyz", view_func=self.readyz)
+        blueprint.add_url_rule("/metrics", view_func=self.metrics)
+        blueprint.add_url_rule("/operations/secret", view_func=self.operations_secret)
+        return blueprint
+
+    @describes(_TAG, {200: responses.Health})
+    async def healthz(self) -> Response:
+        """Report that the process is alive."""
+        return json_response(responses.Health("ok"))
+
+    @describes(_TAG, {200: responses.Health}, errors=(503,))
+    async def readyz(self) -> Response:
+        """Report whether the store accepts writes and the lanes run; in a fleet, also who holds what."""
+        # A disk that hangs does not raise; without a timeout the probe would hang with it.
+        with trio.move_on_after(READY_TIMEOUT):
+            await self._gateway.ready()
+            fleet = self._gateway.fleet
+            if fleet is None:
+                return json_response(responses.Health("ready"))
+            shards = {node.name: count for node, count in fleet.nodes()}
+            return json_response(responses.Health("ready", fleet.node, shards))
+        raise Unavailable(f"The store did not write within {READY_TIMEOUT:.0f} seconds.")
+
+    @describes(_TAG, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})
+    async def metrics(self) -> Response:
+        """Return metrics for Prometheus."""
+        body, content_type = await self._gateway.metrics.render_in_slices()
+        return Response(body, content_type=content_type)
+
+    @describes(_TAG, {200: responses.Secret}, errors=(404,))
+    async def operations_secret(self) -> Response:
+        """Return the secret that signs operational events."""
+        registration = self._gateway.operational.registration
+        if registration is None:
+            raise NotFound("operations.url is not set in the configuration; set it first.")
+        return json_response(present_secret(registration))

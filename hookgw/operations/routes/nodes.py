@@ -1,0 +1,56 @@
+"""``/node``: the nodes of a fleet."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response
+
+from hookgw.records.shards import SHARDS
+from hookgw.web import responses
+from hookgw.web.openapi.describe import describes
+from hookgw.web.request_body import json_response
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+
+class NodeRoutes:
+    """The handlers of ``/node``."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("nodes", __name__, url_prefix="/node")
+        blueprint.add_url_rule("/list", view_func=self.list_nodes)
+        return blueprint
+
+    @describes("Operation", {200: list[responses.Node]})
+    async def list_nodes(self) -> Response:
+        """List the nodes that share the storage, and how many shards each holds.
+
+        With a data file there is one.
+        """
+        fleet = self._gateway.fleet
+        if fleet is None:
+            name = self._gateway.settings.fleet.node or socket.gethostname()
+            alone = responses.Node(
+                node=name, url=None, shards=SHARDS, heartbeat_age=0.0, leaving=False, is_here=True
+            )
+            return json_response([alone])
+        return json_response(
+            [
+                responses.Node(
+                    node=node.name,
+                    url=node.url or None,
+                    shards=shards,
+                    heartbeat_age=round(node.heartbeat_age, 3),
+                    leaving=node.is_leaving,
+                    is_here=node.name == fleet.node,
+                )
+                for node, shards in fleet.nodes()
+            ]
+        )

@@ -1,0 +1,59 @@
+"""``GET /``: tells a program what this is, and sends a browser to a page for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response, request
+
+from hookgw._version import __version__
+from hookgw.web import responses
+from hookgw.web.openapi.describe import describes
+from hookgw.web.request_body import json_response
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+
+class RootRoutes:
+    """The handler of ``/``.
+
+    Args:
+        gateway: the gateway.
+        has_dashboard: whether there are pages at ``/dashboard``.
+    """
+
+    def __init__(self, gateway: Gateway, *, has_dashboard: bool) -> None:
+        self._address = gateway.settings.server.address
+        # Where people begin. Relative, because a proxy may add a prefix that hookgw does not know.
+        self._page = "dashboard/" if has_dashboard else "docs"
+
+    def blueprint(self) -> Blueprint:
+        """Return the route."""
+        blueprint = Blueprint("root", __name__)
+        blueprint.add_url_rule("/", view_func=self.root)
+        return blueprint
+
+    @describes("Operation", {200: responses.About, 302: None})
+    async def root(self) -> Response:
+        """Return what this is; a browser is redirected to a page.
+
+        A request that prefers `text/html` to JSON gets the redirect.
+        """
+        accepted = request.accept_mimetypes
+        # Not best_match: a client that accepts anything (`*/*`) is a program.
+        if accepted.quality("text/html") > accepted.quality("application/json"):
+            return Response("", 302, {"location": self._page, "vary": "accept"}, content_type="text/html")
+        response = json_response(
+            responses.About(
+                status=200,
+                message="hookgw, a webhook gateway for messaging instances. It works.",
+                name="hookgw",
+                version=__version__,
+                documentation=f"{self._address}/docs",
+                openapi=f"{self._address}/openapi.json",
+                health=f"{self._address}/readyz",
+            )
+        )
+        response.headers["vary"] = "accept"
+        return response

@@ -1,0 +1,44 @@
+"""``/storage``: backups of the data file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response
+
+from hookgw.parsing import parse_backup
+from hookgw.web import responses
+from hookgw.web.openapi.describe import describes, json_body
+from hookgw.web.request_body import json_response, read_optional_json
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+_BODY = json_body("BackupRequest", required=False, a_name={"name": "before-the-update.db"}, the_time={})
+
+
+class StorageRoutes:
+    """The handlers of ``/storage``."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("storage", __name__, url_prefix="/storage")
+        blueprint.add_url_rule("/backup", view_func=self.backup, methods=["POST"])
+        return blueprint
+
+    @describes("Storage", {201: responses.Backup, 202: responses.Backup}, body=_BODY, errors=(409, 503))
+    async def backup(self) -> Response:
+        """Write a consistent copy of the data file to a new file in `storage.backup_folder`.
+
+        The gateway goes on meanwhile. If it takes more than 2 s, the response has its job, whose `done` and
+        `total` are pages of the file.
+        """
+        name, _ = parse_backup(await read_optional_json(self._limit))
+        made = await self._gateway.backups.create(name)
+        if made.job.is_running:
+            return json_response(responses.Backup(name=made.name, job=made.job.id), 202)
+        return json_response(responses.Backup(name=made.name), 201)

@@ -1,0 +1,323 @@
+"""What lists and pages show of all nodes: every node is asked, and the answers are put together.
+
+Without a fleet there is one answer, and nothing to put together.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple, NoReturn
+
+import msgspec
+import trio
+
+from hookgw.concurrency.clock import Clock
+from hookgw.core.audit import current_actor
+from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.service import DeliveryService
+from hookgw.fleet.all_nodes import AllNodes
+from hookgw.instances.connectors.states import ConnectionStates
+from hookgw.kernel.errors import Conflict, LaneElsewhere, Unavailable
+from hookgw.operations.activity import Counts, sum_of
+from hookgw.operations.node_reports import (
+    CANCEL,
+    CONNECTIONS,
+    LANES,
+    NO_CONNECTION,
+    OVERVIEW,
+    REPORTS,
+    RESEND,
+    CancelAsked,
+    Connection,
+    ConnectionsAsked,
+    LanesAsked,
+    LanesPart,
+    OverviewAsked,
+    OverviewPart,
+    ReportedLane,
+    ReportsAsked,
+    ResendAsked,
+)
+from hookgw.operations.problems import Problem
+from hookgw.records.connectors import ConnectionState
+from hookgw.records.instances import Instance
+from hookgw.records.shards import shard_of
+from hookgw.store import DeliverySummary
+
+CLOCKS_APART = 5.0
+"""Seconds by which the clocks of two nodes differ before the times of one are put right. It is more than an
+answer takes: the times on a page must not change each time it is rendered."""
+
+RETRY_AFTER = 1.0
+"""Seconds after which a node is told again what it has not taken."""
+
+RESEND_WITHIN = 30.0
+"""Seconds that sending a page of deliveries again may take."""
+
+
+class Lanes(NamedTuple):
+    """The lanes of all nodes.
+
+    Attributes:
+        lanes: with the name of their node, which is empty without a fleet. Their times are of this node's
+            steady clock.
+        total: how many there are, whatever was asked for.
+        silent: the nodes that did not answer.
+    """
+
+    lanes: list[tuple[str, ReportedLane]]
+    total: int
+    silent: list[str]
+
+
+class Connections:
+    """The connections of instances.
+
+    Args:
+        found: by instance; a missing one has :data:`~hookgw.operations.node_reports.NO_CONNECTION`.
+        shards: those whose nodes have answered.
+        silent: the nodes that did not answer.
+    """
+
+    def __init__(self, found: dict[str, Connection], shards: Collection[int], silent: list[str]) -> None:
+        self._found = found
+        self._shards = shards
+        self.silent = silent
+
+    def of(self, instance: Instance) -> Connection:
+        """Return the connection of an instance.
+
+        The state is unknown if the instance's node has not answered, or while the instance moves to another
+        node. An instance that should be connected is then shown as ``connecting``: its next node connects it.
+        """
+        found = self._found.get(instance.name)
+        if found is not None:
+            return found
+        if shard_of(instance.name) in self._shards:
+            return NO_CONNECTION
+        if instance.connected:
+            return Connection(ConnectionState.CONNECTING)
+        return Connection(close_reason="Its node does not answer, or it moves to another node.")
+
+
+class NodeState(NamedTuple):
+    """A node, in the list of them.
+
+    Attributes:
+        name: of the node.
+        shards: how many it holds.
+        heartbeat_age: seconds since its last heartbeat.
+        is_leaving: whether it stops.
+        is_here: whether it is the node that renders this.
+        part: what it answered; ``None`` if it did not.
+    """
+
+    name: str
+    shards: int
+    heartbeat_age: float
+    is_leaving: bool
+    is_here: bool
+    part: OverviewPart | None
+
+
+class Overview(NamedTuple):
+    """What is going on everywhere.
+
+    Attributes:
+        periods: what happened in the last minute, hour and day.
+        minutes: deliveries that were delivered and that became dead, in each minute of the last hour.
+        system: what is wrong with nodes, with the name of the node.
+        problems: what is wrong otherwise.
+        nodes: all nodes; none without a fleet.
+        silent: the nodes that did not answer.
+        refusing: those of them that refused to: a clock may be wrong.
+    """
+
+    periods: list[Counts]
+    minutes: list[tuple[int, int]]
+    system: list[tuple[str, Problem]]
+    problems: list[Problem]
+    nodes: list[NodeState]
+    silent: list[str]
+    refusing: list[str]
+
+
+class Views:
+    """The lists and pages that concern all nodes.
+
+    Args:
+        nodes: asks them.
+        deliveries: cancels those whose lanes this node has.
+        history: finds deliveries.
+        clock: the time.
+
+    Attributes:
+        nodes: the same.
+    """
+
+    def __init__(
+        self, nodes: AllNodes, deliveries: DeliveryService, history: DeliveryHistory, clock: Clock
+    ) -> None:
+        self.nodes = nodes
+        self._deliveries = deliveries
+        self._history = history
+        self._clock = clock
+
+    async def lanes(self, *, instance: str | None = None, most: int | None = None) -> Lanes:
+        """Return the lanes that have work, or had some recently.
+
+        Args:
+            instance: only those of this one's webhooks.
+            most: how many at most, those to look at first; ``None`` for all, by node.
+        """
+        only = None if instance is None else [instance]
+        gathered = await self.nodes.ask(LANES, LanesAsked(instance, most), instances=only)
+        now = self._clock.steady()
+        if most is None:
+            found = [(name, lane) for name, part in gathered.parts.items() for lane in _in_time(part, now)]
+        else:
+            by_node = (
+                [(name, lane) for lane in _in_time(part, now)] for name, part in gathered.parts.items()
+            )
+            found = heapq.nsmallest(most, chain.from_iterable(by_node), key=lambda one: one[1].urgency)
+        return Lanes(found, sum(part.count for part in gathered.parts.values()), gathered.silent)
+
+    async def connections(
+        self, names: list[str] | None = None, *, counts_failing: bool = False
+    ) -> Connections:
+        """Return the connections of instances, or of all.
+
+        Args:
+            names: of the instances; ``None`` for all.
+            counts_failing: whether to count their webhooks that fail.
+        """
+        asked = ConnectionsAsked(names, counts_failing)
+        gathered = await self.nodes.ask(CONNECTIONS, asked, instances=names)
+        parts = gathered.parts.values()
+        found: dict[str, Connection] = {}
+        for part in parts:
+            found |= part.connections
+        return Connections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
+
+    async def overview(self, instance: str | None, most: int) -> Overview:
+        """Return what is going on.
+
+        Args:
+            instance: only what concerns this one, without figures: they are of all instances.
+            most: how many problems.
+        """
+        fleet = self.nodes.fleet
+        asked = OverviewAsked(instance, most, counts_instances=fleet is not None and instance is None)
+        gathered = await self.nodes.ask(OVERVIEW, asked, instances=None if instance is None else [instance])
+        parts = list(gathered.parts.values())
+        webhooks = heapq.nsmallest(
+            most, chain.from_iterable(part.webhooks for part in parts), key=lambda one: one.since or 0.0
+        )
+        others = sorted(chain.from_iterable(part.instances for part in parts), key=lambda one: one.instance)
+        nodes = []
+        if fleet is not None and instance is None:
+            nodes = [
+                NodeState(
+                    node.name,
+                    shards,
+                    node.heartbeat_age,
+                    node.is_leaving,
+                    node.name == fleet.node,
+                    gathered.parts.get(node.name),
+                )
+                for node, shards in fleet.nodes()
+            ]
+        return Overview(
+            # Of this node, at least: one for each period, and one for each minute.
+            [sum_of(periods) for periods in zip(*(part.periods for part in parts), strict=True)],
+            [
+                (sum(one[0] for one in minute), sum(one[1] for one in minute))
+                for minute in zip(*(part.minutes for part in parts), strict=True)
+            ],
+            [(name, problem) for name, part in gathered.parts.items() for problem in part.system],
+            [*webhooks, *others],
+            nodes,
+            gathered.silent,
+            gathered.refusing,
+        )
+
+    async def resend(
+        self, deliveries: Sequence[tuple[str, str]], *, without_global: bool
+    ) -> list[tuple[str, list[str]]]:
+        """Send deliveries again, each by the node that has its instance.
+
+        Args:
+            deliveries: pairs of instance and id, in the order in which they are to be sent.
+            without_global: see :meth:`hookgw.deliveries.replay.Replays.resend`.
+
+        Returns:
+            The ids of those that were refused, with the reasons in sentences.
+        """
+        gathered = await self.nodes.ask(
+            RESEND,
+            ResendAsked(list(deliveries), without_global, current_actor()),
+            instances={instance for instance, _ in deliveries},
+            within=RESEND_WITHIN,
+        )
+        refused = [one for part in gathered.parts.values() for one in part.refused]
+        done = {name for part in gathered.parts.values() for name in part.done}
+        why = "Its node did not answer, or its instance moves to another node. Retry."
+        return refused + [(name, [why]) for _, name in deliveries if name not in done]
+
+    async def cancel_one(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:
+        """Cancel one delivery, by the node that has its lane.
+
+        The arguments, the return value and the errors are those of
+        :meth:`hookgw.deliveries.cancellation.Cancellations.cancel_one`; another node's refusal is a
+        ``Conflict`` or ``Unavailable``.
+        """
+        try:
+            return await self._deliveries.cancel_one(instance, name, without_global=without_global)
+        except LaneElsewhere as error:
+            elsewhere = error
+        found = (await self._history.find(instance, name)).summary
+        gathered = await self.nodes.ask(
+            CANCEL,
+            CancelAsked(instance, found.id, current_actor()),
+            instances=[elsewhere.registration],
+            within=RESEND_WITHIN,
+        )
+        if not gathered.parts:
+            raise elsewhere
+        for part in gathered.parts.values():
+            if part.refused:
+                raise (Conflict if part.is_settled else Unavailable)(*part.refused)
+        return (await self._history.find(instance, found.id)).summary
+
+    async def pass_on_reports(self, states: ConnectionStates) -> NoReturn:
+        """Tell other nodes what events reported of the connections of their instances, until cancelled."""
+        while True:
+            reports = await states.take_for_others()
+            names = {report.instance for report in reports}
+            gathered = await self.nodes.ask(REPORTS, ReportsAsked(reports), instances=names)
+            taken = {name for part in gathered.parts.values() for name in part.taken}
+            states.put_back(report for report in reports if report.instance not in taken)
+            if taken != names:
+                await trio.sleep(RETRY_AFTER)
+
+
+def _in_time(part: LanesPart, now: float) -> Iterable[ReportedLane]:
+    """Return the lanes of a node with the times of this node's clock."""
+    apart = now - part.now
+    if abs(apart) < CLOCKS_APART:
+        return part.lanes
+    return [
+        ReportedLane(
+            msgspec.structs.replace(
+                one.lane,
+                head_since=None if one.lane.head_since is None else one.lane.head_since + apart,
+                tried_since=None if one.lane.tried_since is None else one.lane.tried_since + apart,
+                waiting_until=None if one.lane.waiting_until is None else one.lane.waiting_until + apart,
+            ),
+            one.instance,
+            one.label,
+        )
+        for one in part.lanes
+    ]

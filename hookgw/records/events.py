@@ -1,0 +1,294 @@
+"""Events, event kinds and the catalog of kinds. No I/O.
+
+An event carries its payload as the JSON bytes that arrived. Nothing between accept and delivery decodes
+them unless a plugin reads ``data``, so the order of keys and the spelling of numbers survive.
+"""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import hashlib
+import random
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from hookgw.concurrency.clock import rfc3339
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.json_decoding import decode_json
+
+# No ".": Standard Webhooks signs "<id>.<timestamp>.<body>", and a dot in the id would let two different
+# deliveries have the same signature.
+EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
+
+# The readable part of an id that stands for a network's ids. Never change it: events would come twice.
+_WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
+_READABLE = 32
+
+# For suggestions: the characters of an unknown kind, and the known ones, that are compared exactly.
+_COMPARED = 40
+_CANDIDATES = 5
+_SIMILAR = 0.6
+"""The least similarity of a suggestion, from 0 to 1; the default of ``difflib.get_close_matches``."""
+
+# os.urandom releases the interpreter lock, which costs a switch of threads for each event.
+_random = random.Random()  # noqa: S311 -- seeded by the system; event ids are not secret
+_random_bits = _random.getrandbits
+
+
+# dict=True: cached_property stores the decoded payload in __dict__.
+class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Something that happened on an instance. Immutable once accepted.
+
+    Attributes:
+        id: 1 to 255 characters of ``A-Z a-z 0-9 _ -``; unique within the instance. It is the
+            ``webhook-id`` of every attempt, resend and replay.
+        kind: the canonical name of an event kind, for example ``MESSAGES_UPSERT``.
+        instance: the instance's name.
+        data_json: the payload, as JSON in UTF-8.
+        time: the time of the event, in seconds since the epoch.
+        sender: the account that the instance is connected as, if known.
+        server_url: the address of the gateway that first saw the event, if known.
+    """
+
+    id: str
+    kind: str
+    instance: str
+    data_json: bytes
+    time: float
+    sender: str | None = None
+    server_url: str | None = None
+
+    @cached_property
+    def data(self) -> Any:
+        """The decoded payload. Treat it as read-only; use :meth:`replace` to change it."""
+        return decode_json(self.data_json)
+
+    @cached_property
+    def chat_hash(self) -> int:
+        """The CRC-32 of :attr:`chat`, which chooses a partition. It does not keep the chat in memory."""
+        return zlib.crc32(self.chat.encode())
+
+    @property
+    def chat(self) -> str:
+        """``data.key.remoteJid``, or ``data.remoteJid``; empty if there is none."""
+        # Not self.data: that takes much longer for a large payload, and keeps all of it in memory.
+        try:
+            chat = _chat_of(self.data_json)
+        except msgspec.ValidationError:  # not an object
+            return ""
+        jid = chat.key.get("remoteJid") if isinstance(chat.key, dict) else chat.remoteJid
+        return jid if isinstance(jid, str) else ""
+
+    @property
+    def date_time(self) -> str:
+        """The time of the event, as RFC 3339 with ``Z``."""
+        return rfc3339(self.time)
+
+    @staticmethod
+    def encode(data: Any) -> bytes:
+        """Encode a payload as JSON.
+
+        Raises:
+            TypeError: the payload cannot be encoded as JSON.
+        """
+        return msgspec.json.encode(data)
+
+    def replace(self, *, data: Any = msgspec.UNSET, kind: str | None = None) -> Event:
+        """Return a copy with another payload or kind; id, instance and time stay the same.
+
+        Raises:
+            TypeError: ``data`` cannot be encoded as JSON.
+        """
+        data_json = self.data_json if data is msgspec.UNSET else self.encode(data)
+        return msgspec.structs.replace(self, data_json=data_json, kind=kind or self.kind)
+
+
+class _Chat(msgspec.Struct):
+    key: Any = None
+    remoteJid: Any = None  # noqa: N815 -- the name in the payload
+
+
+_chat_of = msgspec.json.Decoder(_Chat, float_hook=float).decode
+
+
+def new_event_id(now: float) -> str:
+    """Return a new event id: ``msg_``, the time in milliseconds (48 bits), and 80 random bits.
+
+    Args:
+        now: the wall-clock time, in seconds since 1970.
+    """
+    # Ids that grow with time stay together in the store's index of ids, which makes commits cheaper.
+    return f"msg_{int(1000 * now):012x}{_random_bits(80):020x}"
+
+
+def event_id_of(*parts: str) -> str:
+    """Return the event id that stands for a network's ids.
+
+    Networks' ids have characters that an event's id cannot have, and any length. The same parts give the same
+    id, for ever and on every machine; other parts, or the same text in other parts, give another id.
+
+    The id is the words (letters and digits of ASCII) of all parts, joined with ``-`` and cut to 32
+    characters, or ``id`` if there are none; then ``-`` and 32 characters of a hash: the first 20 bytes of the
+    SHA-256 of the parts as netstrings (``<bytes>:<text>,`` in UTF-8), as base32 in lower case.
+
+    Args:
+        parts: what identifies the happening, such as the network's id of a message; at least one character.
+
+    Raises:
+        ValueError: all parts are empty, or there are none: different events would get the same id.
+        TypeError: a part is not a string.
+    """
+    # Never the plain id, even where it fits: a network could choose an id that looks like another one's hash.
+    text = " ".join(parts)
+    if not any(parts):
+        raise ValueError("event_id_of needs a part with at least one character")
+    digest = hashlib.sha256()
+    for part in parts:
+        # Systems bring halves of surrogate pairs, which UTF-8 alone refuses.
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:%b," % (len(encoded), encoded))
+    readable = "-".join(_WORD.findall(text))[:_READABLE] or "id"
+    return f"{readable}-{base64.b32encode(digest.digest()[:20]).decode().lower()}"
+
+
+class EventKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of event that registrations can ask for.
+
+    Attributes:
+        name: capital letters, digits and underscores, for example ``MESSAGES_UPSERT``.
+        meaning: one sentence for people who choose kinds.
+        schema: JSON Schema (2020-12) of ``data``.
+        example: a payload that satisfies the schema.
+        dotted: the other spelling, for example ``messages.upsert``; if empty, it is derived from the name.
+        aliases: further names of the kind.
+        plugin: the plugin that adds the kind; empty for built-in kinds.
+        operational: whether only hookgw emits it, about itself; see ``docs/operations.md``.
+    """
+
+    name: str
+    meaning: str
+    schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
+    example: Any = {}
+    dotted: str = ""
+    aliases: tuple[str, ...] = ()
+    plugin: str = ""
+    operational: bool = False
+
+    @property
+    def dotted_name(self) -> str:
+        """The spelling with dots: ``dotted`` if it is given, else derived from the name."""
+        return self.dotted or self.name.lower().replace("_", ".", 1).replace("_", "-")
+
+
+def path_segment(kind: str) -> str:
+    """Return the path segment that ``byEvents`` appends to the URL for a kind: ``messages-upsert``."""
+    return kind.lower().replace("_", "-")
+
+
+class Catalog:
+    """All known event kinds. Lookups accept any spelling."""
+
+    def __init__(self, kinds: Iterable[EventKind] = ()) -> None:
+        self._kinds: dict[str, EventKind] = {}
+        self._spellings: dict[str, EventKind] = {}
+        for kind in kinds:
+            self.add(kind)
+
+    def add(self, kind: EventKind) -> None:
+        """Add a kind.
+
+        Raises:
+            ValueError: the name is malformed, or another kind already has one of its spellings.
+        """
+        name = kind.name
+        if not (name.isascii() and name.replace("_", "").isalnum() and name == name.upper()):
+            raise ValueError(f"{name!r} is not an event kind: use capital letters, digits and underscores")
+        # All spellings are checked before any is stored: a refused kind leaves the catalog unchanged.
+        spellings = {_fold(spelling) for spelling in (name, kind.dotted_name, *kind.aliases)}
+        for spelling in spellings:
+            if spelling in self._spellings:
+                other = self._spellings[spelling]
+                raise ValueError(f"{name} is already defined, as {other.name} of {other.plugin or 'hookgw'}")
+        self._kinds[name] = kind
+        for spelling in spellings:
+            self._spellings[spelling] = kind
+
+    def remove(self, kind: EventKind) -> None:
+        """Remove a kind with all of its spellings."""
+        del self._kinds[kind.name]
+        self._spellings = {name: other for name, other in self._spellings.items() if other != kind}
+
+    def __iter__(self) -> Iterator[EventKind]:
+        return iter(self._kinds.values())
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kinds
+
+    def get(self, spelling: str) -> EventKind | None:
+        """Return the kind of a name in any spelling (``MESSAGES_UPSERT``, ``messages.upsert``)."""
+        # Producers nearly always send the canonical name: that lookup folds nothing.
+        return self._kinds.get(spelling) or self._spellings.get(_fold(spelling))
+
+    def resolve(self, spelling: object, where: str, *, operational: bool = False) -> EventKind:
+        """Return the kind of a name in any spelling.
+
+        Args:
+            spelling: what the caller sent.
+            where: the field to name in an error, for example ``webhook.events[1]``.
+            operational: whether the place takes operational kinds, and only those. The message suggests no
+                other ones.
+
+        Raises:
+            Invalid: the kind is unknown; the message suggests a similar known one.
+        """
+        if not isinstance(spelling, str):
+            raise Invalid(f"{where} must be the name of an event kind, a string.")
+        kind = self.get(spelling)
+        if kind is not None:
+            return kind
+        shown = spelling if len(spelling) <= 64 else spelling[:64] + "…"
+        near = self._nearest(spelling, operational=operational)
+        hint = f" Did you mean {near.name}?" if near else ""
+        known = "an operational kind" if operational else "a known event kind"
+        raise Invalid(f"{where}: {shown!r} is not {known}.{hint}")
+
+    def _nearest(self, spelling: str, *, operational: bool) -> EventKind | None:
+        # The exact comparison is quadratic in the length of the text: it gets a part of it, and only the few
+        # names that have about the same letters.
+        matcher = difflib.SequenceMatcher(b=_fold(spelling[:_COMPARED]), autojunk=False)
+
+        def similarity(name: str, *, exact: bool) -> float:
+            matcher.set_seq1(name)
+            return matcher.ratio() if exact else matcher.quick_ratio()
+
+        allowed = [name for name, kind in self._spellings.items() if kind.operational is operational]
+        ranked = sorted(allowed, key=lambda name: similarity(name, exact=False), reverse=True)
+        near = max(ranked[:_CANDIDATES], key=lambda name: similarity(name, exact=True), default=None)
+        if near is None or similarity(near, exact=True) < _SIMILAR:
+            return None
+        return self._spellings[near]
+
+
+def _fold(spelling: str) -> str:
+    return spelling.upper().replace(".", "_").replace("-", "_")
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """The result of accepting events.
+
+    Attributes:
+        fresh: for each event in order, ``True`` if it is new and ``False`` if it is a duplicate.
+        warnings: payloads that violate the schema of their kind, as sentences.
+    """
+
+    fresh: list[bool]
+    warnings: list[str]

@@ -1,0 +1,67 @@
+"""The nodes of a fleet, as one of them sees it. No I/O."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from hookgw.records.shards import SHARDS
+
+DEAD_AFTER = 3.0
+"""Seconds without a heartbeat, by the database's clock, after which others take a node's shards."""
+
+
+class ShardEpoch(NamedTuple):
+    """A shard, and how often it was taken before it was held like this."""
+
+    shard: int
+    epoch: int
+
+
+SILENT_NODES = "hookgw-silent-nodes"
+"""The header of a response that names the nodes whose part of a list is missing. Lists have the form that
+clients of other gateways expect, and so no place for it in their bodies."""
+
+
+class FleetNode(msgspec.Struct, frozen=True):
+    """One node.
+
+    Attributes:
+        name: ``fleet.node`` of its configuration.
+        generation: of this process, higher than that of every process before it.
+        url: where the other nodes reach it.
+        heartbeat_age: seconds since its last heartbeat, by the database's clock.
+        is_leaving: whether it hands its shards over because it stops.
+    """
+
+    name: str
+    generation: int
+    url: str
+    heartbeat_age: float
+    is_leaving: bool = False
+
+
+class FleetView(msgspec.Struct, frozen=True):
+    """The whole fleet at one moment.
+
+    Attributes:
+        nodes: those with a heartbeat, sorted by name. A node that has just died is among them.
+        owners: for each shard the generation of the node that holds it; ``None`` if nobody does.
+        version: of the records.
+        time: seconds since the epoch, by the database's clock.
+    """
+
+    nodes: tuple[FleetNode, ...] = ()
+    owners: tuple[int | None, ...] = (None,) * SHARDS
+    version: int = 0
+    time: float = 0.0
+
+    def held_by(self, generation: int) -> frozenset[int]:
+        """Return the shards that a node holds."""
+        return frozenset(shard for shard, owner in enumerate(self.owners) if owner == generation)
+
+    def owner_of(self, shard: int) -> FleetNode | None:
+        """Return the node that holds a shard; ``None`` while it moves."""
+        owner = self.owners[shard]
+        return next((node for node in self.nodes if node.generation == owner), None)

@@ -1,0 +1,186 @@
+"""The kinds of operational events, which hookgw emits about itself. No I/O.
+
+They are in the catalog, so that they have a meaning, a schema and an example. No producer can emit them, and
+no registration of an instance receives them. ``docs/operations.md`` describes each kind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookgw.records.events import Catalog, EventKind
+
+REGISTRATION_DISABLED = "REGISTRATION_DISABLED"
+LANE_FAILING = "LANE_FAILING"
+LANE_RECOVERED = "LANE_RECOVERED"
+BACKLOG_HIGH = "BACKLOG_HIGH"
+BACKLOG_NORMAL = "BACKLOG_NORMAL"
+INSTANCE_BACKLOG_HIGH = "INSTANCE_BACKLOG_HIGH"
+INSTANCE_BACKLOG_NORMAL = "INSTANCE_BACKLOG_NORMAL"
+DELIVERY_DEAD = "DELIVERY_DEAD"
+EVENT_LEFT_OUT = "EVENT_LEFT_OUT"
+PLUGIN_FAILING = "PLUGIN_FAILING"
+
+_TEXT: dict[str, Any] = {"type": "string"}
+_TEXT_OR_NULL: dict[str, Any] = {"type": ["string", "null"]}
+_COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
+_ABOUT: dict[str, Any] = {
+    "registration": _TEXT,
+    # null if the registration was deleted in the meantime.
+    "instance": _TEXT_OR_NULL,
+    "label": _TEXT_OR_NULL,
+    "url": _TEXT_OR_NULL,
+}
+_ABOUT_EXAMPLE = {
+    "registration": "reg_5f0c1a2b3c4d5e6f70818293",
+    "instance": "shop",
+    "label": "default",
+    "url": "https://crm.example/hook",
+}
+# Events about an instance have the fields, too, so that a receiver of alerts reads all kinds alike.
+_NO_REGISTRATION = {"registration": None, "label": None, "url": None}
+_COUNT_OR_NULL: dict[str, Any] = {"type": ["integer", "null"], "minimum": 0}
+_INSTANCE_BACKLOG: dict[str, Any] = {
+    "registration": _TEXT_OR_NULL,
+    "deliveries": _COUNT,
+    "bytes": _COUNT,
+    # What it may hold now; null without a limit.
+    "allowedDeliveries": _COUNT_OR_NULL,
+    "allowedBytes": _COUNT_OR_NULL,
+}
+_ALLOWED_EXAMPLE = {"allowedDeliveries": 4_000_000, "allowedBytes": 8_589_934_592}
+
+
+def _kind(name: str, meaning: str, example: dict[str, Any], **properties: Any) -> EventKind:
+    # Every field is required: receivers of alerts should not have to handle missing ones.
+    fields = {**_ABOUT, **properties}
+    return EventKind(
+        name=name,
+        meaning=meaning,
+        schema={"type": "object", "properties": fields, "required": list(fields)},
+        example={**_ABOUT_EXAMPLE, **example},
+        operational=True,
+    )
+
+
+OPERATIONAL_KINDS: tuple[EventKind, ...] = (
+    _kind(
+        REGISTRATION_DISABLED,
+        "hookgw disabled a registration: its receiver answered 410, or failed for too long.",
+        {"reason": "The receiver answered 410 Gone."},
+        reason=_TEXT,
+    ),
+    _kind(
+        LANE_FAILING,
+        "A lane started waiting because its receiver is unreachable, is refused by the settings, or fails.",
+        {
+            "lane": "reg_5f0c1a2b3c4d5e6f70818293:0",
+            "partition": None,
+            "since": "2026-11-20T12:00:00.000Z",
+            "outcome": "unreachable",
+            "status": 503,
+            "error": "The receiver answered 503 Service Unavailable.",
+        },
+        lane=_TEXT,
+        partition=_TEXT_OR_NULL,
+        since=_TEXT,
+        outcome={"enum": ["failed", "unanswered", "unreachable", "blocked"]},
+        status={"type": ["integer", "null"]},
+        error=_TEXT_OR_NULL,
+    ),
+    _kind(
+        LANE_RECOVERED,
+        "A failing lane delivers again.",
+        {
+            "lane": "reg_5f0c1a2b3c4d5e6f70818293:0",
+            "partition": None,
+            "since": "2026-11-20T12:00:00.000Z",
+            "seconds": 42.5,
+        },
+        lane=_TEXT,
+        partition=_TEXT_OR_NULL,
+        since=_TEXT,
+        seconds={"type": "number", "minimum": 0},
+    ),
+    _kind(
+        BACKLOG_HIGH,
+        "The pending deliveries of a registration exceed operations.backlog_threshold.",
+        {"deliveries": 10_001, "bytes": 5_200_520, "threshold": 10_000},
+        deliveries=_COUNT,
+        bytes=_COUNT,
+        threshold=_COUNT,
+    ),
+    _kind(
+        BACKLOG_NORMAL,
+        # Not 100 %: a backlog that hovers at the threshold must not send an event for each delivery.
+        "The pending deliveries of a registration fell to 80 % of operations.backlog_threshold.",
+        {"deliveries": 8_000, "bytes": 4_160_000, "threshold": 10_000},
+        deliveries=_COUNT,
+        bytes=_COUNT,
+        threshold=_COUNT,
+    ),
+    _kind(
+        INSTANCE_BACKLOG_HIGH,
+        "The pending deliveries of an instance's events exceed half of what the instance may hold.",
+        {**_NO_REGISTRATION, "deliveries": 2_000_001, "bytes": 1_040_000_520, **_ALLOWED_EXAMPLE},
+        **_INSTANCE_BACKLOG,
+    ),
+    _kind(
+        INSTANCE_BACKLOG_NORMAL,
+        "The pending deliveries of an instance's events fell to 40 % of what the instance may hold.",
+        {**_NO_REGISTRATION, "deliveries": 1_600_000, "bytes": 832_000_000, **_ALLOWED_EXAMPLE},
+        **_INSTANCE_BACKLOG,
+    ),
+    _kind(
+        DELIVERY_DEAD,
+        "Deliveries of a registration became dead letters; they can be replayed.",
+        {
+            "count": 1,
+            "reason": "The retry schedule is exhausted (failed attempts: 8).",
+            "delivery": "dlv_17",
+            "eventId": "msg_019aa1b2c3d4e5f60718293a4b5c6d7e",
+            "kind": "MESSAGES_UPSERT",
+        },
+        count={"type": "integer", "minimum": 1},
+        reason=_TEXT,
+        delivery=_TEXT_OR_NULL,
+        eventId=_TEXT_OR_NULL,
+        kind=_TEXT_OR_NULL,
+    ),
+    _kind(
+        EVENT_LEFT_OUT,
+        "Events of a network were left out, because they have too many JSON values.",
+        {
+            **_NO_REGISTRATION,
+            "connector": "matrix",
+            "count": 1,
+            "reason": "The event has too many JSON values: at most 20,000 are allowed.",
+        },
+        registration=_TEXT_OR_NULL,
+        connector=_TEXT,
+        count={"type": "integer", "minimum": 1},
+        reason=_TEXT,
+    ),
+    _kind(
+        PLUGIN_FAILING,
+        "A connector or a background task of a plugin failed; hookgw starts it again.",
+        {
+            **_NO_REGISTRATION,
+            "plugin": "acme",
+            "hook": "hookgw_connectors.run",
+            "reason": "OSError: network down",
+            "restartAfter": 1,
+        },
+        registration=_TEXT_OR_NULL,
+        plugin=_TEXT,
+        hook=_TEXT,
+        reason=_TEXT,
+        restartAfter={"type": "number", "minimum": 0},
+    ),
+)
+
+OPERATIONAL_CATALOG = Catalog(OPERATIONAL_KINDS)
+
+# The id of the registration for operational events. It cannot clash: all other ids start with "reg_" or
+# "global_".
+OPERATIONS_ID = "operations"

@@ -1,0 +1,236 @@
+"""Registrations: which events go to which URL, and how. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from hookgw.kernel.masking import repr_without, without_user
+from hookgw.kernel.randomness import random_hex
+from hookgw.kernel.rates import Rate
+from hookgw.kernel.signing_keys import Signature, make_secret, signature_of
+from hookgw.records.event_filters import Condition
+from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
+
+DEFAULT_LABEL = "default"
+# Seconds for which an old secret signs beside a new one, unless the caller says otherwise.
+DEFAULT_GRACE = 86400.0
+# Each old secret adds a signature to the header of every delivery.
+MOST_OLD_SECRETS = 3
+GLOBAL_INSTANCE = "*"
+"""The instance of a registration that receives the events of every instance. No instance has this name."""
+
+
+class Ordering(StrEnum):
+    """How much order a registration wants.
+
+    Attributes:
+        URL: all of its deliveries in one order.
+        INSTANCE: in order for each instance; for registrations that receive the events of many instances.
+        CHAT: in order for each chat of each instance.
+        NONE: no order.
+    """
+
+    URL = "url"
+    INSTANCE = "instance"
+    CHAT = "chat"
+    NONE = "none"
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A signing secret in the form of Standard Webhooks.
+
+    Attributes:
+        value: ``whsec_…``, or ``whsk_…`` for ed25519; see :mod:`hookgw.kernel.signing_keys`.
+        expires_at: seconds since the epoch; ``None`` while it is the newest.
+    """
+
+    value: str
+    expires_at: float | None = None
+
+    __repr__ = repr_without("value")
+
+    @property
+    def signature(self) -> Signature:
+        """The secret's scheme."""
+        return signature_of(self.value)
+
+
+def new_secret(signature: Signature = Signature.V1) -> Secret:
+    return Secret(make_secret(signature))
+
+
+def in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret]:
+    """Return the secrets that keep signing beside a newer one, the newest first.
+
+    Args:
+        secrets: the secrets in force, the newest first. At most :data:`MOST_OLD_SECRETS` are kept.
+        grace: seconds until they expire; 0 drops them at once.
+    """
+    if grace <= 0:
+        return []
+    # A second rotation must not extend the grace of a secret that is already expiring: it may have leaked.
+    ends = [(s, now + grace if s.expires_at is None else min(now + grace, s.expires_at)) for s in secrets]
+    return [msgspec.structs.replace(s, expires_at=end) for s, end in ends[:MOST_OLD_SECRETS]]
+
+
+class RetryOptions(msgspec.Struct, frozen=True):
+    """The retry rules of a registration; ``None`` means the gateway's setting.
+
+    Attributes:
+        schedule: the waits after *failed* attempts, in seconds.
+        max_age: how long an unreachable receiver is waited for, in seconds.
+        disable_after: after how many seconds of failures the registration is disabled.
+    """
+
+    schedule: tuple[float, ...] | None = None
+    max_age: float | None = None
+    disable_after: float | None = None
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """The callback URL, event kinds and options stored for an instance.
+
+    Attributes:
+        id: ``reg_`` and random characters; it never changes.
+        instance: the instance's name; ``*`` for one of ``global_webhooks``.
+        label: the name within the instance.
+        url: absolute ``http`` or ``https``; any string while ``enabled`` is false.
+        events: names of kinds; empty for every kind, including kinds added later.
+        enabled: whether it receives events.
+        disabled_reason: why hookgw disabled it; ``None`` if a person did, or while it is enabled.
+        by_events: whether the kind is appended to the URL's path.
+        base64: for connectors: whether to put media into the event.
+        headers: sent with every delivery.
+        secrets: the newest first; expired ones do not sign.
+        ordering: see :class:`Ordering`.
+        concurrency: how many partitions ``chat`` and ``none`` have; how many attempts ``instance`` makes at
+            a time.
+        generation: counts the changes of ordering and concurrency; see :mod:`hookgw.records.lanes`.
+        rate: the limit on the attempts of all its lanes together; ``None`` for none.
+        timeout: of a whole attempt, in seconds; ``None`` means the gateway's setting.
+        retry: the registration's retry rules.
+        filter: conditions that an event must meet; the others are dropped.
+        plugins: options for plugins, by plugin name.
+        tls: how connections to an ``https`` URL are made, if not as for everybody.
+        failing_since: the time of the first failure since the last success; ``None`` after a success.
+        fresh_since: when a ``set`` stored it, a change enabled it, or a pause ended. Failures from before do
+            not count.
+        paused_at: since when its deliveries wait, in seconds since the epoch; ``None`` if it is not paused.
+        resumed_at: the end of its last pause (steady clock); 0 if there was none. ``max_age`` counts from
+            there for what is older.
+        created_at, updated_at: seconds since the epoch.
+    """
+
+    id: str
+    instance: str
+    label: str = DEFAULT_LABEL
+    url: str
+    events: tuple[str, ...] = ()
+    enabled: bool = True
+    disabled_reason: str | None = None
+    by_events: bool = False
+    base64: bool = False
+    headers: dict[str, str] = {}
+    secrets: tuple[Secret, ...] = ()
+    ordering: Ordering = Ordering.URL
+    concurrency: int = 1
+    generation: int = 0
+    rate: Rate | None = None
+    timeout: float | None = None
+    retry: RetryOptions = RetryOptions()
+    filter: tuple[Condition, ...] = ()
+    plugins: dict[str, Any] = {}
+    tls: TlsIdentity = NO_IDENTITY
+    failing_since: float | None = None
+    fresh_since: float = 0.0
+    paused_at: float | None = None
+    resumed_at: float = 0.0
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    __repr__ = repr_without("headers", "secrets", "plugins")
+
+    def detached(self) -> Registration:
+        """Return an equal registration with dicts of its own, because plugins may change what they get."""
+        return msgspec.structs.replace(self, headers=self.headers.copy(), plugins=deepcopy(self.plugins))
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its deliveries wait for a resume. Those of a disabled registration do not wait."""
+        return self.paused_at is not None and self.enabled
+
+    def paused(self, now: float) -> Registration:
+        """Return the registration at the beginning of a pause."""
+        return msgspec.structs.replace(self, paused_at=now, updated_at=now)
+
+    def resumed(self, now: float, steady: float) -> Registration:
+        """Return the registration at the end of a pause, which counts neither as age nor as failing.
+
+        ``steady`` is the same moment on the steady clock, which ages are measured with.
+        """
+        return msgspec.structs.replace(
+            self, paused_at=None, resumed_at=steady, failing_since=None, fresh_since=now, updated_at=now
+        )
+
+    @property
+    def address(self) -> str:
+        """The URL without user and password, safe to show."""
+        return without_user(self.url)
+
+    @property
+    def partitioning(self) -> tuple[Ordering, int]:
+        """What divides its deliveries among lanes: equal for registrations with equally divided lanes.
+
+        One partition is the order of ``url``, and ``instance`` has as many lanes as there are instances,
+        whatever its concurrency.
+        """
+        if self.ordering is Ordering.INSTANCE:
+            return Ordering.INSTANCE, 0
+        if self.ordering is Ordering.URL or self.concurrency <= 1:
+            return Ordering.URL, 1
+        return self.ordering, self.concurrency
+
+    def has_target_of(self, other: Registration) -> bool:
+        """Return whether both send the same requests to the same receiver, so that a failure of one is a
+        failure of the other."""
+        if self is other:  # asked for every delivery, and a registration rarely changes during an attempt
+            return True
+        return (self.url, self.by_events, self.headers, self.secrets, self.timeout, self.tls) == (
+            other.url,
+            other.by_events,
+            other.headers,
+            other.secrets,
+            other.timeout,
+            other.tls,
+        )
+
+    @property
+    def signature(self) -> Signature:
+        """The scheme of its deliveries, which is that of its newest secret."""
+        return self.secrets[0].signature if self.secrets else Signature.V1
+
+    def wants(self, kind: str) -> bool:
+        """Return whether events of a kind go to this registration."""
+        return self.enabled and (not self.events or kind in self.events)
+
+    def secrets_in_force(self, now: float) -> tuple[Secret, ...]:
+        """Return the secrets that sign at a time, the newest first."""
+        return tuple(s for s in self.secrets if s.expires_at is None or s.expires_at > now)
+
+
+def new_registration_id() -> str:
+    # 96 random bits: ids of deleted registrations stay in the history and must not be used again.
+    return "reg_" + random_hex(12)
+
+
+GLOBAL_ID_PREFIX = "global_"
+
+
+def is_global(registration_id: str) -> bool:
+    """Return whether an id belongs to a registration of the configuration, past or present."""
+    return registration_id.startswith(GLOBAL_ID_PREFIX)

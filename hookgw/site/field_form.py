@@ -1,0 +1,62 @@
+"""Forms from a table of fields: what they show, and what was entered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import UNSET
+
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.fields import Field, Flag, Input, Parts
+from hookgw.site.payloads import shown_json
+from hookgw.site.site import Form
+
+
+def inputs_of(table: Iterable[Field]) -> Iterator[tuple[Field, Field, Input]]:
+    """Yield each field in the form, the part of it that the input is for (or the field), and the input."""
+    for field in table:
+        for part in field.kind.table if isinstance(field.kind, Parts) else (field,):
+            if part.form is not None:
+                yield field, part, part.form
+
+
+def into_form(table: Iterable[Field], shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a form shows for a response: texts, and for checkboxes whether they are ticked."""
+    values = {}
+    for field, part, one in inputs_of(table):
+        value = shown[field.json]
+        entry = part.kind.into_form(value if part is field else value.get(part.json))
+        if isinstance(entry, bytes):
+            # The form must have all of it; of what is deeply nested, indenting makes too much.
+            indented = shown_json(entry)
+            entry = indented.text if indented.is_whole else entry.decode()
+        values[one.name] = entry
+    return values
+
+
+def form_values(table: Iterable[Field], form: Form) -> dict[str, Any]:
+    """Return what was entered, to show it again."""
+    return {
+        one.name: form.has(one.name) if isinstance(part.kind, Flag) else form.text(one.name)
+        for _, part, one in inputs_of(table)
+    }
+
+
+def from_form(table: Iterable[Field], form: Form) -> dict[str, Any]:
+    """Return what was entered as the body of a request. Raise ``Invalid`` if it cannot be read."""
+    body: dict[str, Any] = {}
+    for field, part, one in inputs_of(table):
+        value: Any = form.has(one.name)
+        if not isinstance(part.kind, Flag):
+            if not value:
+                continue
+            try:
+                value = part.kind.from_form(form.text(one.name))
+            except ValueError as error:
+                raise Invalid(f"{one.label}{error}.") from None
+        if part is not field:
+            body.setdefault(field.spellings[0], {})[part.json] = value
+        elif value is not UNSET:
+            body[field.spellings[0]] = value
+    return body

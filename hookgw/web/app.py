@@ -1,0 +1,381 @@
+"""The application: the routes of every resource, one authentication check, one shape of errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import unquote
+
+import structlog
+import trio
+from quart import Blueprint
+from quart_trio import QuartTrio
+
+from hookgw.auth.client_address import TrustedProxies
+from hookgw.auth.request_quota import RequestQuota
+from hookgw.concurrency.turn_lock import TurnLock
+from hookgw.deliveries.routes import DeliveryRoutes
+from hookgw.events.emit import EmitEndpoint
+from hookgw.events.fast_emit import FastEmit
+from hookgw.events.routes import EventRoutes
+from hookgw.fleet.all_nodes import PATH as QUESTIONS
+from hookgw.instances.routes.accounts import AccountRoutes
+from hookgw.instances.routes.connectors import ConnectorRoutes
+from hookgw.instances.routes.fast_ingest import FastIngest
+from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
+from hookgw.instances.routes.instances import InstanceRoutes
+from hookgw.kernel.errors import Unauthorized
+from hookgw.kernel.units import Size
+from hookgw.keys.routes import KeyRoutes
+from hookgw.messages.routes.chats import ChatRoutes
+from hookgw.messages.routes.media import MediaRoutes
+from hookgw.messages.routes.messages import MessageRoutes
+from hookgw.operations.routes.audit import AuditRoutes
+from hookgw.operations.routes.health import HealthRoutes
+from hookgw.operations.routes.jobs import JobRoutes
+from hookgw.operations.routes.nodes import NodeRoutes
+from hookgw.operations.routes.root import RootRoutes
+from hookgw.operations.routes.storage import StorageRoutes
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.web.auth import install_auth, is_dashboard, shown_key
+from hookgw.web.cors import CrossOrigin
+from hookgw.web.fleet_questions import FleetQuestions
+from hookgw.web.forwarding import Forwarder
+from hookgw.web.openapi.routes import OpenApiRoutes
+from hookgw.web.plugin_routes import PluginRoutes
+from hookgw.web.query import install_query_check
+from hookgw.web.request_body import CheckedRequest
+from hookgw.web.server.body_memory import COPIES, BodyMemory
+from hookgw.web.server.client import REQUEST, client_of
+from hookgw.web.server.errors import error_body, install_error_handlers, shown_path
+from hookgw.web.server.exchange import ActiveRequests, RequestResponse
+from hookgw.web.server.response_memory import ResponseMemory
+from hookgw.webhooks.routes import WebhookRoutes
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+logger = structlog.get_logger("hookgw.api")
+
+UNMATCHED = "none"
+"""The route that metrics show for requests that match no route."""
+
+_OF_PROXIES = (b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host")
+
+_HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
+"""Paths that respond even beyond ``server.max_requests``: an orchestrator must not restart a busy process."""
+
+_INSTANCE_SHARE = 4
+"""One instance may have one in this many of ``server.max_requests`` at a time."""
+_BODIES = 4
+"""One instance may have this many bodies of the largest size in memory at a time."""
+_SHARES = 2
+"""One instance may have one in this many bytes of ``server.body_memory``, but always one body."""
+
+_BUSY = error_body(503, ["Too many requests are in progress (server.max_requests). Retry later."])
+_RETRY_SOON = {"retry-after": "1"}
+
+
+_ENCODED_SLASH = re.compile(b"%2f", re.IGNORECASE)
+
+
+class FastPath(Protocol):
+    """Handles some requests without Quart."""
+
+    def matches(self, scope: Any) -> bool:
+        """Return whether it handles a request; the path in its scope is relative to the base path."""
+
+    async def respond(self, exchange: RequestResponse) -> None:
+        """Handle a request that it matches."""
+
+
+class Application(QuartTrio):
+    """The HTTP API of one gateway; :func:`create_app` makes it."""
+
+    request_class = CheckedRequest
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__("hookgw.web", static_folder=None)
+        server = gateway.settings.server
+        self._gateway = gateway
+        self._base_path = server.base_path
+        self._fast_paths: tuple[FastPath, ...] = ()
+        self._limit = max(server.max_body, server.max_batch_body, server.max_upload)
+        self._active = ActiveRequests(server.max_requests)
+        self._beginning = TurnLock()
+        # One share for bodies of every kind: they are in memory at the same time. It always holds one body of
+        # the largest size, because a limit on the size that the share undercuts would be a lie.
+        room = COPIES * _SHARES * self._limit
+        if room > server.body_memory:
+            logger.warning(
+                "one instance can fill server.body_memory",
+                largest_body=str(Size(self._limit)),
+                fix=f"Set server.body_memory to {Size(room)}, or lower max_body, max_batch_body, max_upload.",
+            )
+        self._quota = RequestQuota(max(1, server.max_requests // _INSTANCE_SHARE), gateway.metrics.limited)
+        self._memory = BodyMemory(
+            server.body_memory,
+            min(_BODIES * self._limit, max(self._limit, server.body_memory // (_SHARES * COPIES))),
+            gateway.metrics.limited,
+        )
+        self.response_memory = ResponseMemory(server.response_memory, gateway.metrics.limited)
+        self._forwarder = Forwarder(gateway, gateway.fleet) if gateway.fleet is not None else None
+        self._questions = FleetQuestions(gateway.views.nodes)
+        self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
+        self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
+        # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
+        self.config["MAX_CONTENT_LENGTH"] = None
+        self.config["BODY_TIMEOUT"] = None  # ClientTimeouts does this without a cancel scope per request
+        self.url_map.strict_slashes = False
+        self.url_map.merge_slashes = False  # werkzeug would redirect, to a host that the client names
+
+    async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
+        """Handle one request (ASGI)."""
+        if scope["type"] != "http":
+            await super().asgi_app(scope, receive, send)
+            return
+        base, is_outside = self._base_path, self._read_path(scope)
+        path = scope["path"]
+        # Quart's documentation has plugins put their middleware there.
+        client = client_of(scope, receive, send, has_middleware="asgi_app" in vars(self))
+        exchange = RequestResponse(
+            scope,
+            client,
+            self._limit,
+            self._count,
+            self._active,
+            self._memory,
+            self.response_memory,
+            self._quota,
+        )
+        scope[REQUEST] = exchange
+        self._believe_proxy(exchange)
+        if self._forwarder is not None:
+            self._forwarder.admit(exchange)
+        cross_origin = None if is_outside else self._cross_origin
+        if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
+            return
+        if exchange.is_question and path.startswith(QUESTIONS):
+            # Also beyond the limit: otherwise the others would take a busy node for a dead one.
+            await exchange.run(partial(self._questions.respond, exchange))
+            return
+        refusal = self._refusal(path, is_outside=is_outside)
+        if refusal is not None:
+            await exchange.run(partial(exchange.respond, *refusal))
+            return
+        for fast_path in self._fast_paths:
+            if fast_path.matches(scope):
+                await self._run(exchange, partial(fast_path.respond, exchange))
+                return
+        await self._wait_turn(scope)
+        if base:
+            # As ASGI has it: Quart puts the prefix before the path to which it redirects.
+            scope["root_path"], scope["path"] = base, base + path
+        try:
+            await self._run(exchange, partial(super().asgi_app, scope, exchange.receive, exchange.send))
+        finally:
+            if self._forwarder is not None:
+                with trio.move_on_after(1, shield=True):
+                    await self._forwarder.close_response(exchange)
+
+    async def _wait_turn(self, scope: Any) -> None:
+        """Let one request begin in each round of the event loop, in turn among keys.
+
+        A request takes Quart a millisecond. Without this, 250 that arrive at once take one round together,
+        and everything else waits a quarter of a second.
+        """
+        try:
+            asker = shown_key(scope["headers"])
+        except Unauthorized:
+            asker = ""
+        asker = asker or (scope["client"][0] if scope["client"] else "")
+        await self._beginning.acquire(asker)
+        try:
+            await trio.lowlevel.checkpoint()
+        finally:
+            self._beginning.release(asker)
+
+    async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
+        fleet = self._gateway.fleet
+        if fleet is None:
+            await exchange.run(application)
+        else:
+            with fleet.database_calls.waiting(exchange.answer_for):
+                await exchange.run(application)
+
+    def _refusal(self, path: str, *, is_outside: bool) -> tuple[int, Mapping[str, str], bytes] | None:
+        """Return the response to a request that no route sees; ``None`` if a route may."""
+        if is_outside:
+            # Before any key is asked for: a proxy that strips the prefix is a fault of the setup.
+            message = f"No such route: {shown_path(path)}. All paths begin with {self._base_path}/"
+            return 404, {}, error_body(404, [f"{message} (server.base_path)."])
+        if self._active.is_full and path not in _HEALTH_PATHS:
+            return 503, _RETRY_SOON, _BUSY
+        return None
+
+    async def _is_preflight(self, exchange: RequestResponse, cross_origin: CrossOrigin, path: str) -> bool:
+        """Add the headers that browsers need; return whether the request asked for them, and is answered."""
+        if exchange.is_forwarded or is_dashboard(path):
+            return False  # the node that forwarded it adds them
+        exchange.extra = cross_origin.lines(exchange.scope)
+        lines = cross_origin.preflight(exchange.scope)
+        if lines is None:
+            return False
+        exchange.extra += lines
+        await exchange.run(partial(exchange.respond, 204, {}, b""))
+        return True
+
+    def _read_path(self, scope: Any) -> bool:
+        """Set the path, relative to the base path, in the scope; return whether it is outside of that."""
+        base, path = self._base_path, _one_slash_first(_decoded_path(scope))
+        is_outside = bool(base) and not path.startswith(f"{base}/")
+        if base and not is_outside:
+            path = _one_slash_first(path.removeprefix(base))
+        scope["path"] = path
+        return is_outside
+
+    def _believe_proxy(self, exchange: RequestResponse) -> None:
+        """Take the client's address, and the scheme and host that it used, from what a trusted proxy says."""
+        scope = exchange.scope
+        peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
+        if self._proxies is None or not self._proxies.trusts(peer):
+            return
+        said: dict[bytes, list[str]] = {name: [] for name in _OF_PROXIES}
+        for name, value in scope["headers"]:
+            if name in said:
+                said[name].append(value.decode("latin-1"))
+        client = self._proxies.client_of(peer, said[b"x-forwarded-for"])
+        if client is not None and client != peer:
+            scope["client"] = (client, 0)  # proxies do not report the client's port
+        # Behind several proxies, the first value is that of the outermost one. A browser can state neither of
+        # the two for another site's page, so nothing is won by a lie.
+        scheme = ",".join(said[b"x-forwarded-proto"]).partition(",")[0].strip().lower()
+        if scheme in ("http", "https"):
+            scope["scheme"] = scheme
+        host = ",".join(said[b"x-forwarded-host"]).partition(",")[0].strip().lower()
+        # Most proxies pass the host on and repeat it. Then the headers stay the same list, and what is known
+        # of the head (its notes) holds for the connection's next requests.
+        is_name = bool(host) and host.isprintable() and host.isascii()
+        if is_name and (b"host", host.encode()) not in scope["headers"]:
+            scope["headers"] = [
+                (name, host.encode() if name == b"host" else value) for name, value in scope["headers"]
+            ]
+            exchange.notes = {}
+
+    async def hold_streams(self) -> None:
+        """Wait for the end of the server, and end the streams of other nodes then: they would hold it up."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            if self._forwarder is not None:
+                self._forwarder.close()
+
+    def install_forwarding(self) -> None:
+        """In a fleet, forward calls for instances of other nodes. The key is checked before."""
+        if self._forwarder is not None:
+            self.before_request(self._forwarder.forward)
+
+    def expect_plugins(self) -> None:
+        """Call this after hookgw's own routes were added, and before those of plugins are."""
+        self._plugin_routes = PluginRoutes(self)
+        self._own_checks = self._count_checks()
+
+    def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
+        """See :meth:`hookgw.web.plugin_routes.PluginRoutes.contain`."""
+        self._plugin_routes.contain(added_by, boundary)
+
+    def use_fast_paths(self, *fast_paths: FastPath) -> None:
+        """Let fast paths handle the requests that they match.
+
+        Call this after all routes were added.
+        """
+        # The fast path bypasses Quart. If plugins added request hooks, these must see every request, so there
+        # is no fast path then. Hooks of our own are there: the authentication check, and in a fleet the
+        # forwarding, which the fast paths do themselves; and the check of lists.
+        others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
+        self._fast_paths = () if self._count_checks() > self._own_checks or any(others) else fast_paths
+
+    def _count_checks(self) -> int:
+        return sum(map(len, self.before_request_funcs.values()))
+
+    @property
+    def uses_fast_paths(self) -> bool:
+        """Whether fast paths are in use."""
+        return bool(self._fast_paths)
+
+    def _count(self, exchange: RequestResponse, status: int) -> None:
+        self._gateway.metrics.requested(exchange.route or UNMATCHED, status)
+
+
+def _decoded_path(scope: Any) -> str:
+    path: str = scope["path"]
+    raw = scope.get("raw_path") or b""
+    if b"%2" in raw and _ENCODED_SLASH.search(raw):
+        # It stays encoded: a slash in a name must not make two names of it. The names are refused then.
+        return unquote(_ENCODED_SLASH.sub(b"%252F", raw).decode("latin-1"))
+    return path
+
+
+def _one_slash_first(path: str) -> str:
+    # Many clients write a slash between a base URL that ends in one and a path that begins with one. Further
+    # on, two slashes have an empty name between them, and the name behind it must not take its place.
+    return f"/{path.lstrip('/')}" if path.startswith("//") else path
+
+
+def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
+    """Return the HTTP API of a gateway, with the routes of its plugins.
+
+    It holds nothing that must be closed. :func:`hookgw.web.server.serve.serve` runs it.
+
+    Args:
+        gateway: the gateway.
+        pages: further routes, which check the caller themselves: the dashboard's.
+
+    Raises:
+        StartError: a plugin failed.
+    """
+    while True:
+        before = gateway.hooks.plugins()
+        app = _app_with_routes(gateway, pages)
+        # An optional plugin that failed may have added some of its routes, or a check of all requests.
+        if gateway.hooks.plugins() == before:
+            return app
+
+
+def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Application:
+    app = Application(gateway)
+    install_error_handlers(app)
+    install_auth(app, gateway)
+    install_query_check(app)
+    app.install_forwarding()
+    emit = EmitEndpoint(gateway)
+    ingest = IngestEndpoint(gateway)
+    resources = (
+        WebhookRoutes(gateway),
+        InstanceRoutes(gateway),
+        AccountRoutes(gateway),
+        ConnectorRoutes(gateway),
+        KeyRoutes(gateway),
+        MessageRoutes(gateway),
+        ChatRoutes(gateway),
+        MediaRoutes(gateway),
+        EventRoutes(gateway, emit),
+        IngestRoutes(ingest),
+        DeliveryRoutes(gateway),
+        JobRoutes(gateway),
+        AuditRoutes(gateway),
+        StorageRoutes(gateway),
+        NodeRoutes(gateway),
+        RootRoutes(gateway, has_dashboard=bool(pages)),
+        HealthRoutes(gateway),
+        OpenApiRoutes(app, gateway),
+    )
+    for blueprint in (*(resource.blueprint() for resource in resources), *pages):
+        app.register_blueprint(blueprint)
+    app.expect_plugins()
+    gateway.hooks.routes(app, gateway)
+    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest, gateway.fleet))
+    return app

@@ -1,0 +1,73 @@
+"""The content encoding of request bodies (RFC 9110, section 8.4): gzip or none."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Protocol
+
+from hookgw.kernel.errors import Invalid, UnsupportedContentEncoding
+
+_PIECE = 64 * 1024
+_GZIP = 16 + zlib.MAX_WBITS
+_MISMATCH = "The body is not what its content-encoding (gzip) says"
+
+
+class ListedHeaders(Protocol):
+    """A request's headers, with all values of a name."""
+
+    def getlist(self, name: str, /) -> list[str]:
+        """Return the values of all headers of a name."""
+
+
+def is_gzip(headers: ListedHeaders) -> bool:
+    """Return whether the body is compressed with gzip.
+
+    Raises:
+        UnsupportedContentEncoding: it is encoded in another way, or in several.
+    """
+    given = ", ".join(headers.getlist("content-encoding"))
+    codings = [
+        name for coding in given.lower().split(",") if (name := coding.strip()) not in ("", "identity")
+    ]
+    if not codings:
+        return False
+    # A bomb of several layers passes each limit once. Clients compress once.
+    if codings in (["gzip"], ["x-gzip"]):  # RFC 9110, section 8.4.1.3: both mean the same
+        return True
+    raise UnsupportedContentEncoding(
+        f"The content-encoding must be gzip, or the header must be missing, not {given[:100]!r}."
+    )
+
+
+class GzipDecoder:
+    """Decompresses a body part by part."""
+
+    def __init__(self) -> None:
+        self._decompress = zlib.decompressobj(wbits=_GZIP)
+
+    def feed(self, part: bytes) -> Iterator[bytes]:
+        """Yield the decoded pieces of a part. Each is small, so that the caller can stop at a limit.
+
+        Raises:
+            Invalid: the body is not gzip, or something follows its end.
+        """
+        decoder = self._decompress
+        while part:
+            if decoder.eof:
+                raise Invalid(f"{_MISMATCH}: something follows the end of the compressed data.")
+            try:
+                piece = decoder.decompress(part, _PIECE)
+            except zlib.error:
+                raise Invalid(f"{_MISMATCH}: it cannot be decompressed.") from None
+            part = decoder.unconsumed_tail or decoder.unused_data
+            yield piece
+
+    def finish(self) -> None:
+        """Check that the body is complete.
+
+        Raises:
+            Invalid: it was cut off.
+        """
+        if not self._decompress.eof:
+            raise Invalid(f"{_MISMATCH}: it is cut off.")

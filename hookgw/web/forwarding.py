@@ -1,0 +1,286 @@
+"""Calls for an instance that another node of the fleet has: they are forwarded there, once.
+
+:mod:`hookgw.web.call_places` says which calls these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import structlog
+import trio
+from quart import Response, request
+
+from hookgw.auth.fleet_secret import HEADER, OF_NODE, Origin
+from hookgw.fleet.fleet import Fleet
+from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooManyRequests, Unavailable
+from hookgw.kernel.json_text import decode_strict
+from hookgw.records.fleet import FleetNode
+from hookgw.records.shards import shard_of
+from hookgw.web.call_places import Place, place_of
+from hookgw.web.request_body import MAX_VALUES, current_exchange, in_one_part, read_body
+from hookgw.web.server.errors import VERSION_HEADER
+from hookgw.web.server.exchange import BrokenOff, RequestResponse
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+
+logger = structlog.get_logger("hookgw.fleet")
+
+CREATE_RULE = "/instance/create"
+
+MOST_STREAMS = 500
+"""The most streams of other nodes that pass through this one at a time."""
+_STREAM = "text/event-stream"
+
+MOST_NAMED = 2**24
+"""Bytes of a body that is searched for a name."""
+_HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"}
+    | {"transfer-encoding", "upgrade", "expect", HEADER.decode()}
+)
+_OF_SERVER = _HOP_BY_HOP | {"date", "x-content-type-options", VERSION_HEADER[0].decode()}
+"""Headers of a response that the server of this node writes."""
+
+
+class Forwarder:
+    """Forwards requests to other nodes.
+
+    Args:
+        gateway: a node of a fleet.
+        fleet: the same, as one of many.
+    """
+
+    def __init__(self, gateway: Gateway, fleet: Fleet) -> None:
+        self._gateway = gateway
+        self._fleet = fleet
+        self._streams = 0
+        self._reading: set[trio.CancelScope] = set()
+        self._responses: dict[RequestResponse, httpx.Response] = {}
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End the streams of other nodes, because the server shuts down."""
+        self._is_closed = True
+        for scope in self._reading:
+            scope.cancel()
+
+    async def close_response(self, exchange: RequestResponse) -> None:
+        """Close the other node's response to a request that has ended, if it was forwarded.
+
+        It must not be left to the body's generator: that never starts if the request ends before its response
+        begins, for example because the client leaves, and then the connection would be held for good.
+        """
+        response = self._responses.pop(exchange, None)
+        if response is not None:
+            await response.aclose()
+
+    def admit(self, exchange: RequestResponse) -> None:
+        """Note whether a request comes from another node.
+
+        If that node has forwarded it, the client's address and scheme are those that it saw.
+        """
+        exchange.forward_to_owner = self.forward_to_owner
+        scope, secret = exchange.scope, self._fleet.secret
+        if secret is None:
+            return
+        value = next((value for name, value in scope["headers"] if name == HEADER), None)
+        if value is None:
+            return
+        origin = secret.origin_of(value, scope["method"], _target(scope), self._gateway.clock.wall())
+        if origin is None:
+            return
+        if origin.scheme == OF_NODE:
+            exchange.is_question = True
+        else:
+            scope["client"] = (origin.client, 0) if origin.client else None
+            # The names of cookies depend on it, and this node may not trust the proxy that says so.
+            scope["scheme"] = origin.scheme
+            exchange.is_forwarded = True
+
+    async def forward(self) -> Response | None:
+        """Forward the current request, if its path or its query names what another node has.
+
+        Returns:
+            The other node's response; ``None`` if this node is to answer.
+
+        Raises:
+            Unavailable: the instance moves, or the other node cannot be reached.
+        """
+        rule = request.url_rule
+        if rule is None:
+            return None
+        variables = request.view_args or {}
+        place = place_of(rule.rule, rule.arguments)
+        if place is Place.OWNER:
+            return await self.forward_to_owner(variables["instance"])
+        if place is Place.NAMED:
+            return await self._forward_to_node(request.args.get("node", ""))
+        if place is Place.ANY and "instance" in rule.arguments:
+            if self._gateway.instances.find(variables["instance"]) is None:
+                # Another node may have made it a moment ago.
+                with suppress(StorageUnavailable):
+                    await self._fleet.catch_up()
+        elif rule.rule == CREATE_RULE:
+            exchange = current_exchange()
+            body = exchange.whole_body = bytes(await request.body)
+            name = await _name_in(body, exchange)
+            # A request that cannot be right is refused here as well as there.
+            return await self.forward_to_owner(name) if isinstance(name, str) else None
+        return None
+
+    async def forward_to_owner(self, instance: str) -> Response | None:
+        """Forward the current request, if another node has an instance.
+
+        Args:
+            instance: its name. If the body names it, the exchange has the body as ``whole_body``.
+
+        Returns:
+            The other node's response; ``None`` if this node has the instance.
+
+        Raises:
+            Unavailable: the instance moves, or the other node cannot be reached, or is gone before it
+                answers.
+        """
+        if self._fleet.holds(instance):
+            return None
+        exchange = current_exchange()
+        if exchange.is_forwarded:
+            # Two nodes that see the fleet at different moments must not send a request to and fro.
+            raise self._fleet.moving(instance)
+        response = await self._send(self._fleet.owner_of(instance), exchange, shard_of(instance))
+        if request.method not in ("GET", "HEAD"):
+            # The client sees its own change, also if its next request comes to this node.
+            with suppress(StorageUnavailable):
+                await self._fleet.catch_up()
+        return response
+
+    async def _forward_to_node(self, name: str) -> Response | None:
+        """Forward the current request to the node that its query names, if that is another one.
+
+        Raises:
+            NotFound: there is no such node.
+        """
+        exchange = current_exchange()
+        if not name or name == self._fleet.node or exchange.is_forwarded:
+            return None
+        node = next((node for node in self._fleet.view.nodes if node.name == name), None)
+        if node is None or not node.url:
+            raise NotFound(f"There is no node {name[:64]!r}.")
+        return await self._send(node, exchange, None)
+
+    async def _send(self, node: FleetNode, exchange: RequestResponse, shard: int | None) -> Response:
+        scope, secret = exchange.scope, self._fleet.secret
+        if secret is None:  # two nodes without it cannot be in one fleet
+            raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0)
+        target = _target(scope)
+        client = scope["client"][0] if scope["client"] else ""
+        origin = Origin(client, scope["scheme"])
+        signed = secret.sign(scope["method"], target, origin, self._gateway.clock.wall())
+        headers = [
+            (name, value) for name, value in scope["headers"] if name.decode("latin-1") not in _HOP_BY_HOP
+        ]
+        headers.append((HEADER, signed))
+        has_body = any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+        url = httpx.URL(node.url).copy_with(raw_path=target)
+        content: Any = exchange.whole_body
+        if content is None and has_body:
+            content = request.body
+        outgoing = self._fleet.http.build_request(scope["method"], url, headers=headers, content=content)
+        response = None
+        try:
+            with self._fleet.calls.waiting(node, shard):
+                response = await self._fleet.http.send(outgoing, stream=True)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            logger.warning("a node cannot be reached", node=node.name, url=node.url, reason=repr(error))
+            raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0) from None
+        except httpx.HTTPError as error:
+            logger.warning("a forwarded call failed", node=node.name, url=node.url, reason=repr(error))
+        if response is None:
+            # It is not sent to another node: this one may have done it, and died before it said so.
+            raise Unavailable(
+                f"The node {node.name} has not answered. The call may have been carried out.", retry_after=1.0
+            )
+        self._responses[exchange] = response
+        is_stream = response.headers.get("content-type", "").startswith(_STREAM)
+        if is_stream and self._streams >= MOST_STREAMS:
+            raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
+        if scope["method"] == "HEAD":
+            forwarded = Response(b"", response.status_code)
+        else:
+            body = self._body_of(node, shard, response, exchange, is_stream)
+            forwarded = Response(body, response.status_code)
+        # The other node ends what takes too long, and knows what may: a stream, a large file.
+        forwarded.timeout = None
+        forwarded.headers.clear()
+        for name, value in response.headers.multi_items():
+            if name not in _OF_SERVER:
+                forwarded.headers.add(name, value)
+        return forwarded
+
+    async def _body_of(
+        self,
+        node: FleetNode,
+        shard: int | None,
+        response: httpx.Response,
+        exchange: RequestResponse,
+        is_stream: bool,
+    ) -> AsyncIterator[bytes]:
+        if is_stream:
+            # It lasts as long as the page is open, and does nothing most of the time.
+            exchange.stop_counting()
+            self._streams += 1
+        parts = response.aiter_raw()
+        try:
+            while not (is_stream and self._is_closed):
+                part = None
+                # The rest of an answer that the node began before it gave the instance away is good.
+                with self._fleet.calls.waiting(node, shard if is_stream else None) as waiting:
+                    if is_stream:
+                        self._reading.add(waiting)
+                    try:
+                        part = await anext(parts, None)
+                    finally:
+                        self._reading.discard(waiting)
+                if waiting.cancelled_caught and not is_stream:
+                    logger.warning(
+                        "a forwarded response broke off", node=node.name, reason="the node is gone"
+                    )
+                    raise BrokenOff
+                if part is None:
+                    break  # of a stream that was ended here, the browser connects again
+                yield part
+        except httpx.HTTPError as error:
+            logger.warning("a forwarded response broke off", node=node.name, reason=repr(error))
+            raise BrokenOff from error
+        finally:
+            if is_stream:
+                self._streams -= 1
+
+
+async def _name_in(body: bytes, exchange: RequestResponse) -> object:
+    """Return the name of the instance that a request is to create; ``None`` if the request is no good."""
+    try:
+        whole = await read_body(request.headers, in_one_part(body), MOST_NAMED, exchange)
+        value = decode_strict(whole, MAX_VALUES)
+    except (HookgwError, ValueError):
+        return None  # the route says what is wrong with it
+    return value.get("instanceName") if isinstance(value, dict) else None
+
+
+def _target(scope: Any) -> bytes:
+    query: bytes = scope["query_string"]
+    path: bytes = scope["raw_path"]
+    return path + b"?" + query if query else path
+
+
+async def forward_form(instance: str) -> Response | None:
+    """Forward the current request, whose form names an instance that another node has.
+
+    Call this after the form was read and checked; see :meth:`Forwarder.forward_to_owner`.
+    """
+    forward = current_exchange().forward_to_owner
+    return None if forward is None else await forward(instance)

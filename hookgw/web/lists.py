@@ -1,0 +1,122 @@
+"""How every list ends: after 2 MiB, with a cursor for the rest.
+
+A tenant decides how long the entries of its lists are, and a slow client how long they stay in memory.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+from quart import Response, request
+
+from hookgw.kernel.errors import Invalid
+from hookgw.web.openapi.describe import Parameter
+from hookgw.web.request_body import json_response
+from hookgw.web.server.response_memory import LIST
+
+T = TypeVar("T")
+
+CURSOR = "hookgw-cursor"
+"""The header with the cursor of a list whose body is an array, as clients of other gateways expect it."""
+CURSOR_QUERY = Parameter(
+    "cursor", f"The `{CURSOR}` of the previous page.", {"type": "string"}, "query", may_be_empty=True
+)
+CURSOR_HEADER = {CURSOR: "The cursor of the next page, if the list ended early."}
+_AROUND = 1024
+"""Bytes for what a page has around its entries."""
+_AT_ONCE = 64 * 1024
+"""Bytes that are encoded at once: others must not wait for longer than that takes."""
+
+
+class ShownList:
+    """The entries that a response shows of a list: at least one, and no more than it may have.
+
+    Attributes:
+        entries: encoded.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self._size = self._paused = _AROUND
+
+    async def add(self, entries: Iterable[T], present: Callable[[T], Any]) -> int:
+        """Add entries until one does not fit; return how many of them fit.
+
+        Args:
+            entries: of the list.
+            present: returns what the list shows of an entry.
+        """
+        before = len(self.entries)
+        for entry in entries:
+            encoded = msgspec.json.encode(present(entry))
+            self._size += len(encoded) + 1
+            if self.entries and self._size > LIST:
+                break
+            self.entries.append(msgspec.Raw(encoded))
+            if self._size - self._paused >= _AT_ONCE:
+                self._paused = self._size
+                await trio.lowlevel.checkpoint()
+        return len(self.entries) - before
+
+
+async def first_of(entries: Iterable[T], present: Callable[[T], Any]) -> list[Any]:
+    """Return as many of the first entries as a response may have, as :class:`ShownList` encodes them."""
+    shown = ShownList()
+    await shown.add(entries, present)
+    return shown.entries
+
+
+async def array(
+    entries: Sequence[T], place: Callable[[T], Sequence[str | float]], present: Callable[[T], Any]
+) -> Response:
+    """Return a list whose body is an array. Its cursor is a header, and the query's is continued.
+
+    Args:
+        entries: all of them.
+        place: returns where an entry is: the list is sorted by it, and no two entries have the same.
+        present: returns what the list shows of an entry.
+
+    Raises:
+        Invalid: the cursor is not one of such a list.
+    """
+    given = request.args.get("cursor")
+    after = read_cursor(given) if given else None
+    rest = sorted((([*place(one)], one) for one in entries), key=itemgetter(0))
+    try:
+        rest = [one for one in rest if after is None or one[0] > after]
+    except TypeError:
+        raise wrong_cursor() from None
+    shown = await first_of((one for _, one in rest), present)
+    response = json_response(shown)
+    if len(shown) < len(rest):
+        response.headers[CURSOR] = make_cursor(rest[len(shown) - 1][0])
+    return response
+
+
+def make_cursor(place: Sequence[str | float]) -> str:
+    """Return the cursor for what follows a place: right also if entries come and go meanwhile."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def read_cursor(cursor: str) -> list[str | float]:
+    """Return the place of a cursor.
+
+    Raises:
+        Invalid: it is not a cursor.
+    """
+    try:
+        place = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        return msgspec.json.decode(place, type=list[str | float])
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise wrong_cursor() from None
+
+
+def wrong_cursor() -> Invalid:
+    """Return the error for a cursor of another list."""
+    return Invalid("cursor must be that of the previous page; leave it out for the first page.")

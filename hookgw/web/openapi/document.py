@@ -1,0 +1,285 @@
+"""Builds the OpenAPI 3.1 document from the routes and their declarations. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hookgw._version import __version__
+from hookgw.app.json_schemas import COMPONENTS
+from hookgw.kernel.schema_parts import NAME_SCHEMA, ref
+from hookgw.web import responses
+from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE, RequiredKey
+from hookgw.web.openapi.components import plain, schemas_of
+from hookgw.web.openapi.describe import BYTES, JSON, NotJson, Operation
+from hookgw.web.openapi.error_responses import ANY_ERROR, ERRORS, error_components
+from hookgw.webhooks.fields import plugin_blocks
+
+INTRODUCTION = """\
+hookgw delivers the events of messaging instances to callback URLs: durable, in order, signed.
+
+Every response carries `x-hookgw-version`. Every error has one shape; its `message` is a list of sentences
+that say what is wrong, where, and what would be right. A path that does not accept a method responds with
+405, and lists the accepted methods in `allow`. hookgw ignores unknown fields and names them in
+`warnings`; where the schema of a body says `additionalProperties: false`, they get 400.
+
+Bodies are shown in one spelling. Those of Evolution API's clients (`webhook_by_events`, `messages.upsert`,
+the fields of a registration in `webhook`, those of a message in `textMessage`) mean the same.
+"""
+_VARIABLE = re.compile(r"<(?:[^:<>]+:)?([^<>]+)>")
+_DELIVERY_NAME = {"type": "string", "examples": ["dlv_17"]}
+_PATH_PARAMETERS = {
+    "instance": ("instance", NAME_SCHEMA | {"examples": ["loja1"]}, "The name of the instance."),
+    "label": ("label", NAME_SCHEMA | {"examples": ["crm"]}, "The label of the registration."),
+    "job_id": (
+        "job",
+        {"type": "string", "examples": ["job_5f0c2a1be94d7c3680f1a2b3"]},
+        "The id of the job.",
+    ),
+    "token": ("token", {"type": "string"}, "The secret part of the instance's `ingestUrl`."),
+    "below": (
+        "below",
+        {"type": "string", "examples": ["messages-upsert"]},
+        "What the network puts behind the URL, such as the kind of an event.",
+    ),
+    "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
+    "kind": ("kind", ref("KindName") | {"examples": ["MESSAGES_UPSERT"]}, "The event kind, in any spelling."),
+    "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
+}
+"""For each variable in paths: its name in the document, its schema and its meaning."""
+_GET_CHATS = ("GET", "/chat/findChats/<instance>")
+_ALSO_PER_INSTANCE = frozenset(
+    {"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list", "/audit/list"}
+)
+"""Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
+_ENDS = {"/<label>": "Labelled", "/<kind>": "OfKind", "/cancel/<instance>/<name>": "One"}
+"""Ends of paths that also exist without them, and of the operation ids of these paths."""
+_ENCODING = "It may be compressed, with `content-encoding: gzip`."
+_VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
+_MEANINGS: Mapping[int, str] = {
+    200: "OK.",
+    201: "Created.",
+    202: "Accepted.",
+    204: "OK, without a body.",
+    302: "The page is at `Location`.",
+}
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A route of the application.
+
+    Attributes:
+        path: with its variables as ``<name>``.
+        method: in upper case.
+        key: the key that it requires.
+        operation: its declaration.
+    """
+
+    path: str
+    method: str
+    key: RequiredKey
+    operation: Operation
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Names that depend on the configuration and that bodies may use.
+
+    Attributes:
+        kinds: the kinds that clients can emit and register for.
+        operational: the operational kinds.
+        connectors: the names of connectors.
+        plugins: the names of plugins that accept options in registrations.
+    """
+
+    kinds: Sequence[str]
+    operational: Sequence[str]
+    connectors: Sequence[str]
+    plugins: Sequence[str]
+
+
+def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dict[str, Any]:
+    """Return the document, ready for JSON.
+
+    Args:
+        routes: all routes, in the order of the document.
+        names: the names of this gateway.
+        base_path: the prefix of every path; may be empty.
+    """
+    known = list(routes)
+    contents = _Contents(known)
+    paths: dict[str, Any] = {}
+    taken: set[str] = set()
+    for route in known:
+        operation = _operation(route, contents)
+        # Routes of plugins may have the same words; generators make one method of each id.
+        while operation["operationId"] in taken:
+            operation["operationId"] += "Again"
+        taken.add(operation["operationId"])
+        paths.setdefault(document_path(route.path), {})[route.method.lower()] = operation
+    kinds = [*names.kinds, *names.operational]
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "hookgw", "version": __version__, "description": INTRODUCTION},
+        "servers": [{"url": base_path or "/"}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(route.operation.tag for route in known)],
+        "security": [{"apikey": []}, {"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": {
+                **contents.components,
+                **COMPONENTS,
+                "KindName": _enum(names.kinds, "An event kind. Other spellings are accepted, too."),
+                "AnyKindName": _enum(kinds, "An event kind, including operational kinds."),
+                "ConnectorName": _enum(names.connectors, "A connector."),
+                "PluginBlocks": plugin_blocks(names.plugins),
+            },
+            "responses": error_components(),
+            "headers": {
+                "Version": {
+                    "description": "The version of hookgw.",
+                    "required": True,
+                    "schema": {"type": "string"},
+                }
+            },
+            "securitySchemes": {
+                "apikey": {"type": "apiKey", "in": "header", "name": "apikey"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
+        },
+    }
+
+
+def _enum(names: Sequence[str], meaning: str) -> dict[str, Any]:
+    # JSON Schema does not allow an empty enum.
+    allowed: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"maxLength": 0}
+    return {"type": "string", **allowed, "description": meaning}
+
+
+def document_path(path: str) -> str:
+    """Return a route's path as in the document: ``/delivery/find/{instance}/{id}``."""
+    return _VARIABLE.sub(lambda found: "{" + _PATH_PARAMETERS.get(found[1], (found[1],))[0] + "}", path)
+
+
+class _Contents:
+    """The schemas of all responses, built together so that they share components."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        operations = [route.operation for route in routes]
+        declared = [response for one in operations for response in (*one.responses.values(), one.other)]
+        types = {repr(one): one for one in declared if not (one is None or isinstance(one, dict | NotJson))}
+        schemas, self.components = schemas_of((*types.values(), responses.ApiError))
+        self._schemas = dict(zip(types, schemas, strict=False))
+
+    def content(self, response: Any) -> dict[str, Any]:
+        """Return the ``content`` of a response; empty for a response without a body."""
+        if response is None:
+            return {}
+        if isinstance(response, NotJson):
+            text = {"type": "string", "description": response.meaning}
+            if response.content_type == "*/*":
+                # Generated clients have bytes for the first; programs that know wildcards read the second.
+                return {media: {"schema": text | {"format": "binary"}} for media in (BYTES, "*/*")}
+            return {response.content_type: {"schema": text}}
+        schema = plain(response) if isinstance(response, dict) else self._schemas[repr(response)]
+        return {JSON: {"schema": schema}}
+
+
+def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
+    declared, path = route.operation, document_path(route.path)
+    # ``webhookSetLabelled``: the words of the path.
+    words = [word for part in route.path.split("/") for word in re.findall(r"\w+", part) if "<" not in part]
+    name = "".join(word[0].upper() + word[1:] for word in words) or "Root"
+    suffix = ""
+    # Paths with two methods.
+    is_second = route.method in ("PATCH", "PUT") or (route.method, route.path) == _GET_CHATS
+    if route.path in (INGEST_RULE, INGEST_BELOW_RULE) or is_second:
+        suffix = route.method.capitalize()
+    if route.path == INGEST_BELOW_RULE:
+        suffix += "Below"
+    if route.path in _ALSO_PER_INSTANCE:
+        suffix += "Global"
+    suffix += next((word for end, word in _ENDS.items() if route.path.endswith(end)), "")
+    operation_id = name[0].lower() + name[1:] + suffix
+    operation: dict[str, Any] = {
+        "operationId": operation_id,
+        "tags": [declared.tag],
+        "summary": declared.summary or f"{route.method} {path}",
+        "description": f"{declared.description}\n\nRequires {route.key}.".strip(),
+    }
+    parameters = []
+    for variable in _VARIABLE.findall(route.path):
+        shown, schema, meaning = _PATH_PARAMETERS.get(variable, (variable, {"type": "string"}, ""))
+        parameter = {"name": shown, "in": "path", "required": True, "schema": schema}
+        parameters.append(parameter | ({"description": meaning} if meaning else {}))
+    for one in declared.query:
+        parameter = {
+            "name": one.name,
+            "in": one.place,
+            "description": one.meaning,
+            "schema": plain(one.schema),
+        }
+        parameters.append(parameter | ({"allowEmptyValue": True} if one.may_be_empty else {}))
+    if parameters:
+        operation["parameters"] = parameters
+    if declared.body is not None:
+        examples = {title: {"value": value} for title, value in declared.body.examples.items()}
+        content = {
+            media: {"schema": schema} | ({"examples": examples} if media == JSON and examples else {})
+            for media, schema in declared.body.schemas.items()
+        }
+        operation["requestBody"] = {
+            "description": f"{declared.body.note} {_ENCODING}".strip(),
+            "required": declared.body.required,
+            "content": content,
+        }
+    operation["responses"] = _responses(route, contents)
+    if route.key is RequiredKey.NONE:
+        operation["security"] = []
+    return operation
+
+
+def _responses(route: Route, contents: _Contents) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    headers = {
+        name: {"description": meaning, "schema": {"type": "string"}}
+        for name, meaning in route.operation.headers.items()
+    }
+    for status, response in route.operation.responses.items():
+        found[str(status)] = {"description": _MEANINGS[status], "headers": _VERSION_HEADER | headers}
+        if content := contents.content(response):
+            found[str(status)]["content"] = content
+    for status in sorted(error_statuses(route)):
+        found[str(status)] = {"$ref": f"#/components/responses/{ERRORS[status].name}"}
+    if not route.operation.responses:
+        found["default"] = {"description": "The response of the plugin."}
+    if 502 in route.operation.errors:
+        found["default"] = {"$ref": f"#/components/responses/{ANY_ERROR}"}
+    if route.operation.other is not None:
+        found["default"] = {
+            "description": "A response with another status, which the connector chose.",
+            "headers": _VERSION_HEADER,
+            "content": contents.content(route.operation.other),
+        }
+    return found
+
+
+def error_statuses(route: Route) -> frozenset[int]:
+    """Return the status of every error that a route can have."""
+    statuses = {400, 408, 431, 500, 505, *route.operation.errors}
+    if route.key is not RequiredKey.NONE:
+        statuses |= {401}
+        if route.operation.responses:
+            statuses |= {
+                429,
+                503,
+            }  # an undeclared route of a plugin may use these statuses for something else
+    if route.key in (RequiredKey.GLOBAL, RequiredKey.INSTANCE):
+        statuses |= {403}
+    if route.key is RequiredKey.INSTANCE:
+        statuses |= {404}
+    if route.operation.body is not None:
+        statuses |= {413, 415}
+    return frozenset(statuses)

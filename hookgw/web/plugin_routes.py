@@ -1,0 +1,129 @@
+"""The routes and request hooks of plugins, called through the boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+from quart import Response, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException
+
+from hookgw.kernel.errors import HookgwError, PluginFailed
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.web.auth import DASHBOARD_PATH, is_dashboard
+from hookgw.web.request_body import reserve
+from hookgw.web.server.errors import error_response
+from hookgw.web.server.response_memory import ONE
+
+_READS = ("GET", "HEAD")
+# A route answers with these.
+_ANSWERS = (HookgwError, HTTPException)
+
+
+class PluginRoutes:
+    """Replaces what plugins add to the application by functions that contain it.
+
+    Args:
+        app: with hookgw's own routes.
+    """
+
+    def __init__(self, app: QuartTrio) -> None:
+        self._app = app
+        self._known = {id(function) for function in self._functions()}
+        self._rules = {id(rule) for rule in app.url_map.iter_rules()}
+
+    def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
+        """Contain what was added since the last call.
+
+        Args:
+            added_by: the ``hookgw_routes`` that was called.
+            boundary: reports failures.
+
+        Raises:
+            PluginFailed: a route is below the dashboard's path. It is not reported yet.
+        """
+        app = self._app
+        added = [rule.rule for rule in app.url_map.iter_rules() if id(rule) not in self._rules]
+        # Before a refusal, so that the next plugin is not blamed for them.
+        self._rules = {id(rule) for rule in app.url_map.iter_rules()}
+        for path in added:
+            # No key is asked for there, because the dashboard's own pages check the session.
+            if is_dashboard(path):
+                raise added_by.failure(
+                    f"the route {path} is below {DASHBOARD_PATH}, which is the dashboard's: choose another "
+                    "path, or add a page with hookgw_dashboard_pages"
+                )
+        for endpoint, view in app.view_functions.items():
+            if id(view) not in self._known:
+                app.view_functions[endpoint] = self._view(added_by, boundary, view)
+        hooks: Any = app  # Quart's types of these functions are too narrow for a wrapper
+        for functions in hooks.before_request_funcs.values():
+            # It may be a check: a request that was not checked must not be carried out.
+            self._replace(functions, partial(self._view, added_by, boundary, may_be_none=True))
+        for functions in hooks.after_request_funcs.values():
+            self._replace(functions, partial(self._after, added_by, boundary))
+        for functions in hooks.teardown_request_funcs.values():
+            self._replace(functions, partial(self._after, added_by, boundary))
+        self._known = {id(function) for function in self._functions()}
+
+    def _functions(self) -> list[Any]:
+        app = self._app
+        scopes = (app.before_request_funcs, app.after_request_funcs, app.teardown_request_funcs)
+        hooks = [hook for scope in scopes for functions in scope.values() for hook in functions]
+        return [*app.view_functions.values(), *hooks]
+
+    def _replace(self, functions: list[Any], contained: Callable[[Any], Any]) -> None:
+        functions[:] = [each if id(each) in self._known else contained(each) for each in functions]
+
+    def _view(
+        self,
+        added_by: HookImplementation,
+        boundary: Boundary,
+        view: Callable[..., Any],
+        *,
+        may_be_none: bool = False,
+    ) -> Callable[..., Any]:
+        run = self._app.ensure_async(view)
+
+        # wraps: the OpenAPI document reads what describes() noted at the function.
+        @wraps(view)
+        async def contained(**values: Any) -> Any:
+            if not may_be_none and request.method in _READS:
+                await reserve(ONE)
+
+            async def respond() -> Any:
+                answer = await run(**values)
+                if answer is None and may_be_none:
+                    return None
+                # Inside of the boundary, because an answer can be anything.
+                return await self._app.make_response(answer)
+
+            try:
+                return await boundary.run(_named(added_by, respond), passes=_ANSWERS)
+            except PluginFailed:
+                # The client does not see the exception: it may hold data of other tenants.
+                return error_response(500, [f"The plugin {added_by.plugin!r} failed; see hookgw's log."])
+
+        return contained
+
+    def _after(
+        self, added_by: HookImplementation, boundary: Boundary, function: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        run = self._app.ensure_async(function)
+
+        @wraps(function)
+        async def contained(given: Any) -> Any:
+            try:
+                answer = await boundary.run(_named(added_by, partial(run, given)))
+            except PluginFailed:
+                return given
+            return answer if isinstance(answer, Response) else given
+
+        return contained
+
+
+def _named(added_by: HookImplementation, call: Callable[..., Any]) -> HookImplementation:
+    return HookImplementation(plugin=added_by.plugin, hook=added_by.hook, call=call)

@@ -1,0 +1,87 @@
+"""Checks the queries of lists, and reads the parameters that several of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from quart import request
+from quart_trio import QuartTrio
+
+from hookgw.concurrency.clock import parse_rfc3339
+from hookgw.config.typed import nearest
+from hookgw.kernel.errors import Invalid
+from hookgw.web.openapi.describe import operation_of
+
+_LISTS = ("/list", "/list/<instance>")
+"""How the routes of lists end."""
+_MOST_PROBLEMS = 10
+
+
+def install_query_check(app: QuartTrio) -> None:
+    """Refuse parameters that a list does not declare in its ``describes``, and those that are given twice.
+
+    A filter that is misspelled and ignored shows everything, as if that were what was asked for.
+    """
+
+    @app.before_request
+    async def check_query() -> None:
+        rule = request.url_rule
+        if rule is None or not rule.rule.endswith(_LISTS) or not request.args:
+            return
+        operation = operation_of(app.view_functions[rule.endpoint])
+        if operation is None:  # a plugin's list, which may read what it likes
+            return
+        known = [parameter.name for parameter in operation.query if parameter.place == "query"]
+        problems = []
+        for name, values in request.args.lists():
+            if name not in known:
+                problems.append(_unknown(name, known))
+            elif len(values) > 1:
+                problems.append(f"{name} is given {len(values)} times in the query; give it once.")
+        if problems:
+            raise Invalid(*problems[:_MOST_PROBLEMS])
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    shown = f"{name[:64]!r} in the query is not known"
+    # A difference in the case alone is no similarity to difflib.
+    lower = {one.lower().replace("_", ""): one for one in known}
+    near = nearest(name[:64].lower().replace("_", ""), lower)
+    if near is not None:
+        return f"{shown}. Did you mean {lower[near]}?"
+    return (
+        f"{shown}; this list has {', '.join(known)}." if known else f"{shown}; this list has no parameters."
+    )
+
+
+def read_limit(given: Mapping[str, str], default: int, most: int) -> int:
+    """Return the parameter ``limit``.
+
+    Raises:
+        Invalid: it is not a whole number from 1 to ``most``.
+    """
+    limit = given.get("limit", str(default))
+    # Six digits are enough, and int() raises an error of its own beyond 4,300.
+    number = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 6 else 0
+    if not 1 <= number <= most:
+        raise Invalid(f"limit must be a whole number from 1 to {most}.")
+    return number
+
+
+def read_times(given: Mapping[str, str], names: Iterable[str] = ("since", "until")) -> dict[str, float]:
+    """Return those of the parameters that are given, in seconds since the epoch.
+
+    Raises:
+        Invalid: one of them is not a time.
+    """
+    times: dict[str, float] = {}
+    for name in names:
+        if name in given:
+            try:
+                # In a query, a plus sign that is not escaped arrives as a space.
+                times[name] = parse_rfc3339(given[name].replace(" ", "+"))
+            except (ValueError, OverflowError):
+                raise Invalid(
+                    f"{name} must be an RFC 3339 time such as 2026-11-20T12:00:00Z, not {given[name][:64]!r}."
+                ) from None
+    return times

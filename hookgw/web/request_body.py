@@ -1,0 +1,268 @@
+"""Request bodies: JSON only, read in chunks, with the limit enforced while reading."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import trio
+from quart import Response, g, request
+from quart_trio.wrappers import TrioRequest
+from quart_trio.wrappers.request import TrioBody
+
+from hookgw.core.long_work import run_in_slices
+from hookgw.kernel.errors import Invalid, TooLarge, UnsupportedContentType
+from hookgw.kernel.json_text import decode_strict
+from hookgw.kernel.units import Size
+from hookgw.parsing import finish
+from hookgw.web.content_encoding import GzipDecoder, ListedHeaders, is_gzip
+from hookgw.web.server.client import REQUEST
+from hookgw.web.server.errors import JSON
+from hookgw.web.server.exchange import RequestResponse
+
+T = TypeVar("T")
+
+NDJSON = "application/x-ndjson"
+# No request but an emit needs more. Reading the fields of a registration takes longer than decoding them.
+MAX_VALUES = 20_000
+# Bytes of a body that is decoded at once.
+_SHORT = 4096
+
+
+class Headers(ListedHeaders, Protocol):
+    """A request's headers: werkzeug's, or those of the fast path."""
+
+    def get(self, name: str, /) -> str | None:
+        """Return the first header of a name, in any case; ``None`` if there is none."""
+
+
+def current_exchange() -> RequestResponse:
+    """Return the exchange of the current request."""
+    scope: Any = request.scope
+    exchange: RequestResponse = scope[REQUEST]
+    return exchange
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """Return a JSON response."""
+    return Response(msgspec.json.encode(value), status, content_type=JSON)
+
+
+async def reserve(size: int) -> None:
+    """Wait for memory for the response to the current request; see :meth:`RequestResponse.reserve`."""
+    await current_exchange().reserve(size)
+
+
+def content_type(headers: Headers, *accepted: str) -> str:
+    """Return the content type of the body, one of the accepted ones.
+
+    Raises:
+        Invalid: there is no body.
+        UnsupportedContentType: the content type is another one or missing, or the charset is not UTF-8.
+    """
+    given = headers.get("content-type") or ""
+    name, charset = _name_and_charset(given)
+    if name in accepted and charset in ("utf-8", "utf8"):
+        return name
+    if not given and not has_body(headers):
+        raise Invalid("The body is empty; send JSON.")
+    # A missing content type is refused too: clients send one, and a client that forgets it learns so at once.
+    wanted = " or ".join(accepted)
+    raise UnsupportedContentType(f"The content type must be {wanted} in UTF-8, not {given[:100]!r}.")
+
+
+@lru_cache(maxsize=64)  # a producer sends the same one with each event
+def _name_and_charset(given: str) -> tuple[str, str]:
+    """Return the content type without its parameters, and its charset, both in lower case."""
+    name, *parameters = given.lower().split(";")
+    charset = "utf-8"
+    for parameter in reversed(parameters):  # the first charset counts
+        key, _, value = parameter.partition("=")
+        if key.strip() == "charset":
+            charset = value.strip().strip('"')
+    return name.strip(), charset
+
+
+def has_body(headers: Headers) -> bool:
+    """Return whether the request's head announces a body."""
+    return headers.get("transfer-encoding") is not None or headers.get("content-length") not in (None, "0")
+
+
+async def read_body(  # noqa: C901 -- reads once from top to bottom
+    headers: Headers, chunks: AsyncIterable[bytes] | None, limit: int, exchange: RequestResponse
+) -> bytes:
+    """Read the whole body. The connection's timeouts limit the time.
+
+    Args:
+        headers: the request's headers.
+        chunks: the parts of the body as they arrive; ``None`` on a fast path, where nobody else receives.
+        limit: the most bytes, both as received and decoded.
+        exchange: the request. It counts the decoded bytes.
+
+    Raises:
+        TooLarge: the body is larger; the rest of it was not read.
+        UnsupportedContentEncoding: the body is encoded, but not with gzip.
+        Invalid: the body does not match its content encoding.
+        Unauthorized: the caller's key was revoked while the body arrived.
+    """
+    decoder = None
+    if headers.get("content-encoding") is not None and is_gzip(headers):
+        decoder = GzipDecoder()
+    if exchange.announced is not None and exchange.announced > limit:
+        raise _too_large(limit)
+    if chunks is None:
+        # Nearly every body of an emit has arrived together with its head.
+        body = exchange.body_nowait() if decoder is None else None
+        if body is not None:  # as long as it was announced
+            check_key_again(exchange)
+            return body
+        chunks = exchange.chunks()
+    parts: list[bytes] = []
+    size = decoded = 0
+    async for chunk in chunks:
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        if decoder is None:
+            parts.append(chunk)
+        else:
+            for piece in decoder.feed(chunk):
+                decoded += len(piece)
+                if decoded > limit:  # a bomb: no more of it is decoded
+                    raise _too_large(limit)
+                parts.append(piece)
+                await exchange.grow(len(piece))
+                await trio.lowlevel.checkpoint()
+    if decoder is not None:
+        decoder.finish()
+    check_key_again(exchange)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def parse_in_turns(exchange: RequestResponse, instance: str, steps: Generator[None, None, T]) -> T:
+    """Return the result of parsing a long body, which takes its turns with other long work.
+
+    Args:
+        exchange: the request.
+        instance: whose turns they are.
+        steps: parse the body.
+
+    Raises:
+        Unauthorized: the caller's key was revoked meanwhile.
+    """
+    parsed = await run_in_slices(instance, steps)
+    check_key_again(exchange)
+    return parsed
+
+
+def check_key_again(exchange: RequestResponse) -> None:
+    """Check that the key that was accepted with the head of a request is still valid, after a wait.
+
+    Raises:
+        Unauthorized: it is not.
+    """
+    # Names are reused. A client may hold its body back until its instance is deleted and another tenant has
+    # created one of the same name: the request must not reach that one.
+    check = exchange.check_key
+    if check is not None:
+        check()
+
+
+class CheckedBody(TrioBody):
+    """A body as Quart offers it, to plugins, too. At its end, the caller's key is checked again.
+
+    Every way to read it raises what :func:`check_key_again` raises.
+    """
+
+    exchange: RequestResponse
+
+    async def __anext__(self) -> bytes:
+        """Return the next part of the body."""
+        self.exchange.want_body()
+        try:
+            return await super().__anext__()
+        except StopAsyncIteration:
+            check_key_again(self.exchange)
+            raise
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait for the whole body."""
+        self.exchange.want_body()
+        body = yield from super().__await__()
+        check_key_again(self.exchange)
+        return body
+
+
+class CheckedRequest(TrioRequest):
+    """A request with a :class:`CheckedBody`."""
+
+    body_class = CheckedBody
+    body: CheckedBody
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        scope: Any = self.scope
+        self.body.exchange = scope[REQUEST]
+
+
+async def kept_body() -> AsyncIterator[bytes]:
+    """Yield the parts of the current request's body. At the end, the exchange has it as ``whole_body``."""
+    parts = []
+    async for chunk in request.body:
+        parts.append(chunk)
+        yield chunk
+    current_exchange().whole_body = b"".join(parts)
+
+
+async def in_one_part(body: bytes) -> AsyncIterator[bytes]:
+    """Yield a body that was read already, for :func:`read_body`."""
+    yield body
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The body may have at most {Size(limit)}.")
+
+
+async def read_json(limit: int) -> Any:
+    """Return the JSON value in the current request's body; see :func:`read_parsed`."""
+    return await read_parsed(limit, lambda value: value)
+
+
+async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
+    """Return what a function makes of the JSON value in the current request's body.
+
+    Both take long for a large body, and so take their turns with other long work.
+
+    Args:
+        limit: the most bytes.
+        parse: takes the value; raises ``Invalid``.
+
+    Raises:
+        Invalid: there is no body, or it is not JSON (see :func:`hookgw.kernel.json_text.decode_strict`).
+        UnsupportedContentType, TooLarge, Unauthorized: see :func:`content_type` and :func:`read_body`.
+    """
+    content_type(request.headers, JSON)
+    exchange = current_exchange()
+    chunks = request.body if exchange.whole_body is None else in_one_part(exchange.whole_body)
+    body = await read_body(request.headers, chunks, limit, exchange)
+
+    def steps() -> Generator[None, None, T]:
+        yield
+        try:
+            value = decode_strict(body, MAX_VALUES)
+        except ValueError as error:
+            raise Invalid(f"The body {error}.") from None
+        yield
+        return parse(value)
+
+    if len(body) <= _SHORT:
+        return finish(steps())
+    holder: str | None = g.holder.principal.instance
+    return await parse_in_turns(exchange, holder or "", steps())
+
+
+async def read_optional_json(limit: int) -> Any:
+    """Return the JSON value in the current request's body; ``None`` if there is no body."""
+    return await read_json(limit) if has_body(request.headers) else None

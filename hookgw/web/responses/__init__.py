@@ -1,0 +1,104 @@
+"""The responses of the HTTP API as types, which are also the schemas of ``/openapi.json``.
+
+The docstrings are part of that document; ``Attributes`` describes the fields. :mod:`hookgw.web.present`
+converts records to these types. A field that may be absent has the type ``UnsetType``; all others are always
+present.
+"""
+
+from hookgw.deliveries.responses import Attempt, Cancelled, Delivery, DeliveryPage, Lane, Replayed, Report
+from hookgw.events.responses import Emitted, Erased, Event, Kind
+from hookgw.instances.responses.accounts import (
+    Capabilities,
+    ChangedSettings,
+    ConnectorOptions,
+    NamedSettings,
+    Presence,
+    Settings,
+)
+from hookgw.instances.responses.instances import (
+    Code,
+    Connection,
+    Connector,
+    Counts,
+    CreatedInstance,
+    IngestUrl,
+    Instance,
+    ListedInstance,
+    NamedState,
+)
+from hookgw.keys.responses import CreatedKey, Key
+from hookgw.messages.responses.chats import Chat, Contact, LastMessage, MarkedRead, ShownPresence
+from hookgw.messages.responses.messages import (
+    DeletedMessage,
+    EditedMessage,
+    FoundNumber,
+    SentKey,
+    SentMessage,
+)
+from hookgw.operations.responses.audit import Actor, AuditEntry, AuditPage, FieldChange
+from hookgw.operations.responses.jobs import Job
+from hookgw.operations.responses.nodes import Node
+from hookgw.operations.responses.storage import Backup
+from hookgw.web.responses.common import About, ApiError, Backlog, Done, DoneMessage, Health, Messages, Started
+from hookgw.webhooks.responses import ListedRegistration, PublicKey, Registration, RegistrationPage, Secret
+
+__all__ = [
+    "About",
+    "Actor",
+    "ApiError",
+    "Attempt",
+    "AuditEntry",
+    "AuditPage",
+    "Backlog",
+    "Backup",
+    "Cancelled",
+    "Capabilities",
+    "ChangedSettings",
+    "Chat",
+    "Code",
+    "Connection",
+    "Connector",
+    "ConnectorOptions",
+    "Contact",
+    "Counts",
+    "CreatedInstance",
+    "CreatedKey",
+    "DeletedMessage",
+    "Delivery",
+    "DeliveryPage",
+    "Done",
+    "DoneMessage",
+    "EditedMessage",
+    "Emitted",
+    "Erased",
+    "Event",
+    "FieldChange",
+    "FoundNumber",
+    "Health",
+    "IngestUrl",
+    "Instance",
+    "Job",
+    "Key",
+    "Kind",
+    "Lane",
+    "LastMessage",
+    "ListedInstance",
+    "ListedRegistration",
+    "MarkedRead",
+    "Messages",
+    "NamedSettings",
+    "NamedState",
+    "Node",
+    "Presence",
+    "PublicKey",
+    "Registration",
+    "RegistrationPage",
+    "Replayed",
+    "Report",
+    "Secret",
+    "SentKey",
+    "SentMessage",
+    "Settings",
+    "ShownPresence",
+    "Started",
+]

@@ -1,0 +1,82 @@
+"""The client's side of one request, as the application sees it.
+
+ASGI passes messages. A connection can do more: it knows whether all of a body has arrived, and takes a
+response in one piece. That is most of what a short request needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Protocol
+
+REQUEST = "hookgw.request"
+"""The one key of hookgw's in a request's scope. The server puts its :class:`Client` there, which middleware
+passes on, and the application the :class:`~hookgw.web.server.exchange.RequestResponse` in its place."""
+
+_Receive = Callable[[], Awaitable[Any]]
+_Send = Callable[[Any], Awaitable[None]]
+
+
+class Client(Protocol):
+    """The client's side: a connection, or what stands between a connection and the application."""
+
+    @property
+    def announced(self) -> int | None:
+        """The announced bytes of the body; ``None`` for a chunked body, or if they are not known."""
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What was noted about the head; the application adds what it finds there.
+
+        A producer sends the same head with each event. All requests of a connection that follow each other
+        with the same head have the same notes.
+        """
+
+    async def receive(self) -> Any:
+        """Return the next part of the body, or ``http.disconnect`` (ASGI)."""
+
+    def receive_nowait(self) -> bytes | None:
+        """Return the rest of the body if all of it has arrived; ``None`` if not, or if it was taken."""
+
+    async def send(self, message: Any) -> None:
+        """Send the start, or the next part, of the response (ASGI)."""
+
+    async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send a whole response: what two calls of :meth:`send` do."""
+
+
+def client_of(scope: Any, receive: _Receive, send: _Send, *, has_middleware: bool = False) -> Client:
+    """Return the client's side of a request that the application is called with (ASGI).
+
+    Args:
+        scope, receive, send: of the request.
+        has_middleware: whether a plugin's middleware is around the application. It must see all messages, and
+            it may have changed the head.
+    """
+    client: Client | None = scope.get(REQUEST)
+    if client is None or has_middleware:
+        return _Messages(None if client is None else client.announced, receive, send)
+    return client
+
+
+class _Messages:
+    """Messages alone."""
+
+    def __init__(self, announced: int | None, receive: _Receive, send: _Send) -> None:
+        self.announced = announced
+        self.notes: dict[str, Any] = {}
+        self._receive = receive
+        self._send = send
+
+    async def receive(self) -> Any:
+        return await self._receive()
+
+    async def send(self, message: Any) -> None:
+        await self._send(message)
+
+    def receive_nowait(self) -> bytes | None:
+        return None
+
+    async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})

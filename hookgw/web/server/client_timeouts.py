@@ -1,0 +1,127 @@
+"""Client timeouts: for a request's head and body, for reading a response, and between two requests.
+
+A cancel scope around each read and write would cost more than the rest of the request. Here each kind of wait
+has one table, ordered by start, with one timeout for all entries, and one task that watches its first entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from hookgw.config.settings import ServerSettings
+from hookgw.web.server.request_head import Refused
+
+
+class TimedConnection(Protocol):
+    """The part of a connection that timeouts and connection limits use."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+    def time_out(self, refusal: Refused) -> None:
+        """Respond with an error, then close the connection."""
+
+    def eviction_rank(self) -> tuple[int, float] | None:
+        """Return the rank of the current wait and its start; ``None`` while hookgw works on a request."""
+
+
+class Wait:
+    """The connections that wait for the same thing from their clients, the longest wait first.
+
+    Args:
+        rank: the order in which waiting connections are closed to make room; lowest first.
+        timeout: in seconds.
+        expire: called with each connection that timed out, after its removal from the table.
+    """
+
+    def __init__(self, rank: int, timeout: float, expire: Callable[[TimedConnection], None]) -> None:
+        self.rank = rank
+        self._timeout = timeout
+        self._expire = expire
+        self._deadlines: dict[TimedConnection, float] = {}
+
+    def begin(self, connection: TimedConnection) -> None:
+        """Start the timeout of a connection, or restart it."""
+        # Remove first: an updated key would keep its old place, and the table must stay in order of start.
+        self._deadlines.pop(connection, None)
+        self._deadlines[connection] = trio.current_time() + self._timeout
+
+    def end(self, connection: TimedConnection) -> None:
+        """Stop the timeout of a connection."""
+        self._deadlines.pop(connection, None)
+
+    def first(self) -> TimedConnection | None:
+        """Return the connection that has waited longest."""
+        return next(iter(self._deadlines), None)
+
+    def since(self, connection: TimedConnection) -> float | None:
+        """Return the start of a connection's wait on Trio's clock; ``None`` if it does not wait."""
+        deadline = self._deadlines.get(connection)
+        return None if deadline is None else deadline - self._timeout
+
+    def abort_all(self) -> None:
+        """Close all of them at once."""
+        for connection in tuple(self._deadlines):
+            connection.abort()
+
+    async def watch(self) -> None:
+        """Expire connections in order, until cancelled."""
+        while True:
+            now = trio.current_time()
+            while self._deadlines:
+                connection, deadline = next(iter(self._deadlines.items()))
+                if deadline > now:
+                    break
+                self.end(connection)  # first: _expire may start another wait of the same connection
+                self._expire(connection)
+            # The next deadline is the first entry's. A table that is empty cannot expire anything sooner than
+            # its own timeout from now, so nothing has to wake this task when a wait starts.
+            await trio.sleep_until(next(iter(self._deadlines.values()), now + self._timeout))
+
+
+class ClientTimeouts:
+    """The waits of one server's connections.
+
+    Attributes:
+        heads: for a request's head: on a new connection, or once a head has begun.
+        idles: for the next request.
+        bodies: for the rest of a body.
+        writes: for the client to read a response.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        no_head = f"The head did not arrive within {settings.header_timeout} (server.header_timeout)."
+        no_body = f"The body did not arrive within {settings.body_timeout} (server.body_timeout)."
+        # The ranks: a connection without a request is the cheapest to lose, then one whose request arrives
+        # slowly, then one whose response is read slowly.
+        self.heads = Wait(0, settings.header_timeout, lambda one: one.time_out(Refused(408, no_head)))
+        self.idles = Wait(0, settings.keep_alive_timeout, lambda one: one.abort())
+        self.bodies = Wait(1, settings.body_timeout, lambda one: one.time_out(Refused(408, no_body)))
+        self.writes = Wait(2, settings.write_timeout, lambda one: one.abort())
+        self._is_closing = False
+
+    @property
+    def all(self) -> tuple[Wait, ...]:
+        """All tables, in the order in which their connections are closed to make room."""
+        return (self.heads, self.idles, self.bodies, self.writes)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether connections without an active request are closed."""
+        return self._is_closing
+
+    def close(self) -> None:
+        """Close the connections without an active request, now and from now on."""
+        self._is_closing = True
+        # A connection with a response in progress closes itself at the end of the response.
+        self.heads.abort_all()
+        self.idles.abort_all()
+
+    async def watch(self) -> None:
+        """Expire connections of every table, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for wait in self.all:
+                nursery.start_soon(wait.watch)

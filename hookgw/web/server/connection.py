@@ -1,0 +1,432 @@
+"""One client's connection: HTTP/1.1 between its stream and the application.
+
+One task serves a connection: it takes a head from the request reader, calls the application (ASGI), and goes
+on to the next head. No other task reads ahead. The application's own ``receive`` reads the socket, so that a
+body arrives no faster than the application takes it, and a request that needs no part of Quart (an emit)
+costs no task, no queue and no cancel scope. While the application works on a complete request, only its call
+of ``receive`` notices that the client leaves, as ASGI has it.
+
+What the server owes to every client, whatever the application does, is here:
+
+- Deadlines: the state of the reader says which one counts; writing has its own.
+- A response starts only after the responses to all requests before it, refusals included.
+- ``100 Continue`` leaves only before the response begins, and only when the application asks for the body.
+- A response whose request was not read to its end closes the connection: the next request cannot follow
+  bytes that nobody reads. If the rest is short, it is read first, and the connection stays open.
+- What nobody wants is read for :data:`LINGER` seconds, up to :data:`MOST_UNWANTED` bytes, and not parsed.
+- A connection is closed only once the client's system has acknowledged the response: closed earlier, with
+  bytes of the client's unread, the client could lose it to a reset (RFC 9112, section 9.6).
+- A client may end its side after its request, and still gets the response (RFC 9112, section 9.6): hookgw
+  cannot tell it from one that is gone before it writes. A stream of events, which has no end, ends with it.
+- An application that breaks off in the middle of a response, or misses its announced length, closes the
+  connection, which tells the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import structlog
+import trio
+
+from hookgw.config.settings import ServerSettings
+from hookgw.web.server.client import REQUEST
+from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
+from hookgw.web.server.errors import BUG, JSON, error_body
+from hookgw.web.server.request_head import CHUNKED, Head, Refused
+from hookgw.web.server.request_reader import RequestReader, State
+from hookgw.web.server.response_head import BODILESS, FIXED, FIXED_OVER_TLS, lines_of, response_head
+from hookgw.web.server.streams import ClientStream
+
+logger = structlog.get_logger("hookgw.api")
+
+Application = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+Address = tuple[str, int] | None
+
+LINGER = 1.0
+"""Seconds for which bytes that nobody wants are read."""
+HALF_CLOSED = 120.0
+"""Seconds for which the application may work for a client that has ended its side."""
+_LOOK_FOR_RESET = 1.0
+MOST_UNWANTED = 65_536
+"""Bytes that are read though nobody wants them."""
+
+JOINED = 16_384
+"""Bytes of a part of a response that are copied, to leave in one piece with what is around them."""
+
+_LOOK_AGAIN = 0.05
+"""Seconds until the next look at what the client has acknowledged, of which the system sends no notice."""
+_CONTINUE = b"HTTP/1.1 100 \r\n\r\n"
+_LAST_CHUNK = b"0\r\n\r\n"
+_EVENTS = b"text/event-stream"
+_ASGI = {"spec_version": "2.1", "version": "3.0"}
+_LEFT = {"type": "http.disconnect"}
+
+
+class Connection:
+    """One client's connection.
+
+    Args:
+        stream: the client's bytes. The caller closes it.
+        settings: the limits.
+        timeouts: the server's timeouts. The wait for the first request starts now.
+    """
+
+    def __init__(self, stream: ClientStream, settings: ServerSettings, timeouts: ClientTimeouts) -> None:
+        self._stream = stream
+        self._timeouts = timeouts
+        self._reader = RequestReader(settings.max_header)
+        self._fixed = lines_of(FIXED_OVER_TLS if stream.scheme == "https" else FIXED)
+        self._wait: Wait | None = None
+        self._is_reading = False
+        self._others = trio.lowlevel.ParkingLot()
+        self._sending = trio.Lock()
+        self._left = trio.Event()  # nobody wants the response any more
+        self._is_leaving = False
+        # Of the current request:
+        self._head: Head
+        self._scope: dict[str, Any] | None = None  # what all requests with its head share
+        self.notes: dict[str, Any] = {}
+        """See :class:`~hookgw.web.server.client.Client`."""
+        self._has_all = False  # whether the application has all of the body
+        self._must_continue = False
+        # Of its response:
+        self._is_started = self._is_finished = False
+        self._held = b""  # its head, which leaves together with the first part of its body
+        self._unsent: int | None = None  # bytes of its body that were announced and not sent
+        self._is_endless = False
+        self._is_chunked = False
+        self._has_body = True
+        self._closes = False
+        self._wait_in(timeouts.heads)
+
+    async def run(self, application: Application, client: Address, server: Address) -> None:
+        """Serve requests until the connection must be closed.
+
+        Args:
+            application: ASGI.
+            client, server: the addresses, for the application.
+        """
+        fixed = {
+            "type": "http",
+            "asgi": _ASGI,
+            "scheme": self._stream.scheme,
+            "root_path": "",
+            "client": client,
+            "server": server,
+            "extensions": {},
+        }
+        while (head := await self._next_head()) is not None:
+            await self._serve(head, application, fixed)
+            if self._closes or not self._is_finished or self._timeouts.is_closing:
+                break
+            self._reader.next_request()
+            if self._reader.has_unread:
+                await trio.lowlevel.checkpoint()  # a thousand pipelined requests must not delay other clients
+        await self._linger()
+
+    async def _next_head(self) -> Head | None:
+        reader = self._reader
+        while True:
+            try:
+                if reader.state is State.REFUSED and reader.refusal is not None:
+                    raise reader.refusal
+                if reader.state is State.ENDED:
+                    return None
+                head = reader.head()
+            except Refused as refusal:
+                await self._refuse(refusal, is_head=reader.has_begun_head_request)
+                return None
+            if head is not None:
+                return head
+            if reader.state is State.HEAD:
+                self._wait_in(self._timeouts.heads)
+            elif self._wait is None:
+                self._wait_in(self._timeouts.idles)
+            await self._read()
+
+    async def _serve(self, head: Head, application: Application, fixed: Mapping[str, Any]) -> None:
+        if self._scope is None or head is not self._head:
+            self._head = head
+            self._scope = {
+                **fixed,
+                "method": head.method,
+                "path": head.path,
+                "raw_path": head.raw_path,
+                "query_string": head.query,
+                "http_version": head.version,
+                "headers": head.fields,
+                REQUEST: self,
+            }
+            self.notes = {}
+        self._has_all = self._is_started = self._is_finished = self._is_endless = False
+        self._must_continue = head.awaits_continue
+        self._closes = head.is_last
+        self._held = b""
+        if self._reader.has_whole_body:
+            self._wait_in(None)
+        else:
+            self._wait_in(self._timeouts.bodies)
+        try:
+            await application({**self._scope, "state": {}}, self.receive, self.send)
+        except (Exception, BaseExceptionGroup) as error:
+            ends = (trio.Cancelled, KeyboardInterrupt)
+            if isinstance(error, BaseExceptionGroup) and error.split(ends)[1] is None:
+                raise
+            logger.exception("request failed", method=head.method)
+        if self._is_started:
+            return
+        is_head = head.method == "HEAD"
+        if self._reader.refusal is not None:
+            await self._refuse(self._reader.refusal, is_head=is_head)
+        elif not self._left.is_set():
+            await self._answer(500, BUG, is_head=is_head)
+
+    # Reading
+
+    @property
+    def announced(self) -> int | None:
+        """The announced bytes of the current request's body; ``None`` for a chunked body."""
+        return None if self._head.length == CHUNKED else self._head.length
+
+    async def receive(self) -> Mapping[str, Any]:
+        """Return the next part of the body, or ``http.disconnect`` (ASGI)."""
+        reader = self._reader
+        while not self._is_finished:
+            if self._has_all or (self._is_started and reader.is_within_body):
+                await self._wait_left()
+                break
+            try:
+                part = reader.part() if reader.is_within_body else b""
+            except Refused:
+                break
+            if reader.state is State.COMPLETE:
+                self._has_all = True
+                self._wait_in(None)
+                return {"type": "http.request", "body": part, "more_body": False}
+            if not reader.is_within_body:
+                break
+            if part:
+                self._must_continue = False
+                if reader.has_unread:
+                    await trio.lowlevel.checkpoint()  # ten thousand chunks must not delay other clients
+                return {"type": "http.request", "body": part, "more_body": True}
+            if self._must_continue:
+                self._must_continue = False
+                await self._write(_CONTINUE)
+            await self._read()
+        return _LEFT
+
+    def receive_nowait(self) -> bytes | None:
+        """Return the rest of the body if all of it has arrived; ``None`` if not, or if it was taken."""
+        reader = self._reader
+        if self._has_all or not reader.has_whole_body:
+            return None
+        self._has_all = True
+        return reader.part() if reader.is_within_body else b""
+
+    async def _wait_left(self) -> None:
+        """Wait until nobody wants the response. Further bytes of the client's may arrive; they wait."""
+        reader = self._reader
+        while not reader.has_unread and reader.state not in (State.ENDED, State.REFUSED):
+            await self._read()
+        if reader.state is State.ENDED:
+            with trio.move_on_after(HALF_CLOSED):
+                while self._stream.is_connected() and not self._left.is_set():
+                    with trio.move_on_after(_LOOK_FOR_RESET):
+                        await self._left.wait()
+            if not (self._is_started and self._stream.is_connected()):
+                self._left.set()
+        await self._left.wait()
+
+    async def _read(self) -> None:
+        """Read once, and pass the bytes, or the end, to the reader."""
+        if self._is_reading:  # another task of the application does it, for both
+            await self._others.park()
+            return
+        self._is_reading = True
+        try:
+            data = b"" if self._reader.state is State.REFUSED else await self._stream.receive()
+        finally:
+            self._is_reading = False
+            self._others.unpark_all()
+        if data:
+            self._reader.feed(data)
+        else:
+            self._reader.end()
+            if self._is_endless or not self._stream.is_connected():
+                self._left.set()
+
+    async def _discard_body(self) -> None:
+        """Read the rest of a short body, for a while."""
+        reader = self._reader
+        with trio.move_on_after(LINGER):
+            while reader.is_within_body:
+                if not reader.part():
+                    await self._read()
+        if reader.state is State.COMPLETE:
+            self._wait_in(None)
+
+    # Writing
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Send the start, or the next part, of the response (ASGI). To a client that is gone, send nothing.
+
+        Raises:
+            RuntimeError, ValueError: the response is not valid.
+        """
+        if message["type"] == "http.response.start":
+            if self._is_started:
+                raise RuntimeError("The response has started already.")
+            await self._start(message["status"], message["headers"])
+        elif message["type"] == "http.response.body":
+            if not self._is_started or self._is_finished:
+                raise RuntimeError("The response has not started, or has ended.")
+            await self._send_part(message.get("body", b""), is_last=not message.get("more_body", False))
+
+    async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send a whole response: what two calls of :meth:`send` do."""
+        await self._start(status, headers)
+        await self._send_part(body, is_last=True)
+
+    async def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        headers = tuple(headers)
+        # If the client still waits for "100 Continue", it sends nothing now, and must not be asked any more.
+        waits, self._must_continue = self._must_continue and not self._reader.has_unread, False
+        if self._reader.is_within_body:
+            left = self._reader.length_left
+            if not waits and left is not None and left <= MOST_UNWANTED:
+                await self._discard_body()
+            if self._reader.state is not State.COMPLETE:
+                self._closes = True
+                self._wait_in(None)  # the rest may take as long as it likes: nobody wants it
+        self._closes = self._closes or self._timeouts.is_closing
+        is_http_1_1 = self._head.version == "1.1"
+        head = response_head(status, headers, self._fixed, is_http_1_1=is_http_1_1, closes=self._closes)
+        self._is_started = True
+        self._held, self._unsent, self._is_chunked = head
+        self._has_body = self._head.method != "HEAD" and status not in BODILESS
+        if self._unsent is None:
+            self._is_endless = any(value.startswith(_EVENTS) for _, value in headers)
+        if self._is_endless and self._reader.state is State.ENDED:
+            self._left.set()
+        if self._unsent is None:  # a stream, whose first part may take long
+            held, self._held = self._held, b""
+            await self._write(held)
+
+    async def _send_part(self, body: bytes, *, is_last: bool) -> None:
+        before, after, self._held = self._held, b"", b""
+        if not self._has_body:
+            body = b""
+        elif self._unsent is not None:
+            self._unsent -= len(body)
+            if self._unsent < 0 or (is_last and self._unsent):
+                self._closes = True
+                raise RuntimeError("The body of the response does not have the announced length.")
+        elif self._is_chunked:
+            before += b"%x\r\n" % len(body) if body else b""
+            after = (b"\r\n" if body else b"") + (_LAST_CHUNK if is_last else b"")
+        # Before the write: receive() then ends quietly, however long the client takes to read.
+        self._is_finished = is_last
+        # A long body is not copied: its bytes may be those of many responses, and the client may be slow.
+        for piece in (before + body + after,) if len(body) <= JOINED else (before, body, after):
+            if piece:
+                await self._write(piece)
+        if not is_last:
+            # The client may read as fast as the application writes. Shielded: a cancellation ends the
+            # application's generator cleanly where it waits, and would leave it unclosed here.
+            await trio.lowlevel.cancel_shielded_checkpoint()
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            sent = 0
+            if not self._sending.locked():
+                sent = self._stream.send_nowait(data)
+                if sent == len(data):
+                    return
+            self._timeouts.writes.begin(self)
+            # Shielded, so that a cancelled application leaves no half-written part. It has a deadline.
+            with trio.CancelScope(shield=True):
+                # Two tasks of an application may write: one asks for the body while the other responds.
+                async with self._sending:
+                    await self._stream.send_all(memoryview(data)[sent:])
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            # The application learns it from receive(), which now ends.
+            self.abort()
+        finally:
+            self._timeouts.writes.end(self)
+
+    async def _refuse(self, refusal: Refused, *, is_head: bool) -> None:
+        await self._answer(refusal.status, refusal.message, is_head=is_head)
+
+    async def _answer(self, status: int, message: str, *, is_head: bool) -> None:
+        """Send an error response in the application's place, and close."""
+        self._closes = True
+        body = error_body(status, [message])
+        headers = ((b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body)))
+        head = response_head(status, headers, self._fixed, is_http_1_1=True, closes=True).data
+        await self._write(head if is_head else head + body)
+
+    async def _linger(self) -> None:
+        """End the connection so that the client gets all of the last response."""
+        reader, stream = self._reader, self._stream
+        self._is_leaving = True
+        if reader.state is State.ENDED:
+            return  # no byte can arrive that would make closing a reset
+        await stream.send_eof()
+        # Many clients begin to read only when they have sent all of their body.
+        is_sending = reader.is_within_body or reader.state is State.REFUSED
+        self._wait_in(self._timeouts.heads if is_sending else self._timeouts.writes)
+        unwanted, deadline = 0, trio.current_time() + LINGER
+        while unwanted < MOST_UNWANTED and trio.current_time() < deadline:
+            if not is_sending and not stream.has_unacknowledged():
+                return
+            with trio.move_on_at(deadline if is_sending else trio.current_time() + _LOOK_AGAIN):
+                data = await stream.receive()
+                if not data:
+                    return
+                unwanted += len(data)
+        self._wait_in(self._timeouts.writes)
+        while stream.has_unacknowledged():  # noqa: ASYNC110 -- the system sends no notice
+            await trio.sleep(_LOOK_AGAIN)
+
+    # Deadlines
+
+    def _wait_in(self, wait: Wait | None) -> None:
+        if self._wait is not wait:
+            if self._wait is not None:
+                self._wait.end(self)
+            self._wait = wait
+            if wait is not None:
+                wait.begin(self)
+
+    def eviction_rank(self) -> tuple[int, float] | None:
+        """Return the rank of the current wait and its start; ``None`` while hookgw works on a request."""
+        for wait in (self._wait, self._timeouts.writes):
+            since = wait.since(self) if wait is not None else None
+            if wait is not None and since is not None:
+                return wait.rank, since
+        return None
+
+    def time_out(self, refusal: Refused) -> None:
+        """Refuse a request that did not arrive in time, after earlier responses; if none has begun, close."""
+        reader = self._reader
+        if (reader.state is State.HEAD or reader.is_within_body) and not self._is_leaving:
+            reader.refuse(refusal)
+            self._stream.stop_receiving()
+        else:
+            self.abort()
+
+    def leave(self) -> None:
+        """Stop all timeouts of the connection, because it ended."""
+        self._scope = None  # it has the connection, which would wait for the garbage collector
+        self._wait_in(None)
+        self._timeouts.writes.end(self)
+
+    def abort(self) -> None:
+        """Close at once, even during a request. It is no longer a candidate for making room."""
+        self.leave()
+        self._stream.abort()
+        self._reader.end()
+        self._left.set()

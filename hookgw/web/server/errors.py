@@ -1,0 +1,140 @@
+"""Error responses. All have one shape, whatever raised the error.
+
+``{"status": 404, "error": "Not Found", "response": {"message": ["…"]}}``; ``message`` is a list of sentences.
+If a messaging network refused, its own code is beside them in ``code``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+import msgspec
+import structlog
+from quart import Response, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+
+from hookgw._version import __version__
+from hookgw.auth.media_links import MEDIA_PATH
+from hookgw.core.ingest_url import INGEST_PATH
+from hookgw.kernel.errors import (
+    HookgwError,
+    NetworkRefused,
+    PluginFailed,
+    ProofRefused,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    UnsupportedContentEncoding,
+)
+from hookgw.web.responses import ApiError, Messages
+
+logger = structlog.get_logger("hookgw.api")
+
+JSON = "application/json"
+# RFC 9110; before 3.13, Python has the former phrases.
+_PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}
+_SECRET_PATHS = (INGEST_PATH, MEDIA_PATH)
+"""Paths that end in a token."""
+BUG = "An internal error occurred; see hookgw's log."
+"""What clients learn of a bug."""
+VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
+
+
+def error_body(status: int, messages: Sequence[str], code: str | None = None) -> bytes:
+    """Return the body of an error response. ``code`` is the messaging network's."""
+    phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
+    reasons = Messages(list(messages), msgspec.UNSET if code is None else code)
+    return msgspec.json.encode(ApiError(status, phrase, reasons))
+
+
+def error_response(
+    status: int, messages: Sequence[str], headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return an error response for Quart."""
+    return Response(error_body(status, messages), status, dict(headers or {}), content_type=JSON)
+
+
+class JsonResponse(NamedTuple):
+    """A JSON response, independent of Quart and ASGI."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+
+def response_to(error: Exception, method: str, path: str) -> JsonResponse:
+    """Return the response to an exception that a route raised. A bug is logged and becomes a 500."""
+    if not isinstance(error, HookgwError):
+        # The client does not see the exception: it may hold data of other tenants.
+        _log(error, method, path)
+        return JsonResponse(500, error_body(500, [BUG]))
+    headers = {}
+    if isinstance(error, Unauthorized):  # RFC 9110, section 15.5.2 requires the challenge
+        headers["www-authenticate"] = 'Bearer realm="hookgw"'
+    if isinstance(error, ProofRefused):  # which proof, only the network's documentation says
+        headers["www-authenticate"] = 'Signature realm="hookgw"'
+    code = None
+    if isinstance(error, NetworkRefused):
+        code = error.code
+    if isinstance(error, Unavailable | TooManyRequests | NetworkRefused) and error.retry_after is not None:
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
+    if isinstance(error, UnsupportedContentEncoding):  # RFC 9110, section 15.5.16
+        headers["accept-encoding"] = error.accepted
+    if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log(error, method, path)
+    return JsonResponse(error.status, error_body(error.status, error.messages, code), headers)
+
+
+def shown_path(path: str) -> str:
+    """Return a request's path for messages and the log, without the token that it may contain."""
+    for secret in _SECRET_PATHS:
+        before, found, _ = path.partition(secret)  # perhaps behind a base path, right or wrong
+        if found:
+            return f"{before}{secret}…"
+    return path
+
+
+def _asked_path() -> str:
+    """Return the path that the current request asked for, with the base path, for messages."""
+    scope: Any = request.scope
+    root: str = scope.get("root_path", "")
+    return root + shown_path(request.path)
+
+
+def install_error_handlers(app: QuartTrio) -> None:
+    """Give the errors that routes, or the routing itself, raise the one shape."""
+    app.register_error_handler(HookgwError, _handle_route_error)
+    app.register_error_handler(HTTPException, _handle_routing_error)
+    app.register_error_handler(Exception, _handle_route_error)
+
+
+async def _handle_route_error(error: Exception) -> Response:
+    status, body, headers = response_to(error, request.method, shown_path(request.path))
+    return Response(body, status, dict(headers), content_type=JSON)
+
+
+async def _handle_routing_error(error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 -- registered for this type only
+    status = error.code or 500
+    if isinstance(error, NotFound):
+        return error_response(status, [f"No such route: {_asked_path()}."])
+    if isinstance(error, MethodNotAllowed):
+        allowed = ", ".join(sorted(error.valid_methods or ()))
+        message = f"{_asked_path()} accepts {allowed}, not {request.method}."
+        return error_response(status, [message], {"allow": allowed})
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return error_response(status, [BUG])
+    description = error.description or HTTPStatus(status).phrase
+    return error_response(status, [f"{description.removesuffix('.')}."])
+
+
+def _log(error: Exception, method: str, path: str) -> None:
+    if isinstance(error, PluginFailed):
+        # Its traceback was logged where the plugin was called, with the secrets in it masked.
+        logger.error("request failed", method=method, path=path, reason=str(error))
+    else:
+        logger.error("request failed", method=method, path=path, exc_info=error)

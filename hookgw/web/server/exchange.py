@@ -1,0 +1,478 @@
+"""One request and its response, between the connection and the application: what hookgw counts and limits.
+
+A body is read up to a limit, and counts in memory as far as it has arrived; so does a response as long as the
+client has yet to read it. The request counts among those in progress, and its status among the metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+import trio
+from quart import Response
+
+from hookgw.auth.keyring import KeyHolder
+from hookgw.auth.request_quota import RequestQuota
+from hookgw.kernel.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
+from hookgw.kernel.units import Size
+from hookgw.web.server.body_memory import SMALL, BodyMemory
+from hookgw.web.server.client import Client
+from hookgw.web.server.errors import JSON, response_to, shown_path
+from hookgw.web.server.response_head import BODILESS
+from hookgw.web.server.response_memory import SMALL as SMALL_RESPONSE
+from hookgw.web.server.response_memory import ResponseMemory, holder_of
+
+
+class Gone(Exception):
+    """The client disconnected; ends the application's tasks."""
+
+
+class BrokenOff(Exception):
+    """The application cannot complete the response that it began.
+
+    The connection is closed, which tells the client.
+    """
+
+
+class ActiveRequests:
+    """Counts the requests in progress: from the end of the body to the end of the response.
+
+    Args:
+        limit: the number at which :attr:`is_full` becomes true.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the limit is reached."""
+        return self._count >= self._limit
+
+    def enter(self) -> None:
+        """Count one more request."""
+        self._count += 1
+
+    def leave(self) -> None:
+        """Count one request less."""
+        self._count -= 1
+
+
+class RequestResponse:
+    """One request and its response.
+
+    Args:
+        scope: of the request (ASGI).
+        client: the connection's side.
+        limit: the most bytes of a body; reading more raises.
+        report_status: called with this object and the status of the response.
+        active: counts the request once its body is complete.
+        memory: counts the body as far as it is in memory.
+        responses: counts the response as far as it is in memory.
+        quota: counts the request for its instance; see :meth:`count_for`.
+    """
+
+    # Of the class, because an emit needs none of them.
+    is_static = False
+    """Whether the bytes of the response are in memory once for all requests: they count nothing."""
+    _room = 0
+    """The bytes of the response that are reserved, or in memory."""
+    _holder = ""
+    _may_be_refused = False
+    _is_waiting = False
+    _refused_as: Callable[[TooManyRequests], HookgwError] | None = None
+
+    def __init__(
+        self,
+        scope: Any,
+        client: Client,
+        limit: int,
+        report_status: Callable[[RequestResponse, int], None],
+        active: ActiveRequests,
+        memory: BodyMemory,
+        responses: ResponseMemory,
+        quota: RequestQuota,
+    ) -> None:
+        self.scope = scope
+        self.extra: tuple[tuple[bytes, bytes], ...] = ()
+        """Headers for the response, besides those of the application."""
+        self.route: str | None = None
+        """The template of its route, for metrics."""
+        self.holder: KeyHolder | None = None
+        """Of the caller's key or session; ``None`` before one is known, and on open paths."""
+        self.check_key: Callable[[], None] | None = None
+        """Raises ``Unauthorized`` if the caller's key is no longer valid; ``None`` on open paths."""
+        self.whole_body: bytes | None = None
+        """The body, if it was read before the route: Quart gives a body once."""
+        self.is_forwarded = False
+        """Whether another node has forwarded it, and authenticated it before."""
+        self.is_question = False
+        """Whether another node asks this one; see ``AllNodes``."""
+        self.forward_to_owner: Callable[[str], Awaitable[Response | None]] | None = None
+        """In a fleet, forwards it if another node has an instance, and returns that node's response."""
+        self.is_read = False
+        """Whether all of the body has been received."""
+        self._client = client
+        self._limit = limit
+        self._report_status = report_status
+        self._active = active
+        self._memory = memory
+        self._responses = responses
+        self._quota = quota
+        self._instance: str | None = None
+        self._is_in_quota = False
+        self._is_counted = False
+        self._is_exempt = False
+        self.notes = client.notes
+        """What was noted about the head; see :class:`~hookgw.web.server.client.Client`."""
+        self.announced = client.announced
+        """The announced bytes of the body; ``None`` for a chunked body."""
+        self._has_body = self.announced != 0
+        self._is_wanted = False
+        self._wanted: trio.Event | None = None
+        self._is_large = self.announced is None or self.announced > SMALL
+        self._received = 0
+        self._is_started = False
+        self._is_finished = False
+        self._is_answered = False
+        self._refusal: HookgwError | None = None
+        self._holders = 1
+        self._at_end: Callable[[], None] | None = None
+
+    def count_for(
+        self, instance: str, refused_as: Callable[[TooManyRequests], HookgwError] | None = None
+    ) -> None:
+        """Count the request and its body for an instance, until both are done.
+
+        Call it before the route reads the body. What was counted is given back at the end of :meth:`run`.
+
+        Args:
+            instance: its name.
+            refused_as: makes the error for the client, where 429 would be wrong.
+
+        Raises:
+            TooManyRequests: the instance has as many requests in progress as it may.
+            HookgwError: the same, of ``refused_as``.
+        """
+        self._refused_as = refused_as
+        try:
+            self._quota.enter(instance)
+        except TooManyRequests as limit:
+            raise limit if refused_as is None else refused_as(limit) from None
+        self._instance, self._is_in_quota = instance, True
+        if self._received:
+            # Finding the caller took a while: of a new key in a fleet, or a session whose use was stored.
+            self._memory.attribute(self, instance)
+
+    def call_at_end(self, function: Callable[[], None]) -> None:
+        """Have a function called when the exchange ends, complete or not."""
+        self._at_end = function
+
+    def stop_counting(self) -> None:
+        """Stop counting the request as in progress: its response lasts as long as the client wants.
+
+        The caller must have a limit of its own.
+        """
+        self._leave_active()
+        self._hold(0)
+        self._leave_quota()
+
+    async def reserve(self, size: int) -> None:
+        """Wait for memory for a response of so many bytes, before the work for it starts.
+
+        Meanwhile the request does not count as in progress. What the response does not need is given back
+        once it is made. If it needs more, and there is no room, the client gets 503 instead of it: call this
+        only for requests that change nothing.
+
+        Raises:
+            Unavailable: the memory is full.
+        """
+        self._may_be_refused = True
+        self._holder = self._holder or holder_of(self.holder, self.scope["client"])
+        more = size - self._room
+        if more > 0:
+            if not self._responses.reserve_nowait(self._holder, more):
+                self._is_waiting = True
+                if self._is_counted:
+                    self._is_counted = False
+                    self._active.leave()
+                try:
+                    await self._responses.reserve(self._holder, more)
+                finally:
+                    self._is_waiting = False
+                    if self.is_read:
+                        self._count()
+            self._room += more  # not size: an answer meanwhile has given back what there was
+
+    def _hold(self, size: int) -> None:
+        """Count so many bytes of the response as in memory, and no others.
+
+        Of a response that must not be refused, only what fits: its holder waits for that, and nobody else.
+        """
+        size = size if size > SMALL_RESPONSE and not self.is_static else 0
+        if size != self._room:
+            self._holder = self._holder or holder_of(self.holder, self.scope["client"])
+            if not self._may_be_refused:
+                size = min(size, self._room + self._responses.room(self._holder))
+            self._responses.change(self._holder, self._room, size)
+            self._room = size
+
+    def _fits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Return whether there is room for a response, beyond what is reserved for it, or it needs none."""
+        size = next((int(value) for name, value in headers if name.lower() == b"content-length"), 0)
+        needs_more = size > max(self._room, SMALL_RESPONSE) and not self.is_static
+        if not needs_more or not self._may_be_refused:
+            return True
+        # However long it is, a response that is alone is sent: it would be refused for ever.
+        is_alone = self._responses.used == self._room
+        return is_alone or self._responses.fits(self._holder, size - self._room)
+
+    def _leave_if_long(self) -> None:
+        """Give up the place among the requests in progress, once a long part of the response is made.
+
+        A client that does not read it takes memory, which is counted, or none.
+        """
+        if self._room or self.is_static:
+            self._leave_active()
+
+    def _leave_quota(self) -> None:
+        if self._is_in_quota and self._instance is not None:
+            self._is_in_quota = False
+            self._quota.give(self._instance)
+
+    def _leave_active(self) -> None:
+        self._is_exempt = True
+        if self._is_counted:
+            self._is_counted = False
+            self._active.leave()
+
+    async def run(self, application: Callable[[], Awaitable[None]]) -> None:
+        """Run an application, which responds through :meth:`receive` and :meth:`send`, or :meth:`respond`.
+
+        Returns early if the client disconnects.
+        """
+        try:
+            await application()
+        except* (Gone, BrokenOff):
+            # The client disconnected: there is nobody to respond to. Or the response is cut off: the
+            # connection of an application that ends in the middle is closed.
+            pass
+        except* (TooLarge, TooManyRequests, Unavailable):
+            # receive() raised this inside Quart's tasks, so Quart cannot respond any more.
+            await self._refuse(self._refusal or self._too_large())
+        finally:
+            if self._at_end is not None:
+                self._at_end()
+            if self._room:
+                self._hold(0)
+            self._leave_active()
+            self._let_go()
+            self._refusal = None  # its traceback leads back here, and to the body
+
+    def hand_over(self) -> Callable[[], None]:
+        """Keep counting the request and its body for work that goes on after the response.
+
+        Returns:
+            A function; call it once, when the body is no longer in memory.
+        """
+        self._holders += 1
+        return self._let_go
+
+    def _let_go(self) -> None:
+        self._holders -= 1
+        if not self._holders:
+            self._leave_quota()
+            self._memory.release(self, self._instance)
+
+    async def receive(self) -> Any:
+        """Return the next message: a part of the body, or the end of a finished exchange (ASGI)."""
+        if self._has_body and not self._received:
+            # Quart's other task authenticates the request first: the body then counts for the key's instance.
+            await trio.lowlevel.checkpoint()
+            if not self._is_wanted and any(name == b"expect" for name, _ in self.scope["headers"]):
+                # Receiving asks the client for the body, which is wrong where the response is an error.
+                self._wanted = trio.Event()
+                await self._wanted.wait()
+        return await self.next_message()
+
+    def want_body(self) -> None:
+        """Note that the route reads the body, for which the client may be waiting to be asked."""
+        self._is_wanted = True
+        if self._wanted is not None:
+            self._wanted.set()
+
+    async def next_message(self) -> Any:
+        """Return the next message, for a caller that has authenticated the request."""
+        while True:
+            if self._memory.is_full and self._is_large and not self._is_started and not self.is_read:
+                await self._wait_room()
+            message = await self._client.receive()
+            if message["type"] != "http.request":
+                if not self._is_finished:
+                    raise Gone
+                return message  # "http.disconnect": a finished exchange ends quietly
+            size = len(message["body"])
+            self._received += size
+            if not self._is_started:  # once a response has started, its status cannot become 413
+                self._count_body(size if self._is_large else 0)
+            if not message["more_body"]:
+                self.is_read = True
+                self._count()
+            elif self._is_started:
+                continue  # it arrived before the response: the connection reads no more of it
+            return message
+
+    def body_nowait(self) -> bytes | None:
+        """Return the body if it is small and has arrived, for a caller that has authenticated the request.
+
+        ``None`` says nothing about the body. Nobody may have called :meth:`receive` or :meth:`next_message`.
+        """
+        if self._is_large or (body := self._client.receive_nowait()) is None:
+            return None
+        self._received = len(body)
+        self._count_body(0)
+        self.is_read = True
+        self._count()
+        return body
+
+    async def grow(self, size: int) -> None:
+        """Count bytes that the application made of the body by decoding it, and wait if there are too many.
+
+        Raises:
+            TooManyRequests: the bodies of the instance are too large together.
+            Unavailable: there is no memory for more of it.
+        """
+        self._count_body(size)
+        await self._wait_room()
+
+    async def _wait_room(self) -> None:
+        try:
+            await self._memory.wait_room(self)
+        except Unavailable as refusal:
+            self._refusal = refusal
+            raise
+
+    def _count_body(self, size: int) -> None:
+        """Count so many more bytes of the body, as they are in memory; refuse one that is too large."""
+        try:
+            if self._received > self._limit:
+                raise self._too_large()
+            if size:
+                self._memory.hold(self, size, self._instance)
+        except TooLarge as error:
+            self._refusal = error  # run() sees only a group around it
+            raise
+        except TooManyRequests as error:
+            self._refusal = error if self._refused_as is None else self._refused_as(error)
+            raise self._refusal from None
+
+    def _count(self) -> None:
+        # Counted from the end of the body, so that slow uploads do not use up server.max_requests.
+        if not self._is_counted and not self._is_exempt and not self._is_waiting:
+            self._is_counted = True
+            self._active.enter()
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"The body may have at most {Size(self._limit)}.")
+
+    def chunks(self) -> Chunks:
+        """Return the parts of the body, for an application that uses :meth:`respond`."""
+        return Chunks(self)
+
+    async def respond(
+        self, status: int, headers: Mapping[str, str], body: bytes, content_type: str = JSON
+    ) -> None:
+        """Send a complete response, even if some of the request's body was not read.
+
+        Args:
+            status, headers, body: of the response. Its content type and length are added.
+            content_type: of the body.
+        """
+        if self._is_answered:
+            await trio.lowlevel.checkpoint()
+        else:
+            await self._respond(status, headers, body, content_type)
+
+    async def _respond(
+        self, status: int, headers: Mapping[str, str], body: bytes, content_type: str = JSON
+    ) -> None:
+        lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+        if status not in BODILESS:
+            lines.append((b"content-type", content_type.encode()))
+            lines.append((b"content-length", b"%d" % len(body)))
+        lines += self.extra
+        self._begin(status)
+        self._is_finished = True
+        if self._room or len(body) > SMALL_RESPONSE:
+            self._hold(len(body))
+            self._leave_if_long()
+        await self._client.respond(status, lines, body)
+        if self._room:
+            self._hold(0)
+        self._leave_active()
+
+    async def send(self, message: Any) -> None:
+        """Send the start, or the next part, of the response (ASGI)."""
+        if self._is_answered:
+            await trio.lowlevel.checkpoint()
+            return
+        if message["type"] == "http.response.start":
+            if not self._fits(message["headers"]):
+                await self.answer_for(self._responses.refusal(self._holder))
+                return
+            self._begin(message["status"])
+            if self.extra:
+                message = {**message, "headers": [*message["headers"], *self.extra]}
+        else:
+            # From here on, what this part needs, and not what the response might have needed.
+            self._hold(len(message.get("body", b"")))
+            self._leave_if_long()
+            if not message.get("more_body", False):
+                self._is_finished = True
+        await self._client.send(message)
+        if message["type"] == "http.response.body":
+            self._hold(0)
+        if self._is_finished:
+            # Now, not when Quart's tasks have ended: the client may send its next request at once.
+            self._leave_active()
+
+    def _begin(self, status: int) -> None:
+        self._is_started = True
+        self.want_body()  # no longer: but receive() also notices that the client leaves
+        self._report_status(self, status)
+        if not self.is_read:
+            self._memory.release(self, self._instance)  # the rest of the body is read and dropped
+
+    async def answer_for(self, error: HookgwError) -> None:
+        """Respond with an error while the application still works; what it responds later is dropped.
+
+        Nothing is sent if it has begun to respond.
+        """
+        if not self._is_started:
+            self._is_answered = True
+            await self._refuse(error)
+
+    async def _refuse(self, error: HookgwError) -> None:
+        # Respond instead of the application. A response that broke off in the middle cannot be replaced.
+        if not self._is_started:
+            path = shown_path(self.scope["path"].removeprefix(self.scope["root_path"]))
+            status, body, more = response_to(error, self.scope["method"], path)
+            await self._respond(status, more, body)
+
+
+class Chunks:
+    """Iterates over the parts of a request's body as they arrive."""
+
+    def __init__(self, exchange: RequestResponse) -> None:
+        self._exchange = exchange
+
+    def __aiter__(self) -> Chunks:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._exchange.is_read:
+            raise StopAsyncIteration
+        chunk: bytes = (await self._exchange.next_message())["body"]
+        return chunk

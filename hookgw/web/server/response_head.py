@@ -1,0 +1,122 @@
+"""The head of a response. No I/O.
+
+Each line is checked once more here: a line break in a value, of a plugin or a messaging network, would be a
+response of its own for the client.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from email.utils import formatdate
+from functools import lru_cache
+from typing import NamedTuple
+
+from hookgw.web.server.errors import VERSION_HEADER
+
+BODILESS = frozenset({204, 304})
+"""Statuses of responses that have no body, and no headers about one (RFC 9110, section 8.6)."""
+FIXED = (VERSION_HEADER, (b"x-content-type-options", b"nosniff"))
+"""Headers of every response."""
+FIXED_OVER_TLS = (*FIXED, (b"strict-transport-security", b"max-age=31536000"))
+"""Headers of every response over TLS."""
+
+_FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]++: ?[\t -~\x80-\xff]*+\r\n)*+")
+_OF_CONNECTION = (b"connection", b"transfer-encoding")
+_NO_STORE = (b"cache-control", b"no-store")
+_NO_STORE_LINE = b"%b: %b\r\n" % _NO_STORE
+
+
+class ResponseHead(NamedTuple):
+    """The head of a response.
+
+    Attributes:
+        data: the bytes, to the end of the blank line.
+        length: the announced bytes of the body; ``None`` if it is chunked, or ends with the connection.
+        is_chunked: whether each part of the body is a chunk.
+    """
+
+    data: bytes
+    length: int | None
+    is_chunked: bool
+
+
+def response_head(
+    status: int, headers: Iterable[tuple[bytes, bytes]], fixed: bytes, *, is_http_1_1: bool, closes: bool
+) -> ResponseHead:
+    """Return the head of a response.
+
+    Args:
+        status: from 200.
+        headers: of the application. ``connection`` and ``transfer-encoding`` are the server's, and left out.
+        fixed: further lines.
+        is_http_1_1: whether the client understands chunks.
+        closes: whether the connection is closed after the response.
+
+    Raises:
+        ValueError: a name or a value has bytes that no header may have.
+    """
+    lines: list[bytes] = []
+    length: int | None = 0 if status in BODILESS else None
+    is_stored = False
+    for given, value in headers:
+        name = given.lower()
+        if name == b"content-length":
+            length = int(value)
+        elif name == b"cache-control":
+            is_stored = True
+        elif name in _OF_CONNECTION:
+            continue
+        lines.append(b"%b: %b\r\n" % (name, value))
+    fields = b"".join(lines)
+    _check(fields, len(lines))
+    is_chunked = length is None and is_http_1_1
+    return ResponseHead(
+        # The reason phrase is empty, which RFC 9112, section 4 allows.
+        b"HTTP/1.1 %d \r\n%b%b%b%b%bdate: %b\r\n\r\n"
+        % (
+            status,
+            fields,
+            fixed,
+            b"" if is_stored else _NO_STORE_LINE,
+            b"transfer-encoding: chunked\r\n" if is_chunked else b"",
+            b"connection: close\r\n" if closes else b"",
+            _date(int(time.time())),
+        ),
+        length,
+        is_chunked,
+    )
+
+
+def response_fields(
+    headers: Iterable[tuple[bytes, bytes]], fixed: Iterable[tuple[bytes, bytes]]
+) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a response whose head another server writes.
+
+    Args:
+        headers, fixed: as of :func:`response_head`.
+
+    Raises:
+        ValueError: a name or a value has bytes that no header may have.
+    """
+    fields = [(name.lower(), value) for name, value in headers if name.lower() not in _OF_CONNECTION]
+    _check(lines_of(fields), len(fields))
+    if not any(name == _NO_STORE[0] for name, _ in fields):
+        fields.append(_NO_STORE)
+    return [*fields, *fixed]
+
+
+def lines_of(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return headers as lines of a head."""
+    return b"".join(b"%b: %b\r\n" % field for field in fields)
+
+
+def _check(lines: bytes, count: int) -> None:
+    if not _FIELDS.fullmatch(lines) or lines.count(b"\n") != count:
+        raise ValueError("A header of the response has bytes that it must not have.")
+
+
+@lru_cache(maxsize=1)  # formatting a time costs more than the rest of a head
+def _date(now: int) -> bytes:
+    return formatdate(now, usegmt=True).encode()

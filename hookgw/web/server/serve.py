@@ -1,0 +1,145 @@
+"""The server: accepts connections and serves each on its own, so that no connection can end the process."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import structlog
+import trio
+
+from hookgw.concurrency.tasks import TaskFailed, run_contained
+from hookgw.config.settings import ServerSettings
+from hookgw.web.server.certificates import Certificates
+from hookgw.web.server.client_timeouts import ClientTimeouts
+from hookgw.web.server.connection import Address, Application, Connection
+from hookgw.web.server.connection_limits import ConnectionLimits
+from hookgw.web.server.listeners import open_listeners, url_of
+from hookgw.web.server.streams import ClientStream, TlsStream
+
+logger = structlog.get_logger("hookgw.api")
+
+
+async def serve(
+    app: Application,
+    settings: ServerSettings,
+    certificates: Certificates | None = None,
+    watch: Callable[[Callable[[], tuple[int, int]]], None] = lambda _: None,
+    *,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve HTTP requests until cancelled.
+
+    Once the server listens, it calls ``started()`` with its URLs, with the actual ports. When cancelled, it
+    stops listening, closes idle connections, waits at most ``shutdown_grace`` for open requests, and then
+    raises ``Cancelled``.
+
+    Args:
+        app: the application (ASGI). Its lifespan is not used.
+        settings: the addresses, limits and timeouts.
+        certificates: for TLS on TCP ports; ``None`` for plain HTTP. Unix sockets always speak plain HTTP. The
+            caller runs ``certificates.watch()``.
+        watch: called once with ``ConnectionLimits.count``, for metrics.
+
+    Raises:
+        StartError: hookgw cannot listen on an address.
+    """
+    async with open_listeners(settings.bind) as listeners, trio.open_nursery() as nursery:
+        server = _Server(app, settings, certificates)
+        watch(server.count)
+        scheme = "http" if certificates is None else "https"
+        try:
+            # Within this: a cancellation during the start must end what has begun.
+            connections = await nursery.start(server.hold)
+            task_status.started([url_of(listener, settings.base_path, scheme) for listener in listeners])
+            await trio.serve_listeners(server.handle, listeners, handler_nursery=connections)
+        finally:
+            server.stop()
+
+
+class _Server:
+    """The connections of one call of :func:`serve`."""
+
+    def __init__(self, app: Application, settings: ServerSettings, certificates: Certificates | None) -> None:
+        self._app = app
+        self._settings = settings
+        self._certificates = certificates
+        self._timeouts = ClientTimeouts(settings)
+        self._limits = ConnectionLimits(settings, self._timeouts)
+        self._stopping = trio.Event()
+        self._emptied = trio.Event()
+
+    async def handle(self, stream: trio.SocketStream) -> None:
+        """Serve one connection to its end. An exception of any class ends only this connection."""
+        try:
+            await run_contained(partial(self._serve, stream))
+        except TaskFailed as failure:
+            cause = failure.__cause__
+            # The client disconnected; serve_listeners closes the stream.
+            left = isinstance(cause, OSError) or (
+                isinstance(cause, BaseExceptionGroup) and cause.split(OSError)[1] is None
+            )
+            if not left:
+                logger.warning("connection failed", reason=str(failure), exc_info=cause)
+
+    async def _serve(self, accepted: trio.SocketStream) -> None:
+        client, server = _address(accepted.socket.getpeername()), _address(accepted.socket.getsockname())
+        stream = self._stream(accepted)
+        connection = Connection(stream, self._settings, self._timeouts)
+        try:
+            # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
+            peer = client[0] if client is not None else None
+            if self._limits.admit(connection, peer) and await stream.handshake(peer or ""):
+                try:
+                    await connection.run(self._app, client, server)
+                finally:
+                    # If this task is cancelled, both end at once.
+                    await stream.send_eof()  # noqa: ASYNC102
+                    await stream.aclose()  # noqa: ASYNC102
+        finally:
+            connection.abort()
+            self._limits.remove(connection)
+            if not self._limits:
+                self._emptied.set()
+
+    def _stream(self, accepted: trio.SocketStream) -> ClientStream:
+        if self._certificates is None or accepted.socket.family == socket.AF_UNIX:
+            plain = socket.socket(fileno=accepted.socket.detach())
+            plain.setblocking(False)
+            return ClientStream(plain)
+        return TlsStream(accepted, self._certificates.context)
+
+    async def hold(self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hold the connections' nursery, which outlives the server's cancellation by ``shutdown_grace``."""
+        async with trio.open_nursery() as connections:
+            connections.start_soon(self._timeouts.watch)
+            task_status.started(connections)
+            await trio.lowlevel.checkpoint_if_cancelled()  # nobody would stop what is shielded
+            connections.cancel_scope.shield = True  # open requests may finish after the listeners are gone
+            await self._stopping.wait()
+            self._timeouts.close()
+            await self._wait_empty()
+            for connection in self._limits:
+                connection.abort()
+            connections.cancel_scope.cancel()
+
+    async def _wait_empty(self) -> None:
+        with trio.move_on_after(self._settings.shutdown_grace):
+            while self._limits:
+                self._emptied = trio.Event()
+                await self._emptied.wait()
+
+    def count(self) -> tuple[int, int]:
+        """See :meth:`hookgw.web.server.connection_limits.ConnectionLimits.count`."""
+        return self._limits.count()
+
+    def stop(self) -> None:
+        """Start the shutdown."""
+        self._stopping.set()
+
+
+def _address(name: Any) -> Address:
+    """Return the host and port of a socket's name; ``None`` of a Unix socket's."""
+    return (name[0], name[1]) if isinstance(name, tuple) else None

@@ -1,0 +1,206 @@
+"""Registrations that hookgw disables: the receiver answered 410, or nothing succeeded for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+import msgspec
+import structlog
+
+from hookgw.concurrency.clock import Clock
+from hookgw.config.settings import DeliverySettings
+from hookgw.core.audit import acting_as
+from hookgw.core.operational.events import OperationalEvents
+from hookgw.core.pending import PendingDeliveries
+from hookgw.core.registry import Registry
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.lanes.retry_policy import policy_of
+from hookgw.records.audit import HOOKGW
+from hookgw.records.deliveries import Attempt, Outcome
+from hookgw.records.operational_kinds import OPERATIONS_ID
+from hookgw.records.registrations import Registration
+
+logger = structlog.get_logger("hookgw.delivery")
+
+STORED_AFTER = 60.0
+"""Seconds of failing before ``failing_since`` is stored: a registration that fails now and then costs no
+writes."""
+
+
+_FEW = 100
+"""Up to this many failing registrations, none is cleaned up."""
+
+
+class AutoDisable:
+    """Watches how long registrations have been failing, and disables them.
+
+    What is pending for a disabled registration becomes dead letters, which can be replayed once the receiver
+    works again. The registration for operational events is exempt: only the configuration disables it.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        pending: PendingDeliveries,
+        operational: OperationalEvents,
+        clock: Clock,
+        settings: DeliverySettings,
+    ) -> None:
+        self._registry = registry
+        self._pending = pending
+        self._operational = operational
+        self._clock = clock
+        self._settings = settings
+        # Decides. `failing_since` on disk only takes it over a restart: the disk may have refused the last
+        # change of that.
+        self._failing: dict[str, tuple[Registration, float]] = {}
+        self._most = _FEW
+
+    def take_up(self, registrations: Iterable[Registration]) -> None:
+        """Begin to watch registrations, before their lanes start.
+
+        A registration that was failing counts as failing at once: its next attempt may be minutes away.
+        """
+        for found in registrations:
+            if found.enabled and found.failing_since is not None:
+                self._failing[found.id] = found, found.failing_since
+        self._most = max(_FEW, 2 * len(self._failing))
+
+    def leave(self, registration_ids: Iterable[str]) -> None:
+        """Forget registrations, after their lanes have ended: another node watches them from now on.
+
+        When they come back, they may have worked meanwhile.
+        """
+        for registration_id in registration_ids:
+            self._failing.pop(registration_id, None)
+
+    def failing(self) -> Iterator[tuple[Registration, float]]:
+        """Yield the registrations that fail now, with the time of the first failure in a row (steady clock).
+
+        Finish the iteration before the next checkpoint.
+        """
+        for name, (former, since) in self._failing.items():
+            current = self._registry.registration(name)
+            # An entry stays until the next attempt: the registration may have been disabled, or set again.
+            if current is not None and current.enabled and not _begins_afresh(current, former):
+                yield current, since
+
+    def failing_since(self, registration_id: str) -> float | None:
+        """Return since when a registration fails (steady clock); ``None`` if it does not."""
+        known = self._failing.get(registration_id)
+        current = self._registry.registration(registration_id)
+        if known is None or current is None or not current.enabled or _begins_afresh(current, known[0]):
+            return None
+        return known[1]
+
+    def is_failing(self, registration: Registration) -> bool:
+        """Return whether the next delivery to a registration ends a time of failing."""
+        return registration.id in self._failing or registration.failing_since is not None
+
+    async def attempted(self, attempt: Attempt, registration: Registration) -> None:
+        """Note an attempt's outcome; disable the registration if it has been failing for too long.
+
+        Args:
+            attempt: made at the registration's present target.
+            registration: as it was when the attempt was made.
+        """
+        if registration.id == OPERATIONS_ID:
+            return
+        if attempt.outcome is Outcome.DELIVERED:
+            if self.is_failing(registration):
+                self._failing.pop(registration.id, None)
+                await self._store_failing_since(registration)
+            return
+        current = self._registry.registration(registration.id)
+        # An attempt in flight when its owner paused it: a pause is no time of failing.
+        if current is None or current.is_paused:
+            return
+        now = self._clock.steady()
+        known, since = self._failing.get(registration.id, (current, now))
+        # The time of failing begins anew with another target, and when the owner sets or enables the
+        # registration again, perhaps after days of being disabled. Other changes do not matter. An attempt in
+        # flight still has the former registration: ask the current one.
+        if _begins_afresh(current, known):
+            since = now
+        self._failing[registration.id] = current, since
+        if len(self._failing) > self._most:
+            # Deletions are not reported here. The cleanup waits until there are twice as many entries as the
+            # last one left, so that an attempt costs no more where many registrations fail.
+            present = self._registry.registration
+            self._failing = {
+                name: entry for name, entry in self._failing.items() if present(name) is not None
+            }
+            self._most = max(_FEW, 2 * len(self._failing))
+        disable_after = policy_of(registration, self._settings).disable_after
+        if now - since >= disable_after:
+            reason = f"It failed for {disable_after:g} s without one success."
+            await self.disable(registration, reason, failing_since=since)
+        elif now - since >= STORED_AFTER or current.failing_since is not None:
+            # At once if the disk has the time of failures that a success ended: after a restart, they would
+            # count again.
+            await self._store_failing_since(registration)
+
+    async def disable(
+        self, registration: Registration, reason: str, *, failing_since: float | None = None
+    ) -> None:
+        """Disable a registration, and park what is pending for it.
+
+        Nothing happens if the registration has another target by now, because the reason was the former
+        receiver's. While the disk refuses, the registration stays enabled, and the next attempt leads here
+        again.
+
+        Args:
+            registration: as it was when the attempt was made.
+            reason: a sentence.
+            failing_since: if given, nothing happens unless the registration still fails since then: it may
+                have succeeded, been set or been paused while this waited for another change of it.
+        """
+        if registration.id == OPERATIONS_ID:
+            return
+        ids = {
+            "registration": registration.id,
+            "instance": registration.instance,
+            "label": registration.label,
+        }
+        async with self._registry.changing(registration.instance):
+            current = self._registry.registration(registration.id)
+            if current is None or not current.enabled or not current.has_target_of(registration):
+                return
+            if failing_since is not None and (
+                current.is_paused or self.failing_since(registration.id) != failing_since
+            ):
+                return
+            # `failing_since` is cleared: a registration that its owner enables again has its full time.
+            disabled = msgspec.structs.replace(
+                current,
+                enabled=False,
+                disabled_reason=reason,
+                failing_since=None,
+                updated_at=self._clock.wall(),
+            )
+            try:
+                # The lane's task may have been started by a request, whose actor it has.
+                with acting_as(HOOKGW):
+                    await self._pending.replace(current, disabled)
+            except StorageUnavailable as error:
+                logger.warning("registration not disabled", **ids, reason=str(error))
+                return
+            self._failing.pop(registration.id, None)
+            logger.warning("registration disabled", **ids, reason=reason)
+            self._operational.registration_disabled(disabled, reason)
+
+    async def _store_failing_since(self, registration: Registration) -> None:
+        async with self._registry.changing(registration.instance):
+            # Read under the lock: its owner may have set the registration while this waited.
+            current = self._registry.registration(registration.id)
+            since = self.failing_since(registration.id)
+            if current is None or current.failing_since == since:
+                return
+            with suppress(StorageUnavailable):  # the next attempt stores it
+                await self._registry.put(msgspec.structs.replace(current, failing_since=since))
+
+
+def _begins_afresh(current: Registration, former: Registration) -> bool:
+    """Return whether failures of a registration as it was say nothing about it as it is."""
+    return not current.has_target_of(former) or current.fresh_since != former.fresh_since

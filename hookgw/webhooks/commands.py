@@ -1,0 +1,409 @@
+"""``hookgw webhook``: the registrations of an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+import msgspec
+
+from hookgw.command.client import Client, server_options
+from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.command.fields import PAGE, read_headers, read_json, read_secret
+from hookgw.command.job import follow_aloud
+from hookgw.command.names import instance_argument, kinds_option, label_option
+from hookgw.command.output import (
+    Column,
+    json_option,
+    printable,
+    say,
+    show_fields,
+    show_json,
+    show_table,
+    show_warnings,
+    table_options,
+)
+from hookgw.kernel.fields import Choice, Flag, Whole
+from hookgw.webhooks.fields import FIELDS
+from hookgw.webhooks.filter_options import read_conditions, show_condition
+from hookgw.webhooks.tls_options import TLS_OPTIONS, take_tls
+
+SHOWN = {
+    "url": "URL",
+    "label": "label",
+    "state": "state",
+    "stateReason": "reason",
+    **{one.json: one.heading for one in FIELDS if one.shows and one.name not in ("url", "enabled")},
+    "createdAt": "created",
+    "updatedAt": "updated",
+}
+"""The headings, by the field of a registration."""
+LISTED = {
+    "instance": Column("instance", least=10),
+    "label": Column("label", least=8),
+    "state": Column("state", least=None),
+    "events": Column("kinds", least=16, drop=1, wraps=True),
+    "url": Column("URL", least=20),
+}
+"""The columns of a list, by the field of a registration."""
+FEW_KINDS = 3
+"""Kinds that a line names; of more it has the number."""
+_SENT = {one.name: one.spellings[0] for one in FIELDS}
+"""The names of fields in requests."""
+_SPECIAL: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "headers": (("--header", "headers"), {"multiple": True, "callback": read_headers}),
+    "secret": (("--secret",), {"callback": read_secret}),
+    "filter": (("--filter",), {"multiple": True, "callback": read_conditions}),
+}
+"""Options that are not read as others of their kind: their flags, and what click needs of them."""
+
+
+@click.group()
+def webhook() -> None:
+    """Set, change, list, test and delete registrations."""
+
+
+def field_options(*, defaults: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options that ``set`` and ``update`` share; ``defaults`` are those of a new registration."""
+    options: list[Callable[[Any], Any]] = []
+    for field in FIELDS:
+        if field.option is None:
+            continue
+        name = field.name.replace("_", "-")
+        flags, special = _SPECIAL.get(field.name, ((f"--{name}",), {}))
+        more: dict[str, Any] = special
+        if isinstance(field.kind, Flag):
+            flags, more = (f"--{name}/--no-{name}",), {"default": None}
+        elif isinstance(field.kind, Choice):
+            more = {"type": click.Choice([str(word) for word, _ in field.kind.words])}
+        elif isinstance(field.kind, Whole):
+            more = {"type": click.IntRange(field.kind.low, field.kind.high)}
+        elif field.option.metavar == "JSON":
+            more = {"callback": read_json}
+        default = f"  [default: {field.option.default}]" if defaults and field.option.default else ""
+        options.append(
+            click.option(*flags, metavar=field.option.metavar, help=field.option.help + default, **more)
+        )
+        if field.name == "filter":
+            options.append(click.option("--no-filter", is_flag=True, help="Remove the conditions."))
+    options += TLS_OPTIONS
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):  # click lists options in the reverse order of their decorators
+            command = option(command)
+        return command
+
+    return add
+
+
+@webhook.command("set")
+@instance_argument()
+@click.argument("url")
+@label_option
+@kinds_option("events", "Only this kind; repeatable.  [default: all]", former="--event")
+@click.option("--enabled/--disabled", default=True, help="Whether it gets events.  [default: enabled]")
+@field_options(defaults=True)
+@server_options
+@json_option
+def set_(
+    client: Client,
+    instance: str,
+    url: str,
+    label: str | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Register URL for INSTANCE's events.
+
+    If the registration exists, options that you leave out keep their stored values. Exceptions: without
+    --kind it gets all kinds, and without --disabled it is enabled. `webhook update` keeps those, too.
+    """
+    former = None
+    if not as_json:
+        try:
+            former = client.call("GET", "webhook", "find", instance, label)
+        except ServerUnavailable:
+            raise
+        except Failed:
+            pass  # the instance does not exist yet; any other reason comes again with the next call
+    tls = take_tls(client, instance, label, fields)
+    given = _given(url=url, tls=tls, **fields)
+    stored = client.call("POST", "webhook", "set", instance, label, content=msgspec.json.encode(given))
+    if former is not None:
+        _show_replaced(former, stored)
+    _show(stored, as_json)
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@click.option("--url", help="Send deliveries there.")
+@kinds_option("events", "Only this kind; repeatable.", former="--event")
+@click.option("--all-kinds", is_flag=True, help="Every kind of event.")
+@click.option("--enabled/--disabled", default=None, help="Whether it gets events.")
+@field_options(defaults=False)
+@server_options
+@json_option
+def update(
+    client: Client,
+    instance: str,
+    label: str | None,
+    events: tuple[str, ...],
+    all_kinds: bool,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Change the given options of a registration, and nothing else."""
+    if events and all_kinds:
+        raise click.UsageError("Use --kind or --all-kinds, not both.")
+    kinds = list(events) if events or all_kinds else None
+    tls = take_tls(client, instance, label, fields)
+    given = _given(events=kinds, tls=tls, **fields)
+    if not given:
+        raise click.UsageError("Name at least one option to change, for example --url URL.")
+    _change(client, instance, label, given, as_json)
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@server_options
+@json_option
+def enable(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+    """Let a registration get events again."""
+    _change(client, instance, label, {"enabled": True}, as_json)
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@server_options
+@json_option
+def disable(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+    """Stop sending events to a registration.
+
+    Its pending deliveries become dead letters, which can be replayed.
+    """
+    _change(client, instance, label, {"enabled": False}, as_json)
+
+
+def _given(*, no_filter: bool, **fields: Any) -> dict[str, Any]:
+    """Return the fields to send. The API reads a missing field as "keep the stored value"."""
+    if no_filter:
+        if fields["filter"] is not None:
+            raise click.UsageError("Use --filter or --no-filter, not both.")
+        fields["filter"] = []
+    return {_SENT[name]: value for name, value in fields.items() if value is not None}
+
+
+def _change(client: Client, instance: str, label: str | None, given: dict[str, Any], as_json: bool) -> None:
+    content = msgspec.json.encode(given)
+    _show(client.call("PATCH", "webhook", "set", instance, label, content=content), as_json)
+
+
+@webhook.command("list")
+@instance_argument(required=False)
+@click.option("--limit", type=PAGE, help="Registrations per page, without INSTANCE.")
+@click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
+@server_options
+@table_options
+def list_(
+    client: Client, instance: str | None, limit: int | None, cursor: str | None, wide: bool, as_json: bool
+) -> None:
+    """List the registrations of INSTANCE.
+
+    Without INSTANCE, list those of all instances and of the configuration. That needs a global key.
+    """
+    query = {"limit": limit, "cursor": cursor}
+    if instance is not None and limit is not None:
+        raise click.UsageError(
+            "--limit is for the list of all instances. Leave it out if you name an instance."
+        )
+    page = client.page("registrations", "webhook", "list", instance, query=query)
+    if as_json:
+        show_json(page)
+        return
+    show_table(
+        tuple(LISTED.values()),
+        (
+            [one[name] if name != "events" else _kinds(one) for name in LISTED]
+            for one in page["registrations"]
+        ),
+        wide=wide,
+    )
+    if page["cursor"]:
+        # To standard error, so that a pipe gets only the table.
+        say(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@server_options
+@json_option
+def find(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+    """Show a registration; exit code 1 if there is none."""
+    stored = client.call("GET", "webhook", "find", instance, label)
+    if stored is not None:
+        _show(stored, as_json)
+        return
+    # Also with exit code 1, standard output must be JSON.
+    if as_json:
+        show_json(None)
+    raise Failed(f"No URL is registered for {instance!r}{_label_suffix(label)}.")
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@server_options
+def delete(client: Client, instance: str, label: str | None) -> None:
+    """Delete a registration.
+
+    Its pending deliveries become dead letters. If that takes long, the command shows the progress.
+    """
+    deleted = client.call("DELETE", "webhook", "delete", instance, label)
+    if "job" in deleted:
+        follow_aloud(client, deleted["job"], "Dead letters")
+    say(f"Deleted the registration of {instance!r}{_label_suffix(label)}.")
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@server_options
+@json_option
+def test(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+    """Send a test event; exit code 0 if it is delivered.
+
+    The event is sent at once, outside the lane.
+    """
+    attempt = client.call("POST", "webhook", "test", instance, label)
+    if as_json:
+        show_json(attempt)
+    else:
+        show_fields(
+            {
+                "outcome": attempt["outcome"],
+                "status": attempt["status"],
+                "duration": f"{attempt['duration']:g} ms",
+                "error": attempt["error"],
+                "response": attempt["answer"] or None,
+            }
+        )
+    if attempt["outcome"] != "delivered":
+        raise Failed(
+            attempt.get("error") or f"The test event was not delivered (outcome: {attempt['outcome']})."
+        )
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@server_options
+@json_option
+def secret(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+    """Print the secret that verifies deliveries.
+
+    With v1a signatures, print the public key instead.
+    """
+    _show_secret(client.call("GET", "webhook", "secret", instance, label), as_json)
+
+
+@webhook.command("public-key")
+@instance_argument()
+@label_option
+@server_options
+@json_option
+def public_key(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+    """Print the public key that verifies v1a signatures."""
+    _show_secret(client.call("GET", "webhook", "publicKey", instance, label), as_json)
+
+
+@webhook.command("rotate-secret")
+@instance_argument()
+@label_option
+@click.option("--grace", metavar="DURATION", help="How long the old secret also signs.  [default: 24h]")
+@server_options
+@json_option
+def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None, as_json: bool) -> None:
+    """Generate a new signing secret and print it.
+
+    With v1a signatures, print its public key instead. During the grace period, deliveries are signed with
+    both the old and the new secret, so that the receiver can change without a gap.
+    """
+    response = client.call("POST", "webhook", "rotateSecret", instance, label, body={"grace": grace})
+    _show_secret(response, as_json)
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@server_options
+def pause(client: Client, instance: str, label: str | None) -> None:
+    """Let deliveries wait, in order, until you resume.
+
+    New events wait, too. A restart does not end the pause, and a pause does not make deliveries too old.
+    """
+    client.call("POST", "webhook", "pause", instance, label)
+    say(f"Deliveries of {instance!r}{_label_suffix(label)} wait until you resume.")
+
+
+@webhook.command()
+@instance_argument()
+@label_option
+@server_options
+def resume(client: Client, instance: str, label: str | None) -> None:
+    """End a pause, and retry waiting deliveries now."""
+    client.call("POST", "webhook", "resume", instance, label)
+    say(f"Deliveries of {instance!r}{_label_suffix(label)} are sent now.")
+
+
+def _show_secret(response: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(response)
+    else:
+        # Nothing else on the line: scripts write $(hookgw webhook secret loja1).
+        say(response.get("secret") or response["publicKey"])
+
+
+def _label_suffix(label: str | None) -> str:
+    return f", label {label!r}" if label else ""
+
+
+def _show_replaced(former: dict[str, Any], stored: dict[str, Any]) -> None:
+    """Print what a ``set`` replaced, a line for each of the fields that it always replaces."""
+    pairs = {
+        "URL": (former["url"], stored["url"]),
+        "state": (former["state"], stored["state"]),
+    }
+    if former["events"] != stored["events"]:
+        pairs["events"] = (_kinds(former), _kinds(stored))
+    for name, (old, new) in pairs.items():
+        if old != new:
+            say(f"Replaced the {name}: {printable(old)} -> {printable(new)}")
+
+
+def _kinds(registration: dict[str, Any]) -> str:
+    kinds = registration["events"]
+    return printable(kinds) if len(kinds) <= FEW_KINDS else f"{len(kinds)} kinds"
+
+
+def _show(stored: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(stored)
+        return
+    fields = {}
+    for name, heading in SHOWN.items():
+        value = stored.get(name)
+        if isinstance(value, dict):  # headers, retry rules and plugin options; empty ones are left out
+            pairs = ((key, inner) for key, inner in value.items() if inner is not None)
+            if name == "tls":  # not the certificates themselves, which have many lines
+                pairs = ((key, "PEM" if "-----BEGIN" in inner else inner) for key, inner in value.items())
+            value = ", ".join(f"{key}: {printable(inner)}" for key, inner in pairs) or None
+        if name == "filter":
+            value = "; ".join(map(show_condition, value or ())) or None
+        fields[heading] = value
+    show_fields(fields)
+    show_warnings(stored)

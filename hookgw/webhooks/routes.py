@@ -1,0 +1,264 @@
+"""``/webhook``: registrations. Each path also exists with a trailing label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from quart import Blueprint, Response, request
+
+from hookgw.kernel.errors import Conflict
+from hookgw.kernel.signing_keys import Signature, public_key_of
+from hookgw.records.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
+from hookgw.web import responses
+from hookgw.web.auth import current_principal
+from hookgw.web.lists import first_of, make_cursor, read_cursor, wrong_cursor
+from hookgw.web.openapi.describe import Parameter, describes, json_body
+from hookgw.web.present import present_attempt, present_done, present_lane, present_started
+from hookgw.web.query import read_limit
+from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
+from hookgw.web.server.response_memory import LIST, ONE
+from hookgw.webhooks.change import parse_grace, parse_registration, unmask_change
+from hookgw.webhooks.fields import Showing, state_of
+from hookgw.webhooks.responses import present_listed_registration, present_registration, present_secret
+
+if TYPE_CHECKING:
+    from hookgw.app.gateway import Gateway
+    from hookgw.webhooks.service import StoredRegistration
+
+_TAG = "Registrations"
+_URL = "https://crm.example/hook"
+_SET_BODY = json_body(
+    "RegistrationRequest",
+    two_kinds={"url": _URL, "events": ["MESSAGES_UPSERT", "CONNECTION_UPDATE"]},
+    every_kind={"url": _URL, "headers": {"Authorization": "Bearer 8sK3"}},
+    disabled={"url": _URL, "enabled": False},
+)
+_UPDATE_BODY = json_body(
+    "RegistrationUpdate",
+    another_URL={"url": _URL},
+    other_kinds={"events": ["MESSAGES_UPSERT"]},
+    disabled={"enabled": False},
+)
+_ROTATE_BODY = json_body("RotateRequest", required=False, an_hour={"grace": "1h"})
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1000
+_LIST_QUERY = (
+    Parameter("cursor", "The `cursor` of the previous page.", {"type": "string"}, "query", may_be_empty=True),
+    Parameter(
+        "limit",
+        "The most registrations on a page.",
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+        "query",
+        may_be_empty=True,
+    ),
+)
+
+
+class WebhookRoutes:
+    """The handlers of ``/webhook``."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("webhooks", __name__)
+        routes = (
+            ("POST", "set", self.set),
+            ("PATCH", "set", self.update),
+            ("GET", "find", self.find),
+            ("DELETE", "delete", self.delete),
+            ("GET", "secret", self.secret),
+            ("GET", "publicKey", self.public_key),
+            ("POST", "rotateSecret", self.rotate_secret),
+            ("POST", "test", self.test),
+            ("POST", "pause", self.pause),
+            ("POST", "resume", self.resume),
+        )
+        for method, name, view in routes:
+            for path in (f"/webhook/{name}/<instance>", f"/webhook/{name}/<instance>/<label>"):
+                blueprint.add_url_rule(path, f"{name} {method}", view, methods=[method])
+        blueprint.add_url_rule("/webhook/list", view_func=self.list_all)
+        blueprint.add_url_rule("/webhook/list/<instance>", view_func=self.list_of_instance)
+        return blueprint
+
+    @describes(
+        _TAG, {201: responses.Registration, 202: responses.Registration}, body=_SET_BODY, errors=(409,)
+    )
+    async def set(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Store a registration.
+
+        With a global key, this also creates the instance if it does not exist and the settings allow it, but
+        not while a former instance of that name is being deleted (409). The status is 202 if it was disabled,
+        and a job is still making its pending deliveries dead letters.
+        """
+        creates = current_principal().is_global and self._gateway.settings.instances.auto_create
+        if not creates:
+            self._gateway.instances.get(instance)
+        change, warnings = await read_parsed(
+            self._limit,
+            lambda body: parse_registration(body, self._gateway.catalog, self._shown(instance, label)),
+        )
+        # A client may send back what it read: masked values stand for the stored ones.
+        old = self._gateway.registrations.find(instance, label)
+        change = unmask_change(change, old, self._gateway.hooks.secret_options)
+        stored = await self._gateway.registrations.set(instance, label, change, create=creates)
+        return self._answer(stored, warnings, 201)
+
+    @describes(_TAG, {200: responses.Registration, 202: responses.Registration}, body=_UPDATE_BODY)
+    async def update(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Change the given fields of a registration, and nothing else.
+
+        The fields have the spellings of `set`. The status is 202 if it was disabled, and a job is still
+        making its pending deliveries dead letters.
+        """
+        old = self._get(instance, label)  # 404 comes before any error of the body
+        change, warnings = await read_parsed(
+            self._limit,
+            lambda body: parse_registration(
+                body, self._gateway.catalog, stored_enabled=old.enabled, shown=self._shown(instance, label)
+            ),
+        )
+        change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)
+        stored = await self._gateway.registrations.update(instance, label, change)
+        return self._answer(stored, warnings, 200)
+
+    @describes(_TAG, {200: responses.RegistrationPage}, query=_LIST_QUERY[:1])
+    async def list_of_instance(self, instance: str) -> Response:
+        """List the instance's registrations, sorted by label."""
+        self._gateway.instances.get(instance)
+        label = _after()[1]
+        await reserve(LIST)
+        found = self._gateway.registrations.of_instance(instance)
+        return await self._page([one for one in found if one.label > label], len(found))
+
+    @describes(_TAG, {200: responses.RegistrationPage}, query=_LIST_QUERY)
+    async def list_all(self) -> Response:
+        """List the registrations of all instances, sorted by instance and label, page by page.
+
+        Those of the configuration (`global_webhooks`) come first; their instance is `*`.
+        """
+        given = {name: value for name, value in request.args.items() if value}  # empty means left out
+        limit, after = read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), _after()
+        await reserve(LIST)
+        return await self._page(self._gateway.registrations.page(after, limit + 1), limit)
+
+    async def _page(self, found: list[Registration], limit: int) -> Response:
+        shown = await first_of(found[:limit], self._present_listed)
+        last = found[len(shown) - 1] if len(shown) < len(found) else None
+        cursor = None if last is None else make_cursor((last.instance, last.label))
+        return json_response(responses.RegistrationPage(shown, cursor))
+
+    @describes(_TAG, {200: responses.Registration | None})
+    async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Return the stored registration, or `null` if none is set."""
+        self._gateway.instances.get(instance)
+        await reserve(ONE)
+        stored = self._gateway.registrations.find(instance, label)
+        # Clients of other gateways expect 200 with null here, not 404.
+        if stored is None:
+            return json_response(None)
+        return json_response(self._present(stored, self._gateway.registrations.refusals(stored)))
+
+    @describes(_TAG, {200: responses.Done, 202: responses.Started})
+    async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Delete a registration; pending deliveries become dead letters."""
+        self._gateway.instances.get(instance)
+        job = await self._gateway.registrations.delete(instance, label)
+        if job.is_running:
+            return json_response(present_started(job, "Webhook deleted"), 202)
+        return json_response(present_done("Webhook deleted"))
+
+    @describes(_TAG, {200: responses.Secret})
+    async def secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Return the newest signing secret.
+
+        With signatures `v1a` it is the public key; hookgw never shows the private key.
+        """
+        return json_response(present_secret(self._get(instance, label)))
+
+    @describes(_TAG, {200: responses.PublicKey}, errors=(409,))
+    async def public_key(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Return the newest public key of a registration with signatures `v1a`."""
+        newest = self._get(instance, label).secrets[0]
+        if newest.signature is not Signature.V1A:
+            raise Conflict(
+                "The registration signs with v1, which has no public key; set signature v1a first."
+            )
+        return json_response(responses.PublicKey(public_key_of(newest.value)))
+
+    @describes(_TAG, {200: responses.Secret}, body=_ROTATE_BODY)
+    async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Create a new signing secret; the old secret keeps signing beside it for a grace period."""
+        self._get(instance, label)  # 404 comes before any error of the body
+        grace = parse_grace(await read_optional_json(self._limit))
+        return json_response(
+            present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
+        )
+
+    @describes(_TAG, {200: responses.Attempt}, errors=(409,))
+    async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Send an example event now, outside the lane."""
+        self._get(instance, label)
+        return json_response(present_attempt(await self._gateway.registrations.test(instance, label)))
+
+    @describes(_TAG, {200: responses.Registration}, errors=(409,))
+    async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Let the registration's deliveries wait, in order, until it is resumed."""
+        self._get(instance, label)
+        return json_response(self._present(await self._gateway.registrations.pause(instance, label), []))
+
+    @describes(_TAG, {200: list[responses.Lane]}, errors=(409,))
+    async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
+        self._get(instance, label)
+        lanes = await self._gateway.registrations.resume(instance, label)
+        now = self._gateway.clock.steady()
+        return json_response([present_lane(lane, instance, label, now) for lane in lanes])
+
+    def _get(self, instance: str, label: str) -> Registration:
+        self._gateway.instances.get(instance)
+        return self._gateway.registrations.get(instance, label)
+
+    def _shown(self, instance: str, label: str) -> dict[str, object]:
+        """Return what ``find`` shows and ``set`` cannot change; of a new registration, what it will be."""
+        stored = self._gateway.registrations.find(instance, label)
+        return {
+            "instance": instance,
+            "label": label,
+            "paused": stored is not None and stored.is_paused,
+            "state": "active" if stored is None else state_of(stored)[0],
+        }
+
+    def _answer(self, stored: StoredRegistration, warnings: list[str], status: int) -> Response:
+        shown = self._present(stored.registration, [*warnings, *stored.warnings])
+        if stored.job is None:
+            return json_response(shown, status)
+        return json_response(msgspec.structs.replace(shown, job=stored.job.id), 202)
+
+    def _present(self, stored: Registration, warnings: list[str]) -> responses.Registration:
+        gateway = self._gateway
+        instance = gateway.instances.get(stored.instance)
+        return present_registration(
+            stored, Showing(instance.id, gateway.catalog, gateway.hooks.secret_options, warnings)
+        )
+
+    def _present_listed(self, stored: Registration) -> responses.ListedRegistration:
+        gateway = self._gateway
+        instance = gateway.instances.find(stored.instance)
+        instance_id = instance.id if instance else GLOBAL_INSTANCE
+        return present_listed_registration(
+            stored, Showing(instance_id, gateway.catalog, gateway.hooks.secret_options)
+        )
+
+
+def _after() -> tuple[str, str]:
+    """Return the instance and label behind which the page that is asked for begins."""
+    given = request.args.get("cursor")
+    match read_cursor(given) if given else ["", ""]:
+        case [str(instance), str(label)]:
+            return instance, label
+    raise wrong_cursor()

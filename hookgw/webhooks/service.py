@@ -1,0 +1,358 @@
+"""Setting, deleting and testing registrations."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from hookgw.concurrency.clock import Clock
+from hookgw.config.settings import Settings
+from hookgw.core.jobs import Jobs, RunningJob
+from hookgw.core.pending import DELETED, PendingDeliveries
+from hookgw.core.registry import Registry
+from hookgw.core.shielded import completes
+from hookgw.delivery.http.errors import OutOfDescriptors
+from hookgw.delivery.outbound import OutboundHttp
+from hookgw.delivery.sender import DeliverySender, template_for
+from hookgw.instances.service import InstanceService
+from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
+from hookgw.kernel.rules import check_url
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.lanes.retry_policy import policy_of
+from hookgw.plugins.hooks import Hooks
+from hookgw.records.deliveries import Attempt, Delivery, LaneStatistics, Outcome
+from hookgw.records.events import Catalog, Event, new_event_id
+from hookgw.records.jobs import Job, JobKind
+from hookgw.records.registrations import DEFAULT_LABEL, Ordering, Registration, in_grace, new_secret
+from hookgw.records.tls_identity import NO_IDENTITY, expired_part
+from hookgw.webhooks.change import RegistrationChange
+
+MOST_REGISTRATIONS = 16
+"""Of one instance."""
+_USUAL_KIND = "MESSAGES_UPSERT"
+
+
+class StoredRegistration(NamedTuple):
+    """What :meth:`RegistrationService.set` did.
+
+    Attributes:
+        warnings: sentences about its URL and its concurrency.
+        job: is still making its pending deliveries dead letters; ``None`` if nothing is left to do.
+    """
+
+    registration: Registration
+    warnings: list[str]
+    job: Job | None
+
+
+class RegistrationService:
+    """Everything that can be done to registrations.
+
+    Whatever changes a registration raises ``StorageUnavailable`` if the disk refuses: nothing has changed.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        instances: InstanceService,
+        pending: PendingDeliveries,
+        dispatcher: Dispatcher,
+        hooks: Hooks,
+        catalog: Catalog,
+        sender: DeliverySender,
+        outbound: OutboundHttp,
+        clock: Clock,
+        settings: Settings,
+        jobs: Jobs,
+    ) -> None:
+        self._jobs = jobs
+        self._registry = registry
+        self._instances = instances
+        self._pending = pending
+        self._dispatcher = dispatcher
+        self._hooks = hooks
+        self._catalog = catalog
+        self._sender = sender
+        self._outbound = outbound
+        self._clock = clock
+        self._settings = settings
+
+    def find(self, instance: str, label: str = DEFAULT_LABEL) -> Registration | None:
+        return self._registry.find(instance, label)
+
+    def get(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
+        registration = self._registry.find(instance, label)
+        if registration is None:
+            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+        return registration
+
+    def by_id(self, registration_id: str) -> Registration | None:
+        """Return a registration, also one of the configuration."""
+        return self._registry.registration(registration_id)
+
+    def of_instance(self, instance: str) -> list[Registration]:
+        """Return an instance's registrations, sorted by label."""
+        return self._registry.of_instance(instance)
+
+    def page(self, after: tuple[str, str], limit: int) -> list[Registration]:
+        """Return registrations of all instances and of the configuration, sorted by instance and label.
+
+        Those of the configuration come first: their instance is
+        :data:`~hookgw.records.registrations.GLOBAL_INSTANCE`.
+
+        Args:
+            after: the instance and label before the first one; two empty strings for the beginning.
+        """
+        return self._registry.page(after, limit)
+
+    async def set(
+        self, instance: str, label: str, change: RegistrationChange, *, create: bool = False
+    ) -> StoredRegistration:
+        """Store a registration, new or changed.
+
+        Args:
+            create: create an instance that does not exist, if ``instances.auto_create`` allows it.
+
+        Returns:
+            The stored registration, and warnings: the address guard refuses the URL now, or the concurrency
+            has no effect. Looking up the URL's host takes at most 2 s, after the registration is stored. If
+            it was disabled and has many pending deliveries, the job that makes them dead letters.
+
+        Raises:
+            NotFound: there is no such instance.
+            Invalid: a plugin refuses its options, or the instance has too many registrations. No instance
+                is created for a refused registration.
+        """
+        stored, running = None, None
+        if create and self._settings.instances.auto_create and self._instances.find(instance) is None:
+            # One commit for both: a crash in between would leave an instance that nobody asked for.
+            with suppress(Forbidden):  # another request created it at the same moment
+                stored = (await self._instances.create(instance, webhook=change, label=label)).registration
+        if stored is None:
+            stored, running = await self._store(instance, label, change)
+        job = None if running is None else await self._jobs.wait(running)
+        warnings = await self.warnings(stored)
+        return StoredRegistration(stored, warnings, job if job and job.is_running else None)
+
+    async def update(self, instance: str, label: str, change: RegistrationChange) -> StoredRegistration:
+        """Change some fields of a registration; return as :meth:`set` does.
+
+        Raises:
+            NotFound: there is no such registration.
+            Invalid: a plugin refuses its options, or it would be enabled with a URL that nothing can be
+                delivered to. Nothing is changed.
+        """
+        stored, running = await self._update(instance, label, change)
+        job = None if running is None else await self._jobs.wait(running)
+        warnings = await self.warnings(stored)
+        return StoredRegistration(stored, warnings, job if job and job.is_running else None)
+
+    @completes
+    async def _update(
+        self, instance: str, label: str, change: RegistrationChange
+    ) -> tuple[Registration, RunningJob | None]:
+        async with self._registry.changing_existing(instance):
+            old = self.get(instance, label)
+            new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
+            same = msgspec.structs.replace(new, updated_at=old.updated_at)
+            # As JSON: to Python, true and 1 in a filter or in options of a plugin are equal.
+            if msgspec.json.encode(same) == msgspec.json.encode(old):
+                return old, None
+            if new.enabled:
+                # The stored URL of a disabled registration may be any string. Another call may have disabled
+                # it, or changed its URL, since this change was read.
+                check_url(new.url, "url")
+            self._hooks.check_registration(new)
+            return new, await self._pending.replace(old, new)
+
+    @completes
+    async def _store(
+        self, instance: str, label: str, change: RegistrationChange
+    ) -> tuple[Registration, RunningJob | None]:
+        async with self._registry.changing_existing(instance):
+            old = self._registry.find(instance, label)
+            if old is None and len(self._registry.of_instance(instance)) >= MOST_REGISTRATIONS:
+                raise Invalid(
+                    f"An instance has at most {MOST_REGISTRATIONS} registrations; delete one first."
+                )
+            # The same time for every field of the change; the wall clock, because clients see it.
+            new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
+            self._hooks.check_registration(new)
+            if old is None:
+                await self._registry.put(new)
+                return new, None
+            return new, await self._pending.replace(old, new)
+
+    async def warnings(self, registration: Registration) -> list[str]:
+        """Return what would keep deliveries from being made now, and what has no effect; see :meth:`set`."""
+        warnings = await self._outbound.warnings(registration)
+        if registration.ordering is Ordering.URL and registration.concurrency > 1:
+            warnings = [*warnings, "concurrency has no effect with ordering url."]
+        if registration.tls != NO_IDENTITY:
+            if registration.url.lower().startswith("http:"):
+                warnings = [*warnings, "tls has no effect: the URL begins with http://."]
+            if (sentence := expired_part(registration.tls, self._clock.wall())) is not None:
+                warnings = [*warnings, sentence]
+        return warnings
+
+    def refusals(self, registration: Registration) -> list[str]:
+        """Return why the address guard refuses a registration's deliveries, without a lookup, as warnings.
+
+        It is known of literal addresses and of ports, and of what the last attempt met.
+        """
+        known = self._outbound.known_refusal(registration)
+        if known is None and registration.enabled:
+            lanes = self._dispatcher.lanes(registration.id)
+            known = next((one.last_error for one in lanes if one.last_outcome is Outcome.BLOCKED), None)
+        return [] if known is None else [f"url: {known}"]
+
+    @completes
+    async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
+        """Let a registration's deliveries wait on disk, in order, until :meth:`resume`; also after a restart.
+
+        New events join them, within the limits of the backlog. An attempt in flight ends as usual.
+
+        Returns:
+            The registration. Nothing changes if it is paused already.
+
+        Raises:
+            NotFound: there is no such registration.
+            Conflict: it is disabled.
+            StorageUnavailable: the disk refuses, and it is not paused.
+        """
+        async with self._registry.changing_existing(instance):
+            registration = self._enabled(instance, label)
+            if registration.is_paused:
+                return registration
+            paused = registration.paused(self._clock.wall())
+            await self._pending.replace(registration, paused)
+            return paused
+
+    @completes
+    async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> list[LaneStatistics]:
+        """End a registration's pause, and let its waiting lanes try again now.
+
+        Returns:
+            The lanes as they are at that moment.
+
+        Raises:
+            NotFound: there is no such registration.
+            Conflict: it is disabled.
+            StorageUnavailable: the disk refuses, and the pause goes on.
+        """
+        async with self._registry.changing_existing(instance):
+            registration = self._enabled(instance, label)
+            if registration.is_paused:
+                resumed = registration.resumed(self._clock.wall(), self._clock.steady())
+                await self._pending.replace(registration, resumed)
+        self._dispatcher.resume(registration.id)
+        return self._dispatcher.lanes(registration.id)
+
+    def _enabled(self, instance: str, label: str) -> Registration:
+        registration = self.get(instance, label)
+        if not registration.enabled:
+            raise Conflict(
+                "The registration is disabled: nothing is pending. Enable it first (set enabled to true)."
+            )
+        return registration
+
+    async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Job:
+        """Delete a registration; what is pending for it is parked.
+
+        Returns:
+            The job that parks. It runs still if that takes long; see :meth:`Jobs.wait`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return await self._jobs.wait(await self._delete(instance, label))
+
+    @completes
+    async def _delete(self, instance: str, label: str) -> RunningJob:
+        async with self._registry.changing_existing(instance) as found:
+            registration = self.get(instance, label)
+            job = self._jobs.new(
+                JobKind.DELETE_REGISTRATION,
+                instance,
+                instance_id=found.id,
+                registrations=(registration.id,),
+                reason=DELETED,
+            )
+            # Removed first: nothing is appended to it after the park.
+            await self._registry.remove(registration, job)
+            return self._pending.park(job, [registration])
+
+    @completes
+    async def rotate_secret(self, instance: str, label: str, grace: float) -> Registration:
+        """Give a registration a new secret; those before it go on signing beside it.
+
+        Args:
+            grace: for how long the old ones still sign at most, in seconds; 0 ends them at once. See
+                :func:`hookgw.records.registrations.in_grace`.
+
+        Raises:
+            NotFound: there is no such registration.
+        """
+        async with self._registry.changing_existing(instance):
+            registration, now = self.get(instance, label), self._clock.wall()
+            old = in_grace(registration.secrets_in_force(now), now, grace)
+            secrets = (new_secret(registration.signature), *old)
+            changed = msgspec.structs.replace(registration, secrets=secrets, updated_at=now)
+            await self._pending.replace(registration, changed)
+            return changed
+
+    async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Attempt:
+        """Send an example event now, outside the lane.
+
+        Returns:
+            The attempt, which is not recorded.
+
+        Raises:
+            NotFound: there is no such registration.
+            Conflict: it is disabled, or a plugin filters the test event out.
+        """
+        registration = self.get(instance, label)
+        if not registration.enabled:
+            raise Conflict("The registration is disabled: enable it first (set enabled to true).")
+        wanted = (self._catalog.get(name) for name in registration.events)
+        kind = next((kind for kind in wanted if kind), None) or self._catalog.resolve(_USUAL_KIND, "event")
+        at = self._clock.wall()
+        event = Event(
+            id=new_event_id(at),
+            kind=kind.name,
+            instance=registration.instance,
+            data_json=Event.encode(kind.example),
+            time=at,
+        )
+        now = self._clock.steady()
+        delivery = Delivery(
+            seq=0,
+            event=event,
+            registration=registration.id,
+            lane="",
+            accepted_at=now,
+            position=0,
+            queued_at=now,
+        )
+        template = template_for(registration)
+        try:
+            body = await self._sender.render_body(event, template)
+            if body is None:
+                raise Conflict("A plugin filtered the test event out, so nothing was sent.")
+            headers = await self._sender.prepare(delivery, body, template, 1)
+        except PluginFailed as failure:
+            return self._sender.failed(1, failure)
+        # A connection of its own: a test must not wait for those of the host.
+        transport = self._outbound.transport(template.origin[3])
+        timeout = policy_of(registration, self._settings.delivery).timeout
+        try:
+            result = await self._sender.send(
+                delivery, body, template, transport, number=1, timeout=timeout, headers=headers
+            )
+        except OutOfDescriptors as failure:
+            return self._sender.unreachable(1, failure)
+        finally:
+            transport.close_nowait()
+        return result.attempt
