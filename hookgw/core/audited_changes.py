@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.core.audit import Audit
 from hookgw.kernel.audited import LONGEST, Audited, changes_of, text_of
 from hookgw.kernel.masking import without_user
+from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Key
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry, FieldChange
 from hookgw.records.instances import Instance

@@ -17,13 +17,13 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.core.audit import Audit, current_actor
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.requests import Cancellation
 from hookgw.fleet.lane_pauses import LanePauses
 from hookgw.kernel.errors import (
     Conflict,
@@ -33,9 +33,9 @@ from hookgw.kernel.errors import (
     StorageUnavailable,
     TooManyRequests,
 )
+from hookgw.kernel.times import rfc3339
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.store_retry import retry_until_readable
-from hookgw.parsing import Cancellation
 from hookgw.records.audit import ActorKind, AuditAction, AuditEntry
 from hookgw.records.deliveries import DeliveryState, parse_delivery_id
 from hookgw.records.events import Event

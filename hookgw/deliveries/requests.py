@@ -6,9 +6,9 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Check, Fields, as_bool, as_object, kind_of, list_of, one_of, text_up_to
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
 from hookgw.records.events import Catalog
 

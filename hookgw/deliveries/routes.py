@@ -9,9 +9,9 @@ import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.deliveries.requests import parse_cancellation, parse_replay
 from hookgw.kernel.errors import Invalid, NotFound
 from hookgw.kernel.schema_parts import TIME_SCHEMA
-from hookgw.parsing import parse_cancellation, parse_replay
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.registrations import Registration
 from hookgw.store import DeliveryQuery

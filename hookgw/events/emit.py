@@ -11,9 +11,9 @@ from msgspec import UNSET
 from msgspec.json import Encoder
 
 from hookgw.events.emit_limits import emit_limits
+from hookgw.events.requests import EventReader, is_single
 from hookgw.kernel.errors import Invalid, KeyReused
 from hookgw.kernel.json_text import is_same_json
-from hookgw.parsing import EventReader, is_single
 from hookgw.records.events import Event
 from hookgw.web.request_body import NDJSON, Headers, content_type, parse_in_turns, read_body
 from hookgw.web.responses import Backlog, Emitted

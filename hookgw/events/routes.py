@@ -10,7 +10,7 @@ from quart import Blueprint, Response, request
 from hookgw.app.json_schemas import EMIT
 from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.kernel.schema_parts import EVENT_ID_SCHEMA
-from hookgw.parsing import parse_erasure
+from hookgw.operations.erasure_request import parse_erasure
 from hookgw.web import responses
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.web.present import present_kind

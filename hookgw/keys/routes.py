@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from quart import Blueprint, Response
 
-from hookgw.parsing import parse_key_request
+from hookgw.keys.requests import parse_key_request
 from hookgw.records.instances import check_name
 from hookgw.web import responses
 from hookgw.web.auth import current_holder

@@ -7,10 +7,10 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.instances.connectors.states import Account, Closing
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel.times import rfc3339
 from hookgw.messages.chats import Chat, Contact
 from hookgw.records.api_keys import Key
 from hookgw.records.audit import ActorKind, AuditEntry

@@ -14,9 +14,9 @@ from hookgw.app.gateway import Gateway
 from hookgw.concurrency.clock import virtual_clock
 from hookgw.core.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
 from hookgw.core.audited_changes import OF_INSTANCE, instance_changed, registration_changed
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.audited import LONGEST, MOST_FIELDS
 from hookgw.kernel.rates import Rate
-from hookgw.parsing import Replay
 from hookgw.records.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
 from hookgw.records.instances import Instance, InstanceSettings
 from hookgw.records.registrations import Ordering, Registration, RetryOptions, new_secret

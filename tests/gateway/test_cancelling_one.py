@@ -10,9 +10,9 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw.deliveries.requests import Cancellation
 from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, NotFound, StorageUnavailable
 from hookgw.kernel.rates import parse_rate
-from hookgw.parsing import Cancellation
 from hookgw.records.deliveries import DeliveryState, LaneState
 from hookgw.records.registrations import Ordering
 from hookgw.store import AuditQuery, DeliveryReport

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
-from hookgw.parsing import parse_option_changes, parse_presence_of_account, parse_settings
+from hookgw.instances.requests import parse_option_changes, parse_presence_of_account, parse_settings
 from hookgw.web import responses
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.instances.requests import parse_creation
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
-from hookgw.parsing import parse_creation
 from hookgw.records.connectors import QRCode
 from hookgw.records.instances import Instance
 from hookgw.web import responses

@@ -8,7 +8,7 @@ import msgspec
 from quart import Blueprint, Response
 
 from hookgw.messages.chats import Chat, Contact
-from hookgw.parsing import (
+from hookgw.messages.requests import (
     ChatQuery,
     parse_chat_query,
     parse_deletion,

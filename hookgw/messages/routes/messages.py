@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
-from hookgw.messages.uploads import MULTIPART, read_upload
-from hookgw.parsing import (
+from hookgw.messages.requests import (
     parse_audio_message,
     parse_contact_message,
     parse_idempotency_key,
@@ -17,6 +16,7 @@ from hookgw.parsing import (
     parse_template_message,
     parse_text_message,
 )
+from hookgw.messages.uploads import MULTIPART, read_upload
 from hookgw.records.messages import Message
 from hookgw.web import responses
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
