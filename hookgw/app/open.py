@@ -100,6 +100,7 @@ from hookgw.store import ConnectorState, PendingChange, open_storage
 from hookgw.store.fleet import Membership
 from hookgw.webhooks.auto_disable import AutoDisable
 from hookgw.webhooks.configured import read_global_webhooks, read_operations
+from hookgw.webhooks.fields import AUDITED
 from hookgw.webhooks.refused_addresses import by_registration, log_refused_addresses
 from hookgw.webhooks.service import RegistrationService
 
@@ -227,7 +228,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
             global_webhooks = await read_global_webhooks(webhooks, store, audit)
             operations = await read_operations(settings.operations, store, audit)
             registry = (
-                Registry(store, audit, owner.check, is_shared=True) if shared else Registry(store, audit)
+                Registry(store, audit, AUDITED, owner.check, is_shared=True)
+                if shared
+                else Registry(store, audit, AUDITED)
             )
             await registry.load(global_webhooks, operations)
             media_key = await load_media_key(store)
@@ -338,7 +341,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock, jobs)
         registrations = RegistrationService(
-            registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
+            registry, instances.create, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
         )
         keys = KeyService(
             keyring,

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
-from hookgw.app.json_schemas import EMIT
 from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
-from hookgw.kernel.schema_parts import EVENT_ID_SCHEMA
+from hookgw.events.schemas import EMIT, EVENT_ID_SCHEMA
 from hookgw.operations.erasure_request import parse_erasure
 from hookgw.web import responses
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body

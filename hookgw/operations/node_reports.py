@@ -25,14 +25,12 @@ from hookgw.operations.activity import Activity, Counts
 from hookgw.operations.problems import Problem, Problems
 from hookgw.records.audit import Actor
 from hookgw.records.connectors import ConnectionState
-from hookgw.records.deliveries import LaneState, LaneStatistics
+from hookgw.records.deliveries import LaneStatistics, ReportedLane
 from hookgw.webhooks.auto_disable import AutoDisable
 from hookgw.webhooks.service import RegistrationService
 
 _AT_ONCE = 200
 _HOUR, _MINUTES = 3_600, 60
-
-_URGENCY = {LaneState.WAITING: 0, LaneState.PAUSED: 1, LaneState.DELIVERING: 2, LaneState.IDLE: 3}
 
 
 class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,21 +43,6 @@ class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
 
     instance: str | None = None
     most: int | None = None
-
-
-class ReportedLane(msgspec.Struct, frozen=True, array_like=True):
-    """A lane, with the instance and the label of its registration, or ``None`` if that was deleted."""
-
-    lane: LaneStatistics
-    instance: str | None
-    label: str | None
-
-    @property
-    def urgency(self) -> tuple[int, int]:
-        """Sorts lanes: those to look at first have the least."""
-        lane = self.lane
-        # An idle lane with deliveries that are held back waits, too.
-        return _URGENCY[LaneState.WAITING if lane.held else lane.state], -lane.backlog - lane.held
 
 
 class LanesPart(msgspec.Struct, frozen=True):

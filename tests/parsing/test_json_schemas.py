@@ -11,9 +11,10 @@ import pytest
 import trustme
 
 from hookgw import parsing
-from hookgw.app.json_schemas import COMPONENTS, EMIT
+from hookgw.app.json_schemas import COMPONENTS
 from hookgw.deliveries.requests import parse_replay
 from hookgw.events.requests import parse_events
+from hookgw.events.schemas import EMIT
 from hookgw.instances.requests import parse_creation
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.signing_keys import Signature
