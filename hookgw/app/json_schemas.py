@@ -12,7 +12,12 @@ what they accept in another spelling matches the schemas once it is spelled as p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from hookgw.app.gateway import Gateway
 from hookgw.deliveries.requests import REPLAY_STATES
+from hookgw.events.erasure_request import MAX_JID
 from hookgw.events.schemas import EMITTED_EVENT
 from hookgw.instances.requests import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
 from hookgw.kernel.rules import HEADERS
@@ -28,9 +33,8 @@ from hookgw.kernel.schema_parts import (
     ref,
 )
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
-from hookgw.operations.erasure_request import MAX_JID
 from hookgw.webhooks.change import REGISTRATION, UPDATE
-from hookgw.webhooks.fields import RETRY
+from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION
 from hookgw.webhooks.tls import TLS
 
@@ -192,3 +196,26 @@ COMPONENTS: dict[str, Schema] = {
     "BackupRequest": BACKUP,
     "EraseRequest": ERASE,
 }
+
+
+def request_schemas(gateway: Gateway) -> dict[str, Schema]:
+    """Return the schemas of bodies, with the names of kinds, connectors and plugins of this gateway."""
+    kinds = [kind.name for kind in gateway.catalog if not kind.operational]
+    operational = [kind.name for kind in gateway.catalog if kind.operational]
+    # Only plugins that check their options accept any; others refuse every block of options.
+    plugins = [
+        plugin.name for plugin in gateway.hooks.plugins() if "hookgw_check_registration" in plugin.hooks
+    ]
+    return {
+        **COMPONENTS,
+        "KindName": _enum(kinds, "An event kind. Other spellings are accepted, too."),
+        "AnyKindName": _enum([*kinds, *operational], "An event kind, including operational kinds."),
+        "ConnectorName": _enum(gateway.instances.connectors, "A connector."),
+        "PluginBlocks": plugin_blocks(plugins),
+    }
+
+
+def _enum(names: Sequence[str], meaning: str) -> dict[str, Any]:
+    # JSON Schema does not allow an empty enum.
+    allowed: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"maxLength": 0}
+    return {"type": "string", **allowed, "description": meaning}

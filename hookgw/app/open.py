@@ -39,7 +39,6 @@ from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
 from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.history import DeliveryHistory
-from hookgw.deliveries.monitor import DeliveryMonitor
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.service import DeliveryService
 from hookgw.deliveries.stuck_lanes import StuckLanes
@@ -49,6 +48,7 @@ from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.events.accept import EventIntake
+from hookgw.events.erasure import Erasures
 from hookgw.fair import Share
 from hookgw.fleet.all_nodes import AllNodes
 from hookgw.fleet.backlog_exchange import BacklogExchange
@@ -80,7 +80,7 @@ from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
-from hookgw.operations.erasure import Erasures
+from hookgw.operations.delivery_monitor import DeliveryMonitor
 from hookgw.operations.history_pruning import prune_history
 from hookgw.operations.node_reports import NodeReports
 from hookgw.operations.problems import Problems
@@ -341,7 +341,17 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock, jobs)
         registrations = RegistrationService(
-            registry, instances.create, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
+            registry,
+            instances.create,
+            pending,
+            dispatcher,
+            hooks,
+            catalog,
+            sender,
+            outbound,
+            clock,
+            settings,
+            jobs,
         )
         keys = KeyService(
             keyring,
@@ -395,7 +405,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         holds = owner.holds if shared else lambda _: True
         problems = Problems(
             instances,
-            registrations,
+            registry,
             dispatcher,
             auto_disable,
             stuck,
@@ -408,7 +418,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         reports = NodeReports(
             instances,
-            registrations,
+            registry,
             deliveries,
             dispatcher,
             auto_disable,

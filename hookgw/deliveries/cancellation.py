@@ -23,7 +23,6 @@ from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.deliveries.history import DeliveryHistory
-from hookgw.deliveries.requests import Cancellation
 from hookgw.fleet.lane_pauses import LanePauses
 from hookgw.kernel.errors import (
     Conflict,
@@ -37,7 +36,7 @@ from hookgw.kernel.times import rfc3339
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.store_retry import retry_until_readable
 from hookgw.records.audit import ActorKind, AuditAction, AuditEntry
-from hookgw.records.deliveries import DeliveryState, parse_delivery_id
+from hookgw.records.deliveries import Cancellation, DeliveryState, parse_delivery_id
 from hookgw.records.events import Event
 from hookgw.records.jobs import CancelScope, Job, JobKind
 from hookgw.records.lanes import lane_rule

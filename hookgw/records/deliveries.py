@@ -277,3 +277,21 @@ class ReportedLane(msgspec.Struct, frozen=True, array_like=True):
         lane = self.lane
         # An idle lane with deliveries that are held back waits, too.
         return _URGENCY[LaneState.WAITING if lane.held else lane.state], -lane.backlog - lane.held
+
+
+class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
+    """The pending deliveries of an instance to cancel. What is ``None`` or empty does not filter.
+
+    Attributes:
+        since, until: the range of acceptance times of their events, in seconds since the epoch. ``until`` is
+            excluded.
+        kinds: only these kinds.
+        label: only the registration with this label.
+        dry_run: only count them.
+    """
+
+    since: float | None = None
+    until: float | None = None
+    kinds: tuple[str, ...] = ()
+    label: str | None = None
+    dry_run: bool = False

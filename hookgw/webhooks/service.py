@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 import msgspec

@@ -25,9 +25,8 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw.core import jobs
-from hookgw.deliveries.requests import Cancellation
 from hookgw.kernel.errors import Conflict
-from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, Outcome
+from hookgw.records.deliveries import Attempt, Cancellation, Delivery, DeliveryState, Outcome
 from hookgw.records.registrations import Ordering, Registration
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.store.sqlite import pending_changes

@@ -13,7 +13,6 @@ from trio.testing import MockClock
 from hookgw.app.gateway import Gateway
 from hookgw.concurrency.clock import virtual_clock
 from hookgw.core.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
-from hookgw.webhooks.fields import AUDITED
 from hookgw.core.audited_changes import OF_INSTANCE, instance_changed, registration_changed
 from hookgw.deliveries.requests import Replay
 from hookgw.kernel.audited import LONGEST, MOST_FIELDS, FieldChange
@@ -100,7 +99,11 @@ async def test_a_changed_rate_is_shown_as_clients_write_it(audit: Audit) -> None
     slow, fast = Rate(20, "s"), Rate(30, "s")
     assert changed(audit, rate=fast) == [FieldChange("rate", None, "30/s")]
     (entry,) = registration_changed(
-        audit, msgspec.structs.replace(HOOK, rate=slow), msgspec.structs.replace(HOOK, rate=fast), SHOP
+        audit,
+        AUDITED,
+        msgspec.structs.replace(HOOK, rate=slow),
+        msgspec.structs.replace(HOOK, rate=fast),
+        SHOP,
     )
     assert entry.changes == (FieldChange("rate", "20/s", "30/s"),)
 

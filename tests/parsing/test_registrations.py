@@ -15,7 +15,6 @@ from hookgw.kernel.signing_keys import Secret, Signature, make_secret
 from hookgw.records.event_filters import Condition, FilterOp
 from hookgw.records.events import Catalog, EventKind
 from hookgw.records.registrations import Ordering, Registration, RetryOptions
-from hookgw.web.responses import ListedRegistration
 from hookgw.webhooks.change import (
     MAX_GRACE,
     RegistrationChange,
@@ -23,6 +22,7 @@ from hookgw.webhooks.change import (
     parse_registration,
 )
 from hookgw.webhooks.fields import MAX_CONCURRENCY
+from hookgw.webhooks.responses import ListedRegistration
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")

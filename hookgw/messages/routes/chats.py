@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from quart import Blueprint, Response
 
+from hookgw.messages import responses
 from hookgw.messages.chats import Chat, Contact
+from hookgw.messages.present import present_chat, present_contact
 from hookgw.messages.requests import (
     ChatQuery,
     parse_chat_query,
@@ -17,10 +19,8 @@ from hookgw.messages.requests import (
     parse_presence,
     parse_read_messages,
 )
-from hookgw.web import responses
 from hookgw.web.lists import first_of
 from hookgw.web.openapi.describe import describes, json_body
-from hookgw.web.present import present_chat, present_contact
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import LIST
 

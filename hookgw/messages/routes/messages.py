@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
+from hookgw.messages import responses
 from hookgw.messages.requests import (
     parse_audio_message,
     parse_contact_message,
@@ -18,7 +19,6 @@ from hookgw.messages.requests import (
 )
 from hookgw.messages.uploads import MULTIPART, read_upload
 from hookgw.records.messages import Message
-from hookgw.web import responses
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.web.request_body import current_exchange, json_response, read_parsed
 from hookgw.web.server.errors import JSON
