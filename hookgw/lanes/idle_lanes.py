@@ -1,7 +1,6 @@
-"""Idle lanes: when a lane that has nothing to do is parked.
+"""Parks lanes that have been idle for a while, or at once when too many others are idle.
 
-A lane is parked when it has been idle for some time, or at once when too many others are idle: starting a
-parked lane costs about half a delivery, and ten thousand idle lanes would take 100 MiB.
+Starting a parked lane costs about half a delivery; ten thousand idle lanes would take 100 MiB.
 """
 
 from __future__ import annotations
@@ -19,17 +18,13 @@ GRAIN = 0.1
 
 
 class Parkable(Protocol):
-    """The part of a lane that this module calls."""
-
-    def park(self) -> None:
-        """End the task if there is still nothing to do."""
+    def park(self) -> None: ...
 
 
 class IdleLanes:
     """The idle lanes, the longest idle first.
 
     Args:
-        seconds: how long a lane may be idle.
         most: how many lanes may be idle. If there are more, the longest idle ones are parked.
     """
 
@@ -53,11 +48,10 @@ class IdleLanes:
         return now
 
     def end(self, lane: Parkable) -> None:
-        """Note that a lane has something to do, or ended."""
+        """Note that a lane has work again, or ended."""
         self._until.pop(lane, None)
 
     async def run(self) -> None:
-        """Park lanes that have been idle for long enough, until cancelled."""
         while True:
             # Waking up no sooner than GRAIN from now parks many lanes at a time.
             first = next(iter(self._until.values()), math.inf)

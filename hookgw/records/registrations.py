@@ -48,9 +48,7 @@ def new_secret(signature: Signature = Signature.V1) -> Secret:
 def in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret]:
     """Return the secrets that keep signing beside a newer one, the newest first.
 
-    Args:
-        secrets: the secrets in force, the newest first. At most :data:`MOST_OLD_SECRETS` are kept.
-        grace: seconds until they expire; 0 drops them at once.
+    At most :data:`MOST_OLD_SECRETS` are kept. A ``grace`` of 0 seconds drops them at once.
     """
     if grace <= 0:
         return []
@@ -137,7 +135,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     __repr__ = repr_without("headers", "secrets", "plugins")
 
     def detached(self) -> Registration:
-        """Return an equal registration with dicts of its own, because plugins may change what they get."""
+        """Return an equal registration with copies of its dicts, because plugins may change theirs."""
         return msgspec.structs.replace(self, headers=self.headers.copy(), plugins=deepcopy(self.plugins))
 
     @property
@@ -152,7 +150,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     def resumed(self, now: float, steady: float) -> Registration:
         """Return the registration at the end of a pause, which counts neither as age nor as failing.
 
-        ``steady`` is the same moment on the steady clock, which ages are measured with.
+        ``steady`` is the same moment on the steady clock, which measures ages.
         """
         return msgspec.structs.replace(
             self, paused_at=None, resumed_at=steady, failing_since=None, fresh_since=now, updated_at=now
@@ -165,7 +163,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def partitioning(self) -> tuple[Ordering, int]:
-        """What divides its deliveries among lanes: equal for registrations with equally divided lanes.
+        """The division into lanes: equal for registrations with equally divided lanes.
 
         One partition is the order of ``url``, and ``instance`` has as many lanes as there are instances,
         whatever its concurrency.
@@ -177,8 +175,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         return self.ordering, self.concurrency
 
     def has_target_of(self, other: Registration) -> bool:
-        """Return whether both send the same requests to the same receiver, so that a failure of one is a
-        failure of the other."""
+        """Return whether both send the same requests to the same receiver, and so fail together."""
         if self is other:  # asked for every delivery, and a registration rarely changes during an attempt
             return True
         return (self.url, self.by_events, self.headers, self.secrets, self.timeout, self.tls) == (

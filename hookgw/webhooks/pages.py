@@ -65,7 +65,7 @@ class Values(NamedTuple):
 
 
 class WebhookForms:
-    """Sets registrations, and everything else that can be done to them.
+    """Sets, changes and deletes registrations, and pages of them.
 
     ``show`` shows the page of the instance again.
     """
