@@ -59,14 +59,11 @@ _LIST_QUERY = (
 
 
 class WebhookRoutes:
-    """The handlers of ``/webhook``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("webhooks", __name__)
         routes = (
             ("POST", "set", self.set),

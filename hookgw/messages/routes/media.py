@@ -27,13 +27,10 @@ _SAFE = {
 
 
 class MediaRoutes:
-    """The handler of ``/media``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the route."""
         blueprint = Blueprint("media", __name__, url_prefix="/media")
         blueprint.add_url_rule("/<instance>/<token>", view_func=self.download)
         return blueprint
