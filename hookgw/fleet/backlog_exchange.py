@@ -42,13 +42,13 @@ EXCHANGE_EVERY = 0.4
 """Seconds between two exchanges."""
 
 TIGHT_EVERY = 0.1
-"""The same while something is accepted, or refused, near a limit."""
+"""Seconds between exchanges while some limit is nearly reached."""
 
 COUNT_EVERY = 5.0
 """Seconds between two counts of the whole outbox, at least, until one fits together with what is told."""
 
 REST = 5
-"""How many times the length of a count must pass before the next: a slow server needs a rest."""
+"""How many times the length of a count must pass before the next one: a slow server needs a rest."""
 
 TOLD_WITHIN = 1.0
 """Seconds after which all nodes have told what they had changed."""
@@ -57,7 +57,7 @@ COUNT_PART = 100
 """At most a hundredth of the time is spent on counting."""
 
 REMOVED_EVERY = 1.0
-"""Seconds between two reports of removed deliveries: each makes lanes count all that is on disk."""
+"""Seconds between two reports of removed deliveries: after each, lanes count everything on disk."""
 
 UNKNOWN = -1
 """The number of a node of which nothing was heard yet."""
