@@ -6,8 +6,8 @@ one field for each value, and types that every language has: a field has one spe
 ``allOf``. A rule that such a schema cannot express is in its description. ``additionalProperties: false`` is
 only where unknown fields are refused: almost everywhere they are ignored, with a warning.
 
-The limits are imported from the parsers. Tests compare both: parsers accept what the schemas publish, and
-what they accept in another spelling matches the schemas once it is spelled as published.
+The limits are imported from the parsers. Tests compare both: parsers accept every published body, and a body
+in another spelling matches the schemas once it is spelled as published.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ LEAVE_WITHIN = 3.0
 
 
 class _CommitListener:
-    """Hears of every commit: what it appended or requeued is dispatched, what it changed is counted."""
+    """Hears of every commit: dispatches appended and requeued deliveries, and counts changes."""
 
     def __init__(self, dispatcher: Dispatcher, backlog: Backlog) -> None:
         self._dispatcher = dispatcher

@@ -24,7 +24,7 @@ MAX_SOURCES_PER_KEY = 16
 
 
 class KeyHolder:
-    """The holder of a key, as long as the key is in the ring.
+    """The holder of a key, while the key is in the ring.
 
     Attributes:
         principal: the key's rights.

@@ -117,7 +117,7 @@ def _read_key(given: str) -> str:
 
 
 def read_secret_line(prompt: str) -> str:
-    """Return a line of standard input; a terminal does not show what is typed."""
+    """Return a line of standard input; a terminal does not show the typed text."""
     if sys.stdin.isatty():
         typed: str = click.prompt(prompt, hide_input=True, err=True)
         return typed.strip()

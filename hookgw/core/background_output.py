@@ -1,6 +1,6 @@
 """Writes standard output and standard error in threads, so that nothing waits for a reader.
 
-A pipe that nobody reads, a terminal after Ctrl-S, or a log collector that hangs blocks the ``write`` of a
+A pipe without a reader, a terminal after Ctrl-S, or a log collector that hangs blocks the ``write`` of a
 program for as long as it lasts. In the event loop's thread, this would stop all requests. So a line goes to a
 buffer of bounded size, and a thread writes it. A line for which there is no room, or which the system refuses
 (a full disk, a reader that has gone), is dropped and counted.

@@ -11,8 +11,8 @@ Sharing
 
 Every delivery counts towards the instance of its event, whatever registration it goes to. Instances share the
 total limits by a dynamic threshold (:mod:`hookgw.fair.share`): after a request, an instance may hold at most
-:data:`SHARE` times what is then still free. So a lone instance may use four fifths of a limit; two instances
-that take all they can get have four ninths each, and a ninth stays free.
+:data:`SHARE` times the amount that is then still free. So a lone instance may use four fifths of a limit; two
+instances that take all they can get have four ninths each, and a ninth stays free.
 
 Only the total limits refuse an instance that holds little (``limits.instance_reserved_*``), and their last
 tenth is for such instances: without it, five instances that come one after the other and never drain would

@@ -29,7 +29,7 @@ class DropOldest(Protocol):
 
 
 class LimitedOutbox:
-    """Appends events within the limits, and counts what is pending.
+    """Appends events within the limits, and counts pending deliveries.
 
     Args:
         catch_up: in a fleet, reads the records that other nodes have changed, up to a version at least.

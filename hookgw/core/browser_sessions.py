@@ -74,8 +74,8 @@ class BrowserSessions:
         """Begin a session for the holder of a key, and return its token, which is not stored.
 
         Args:
-            instead_of: the token of the session whose cookie the new one replaces. That session ends: it is
-                out of use, but its streams would take the browser's few connections.
+            instead_of: the token of the session that loses its cookie to the new one. That session ends: it
+                is out of use, but its streams would take the browser's few connections.
 
         Raises:
             StorageUnavailable: the disk refuses.

@@ -266,8 +266,8 @@ class DeliverySender:
         Args:
             delivery: its event names the kind, the instance and the ``webhook-id``. It is not changed.
             body: from :meth:`render_body`, or as stored by an earlier attempt.
-            transport: a connection that nobody else uses; the caller owns it. It stays open if the receiver
-                allows that, and the registration's headers.
+            transport: a connection in exclusive use; the caller owns it. It stays open if the receiver allows
+                that, and the registration's headers.
             number: of this attempt, from 1; sent as ``x-attempt``.
             timeout: seconds for the whole exchange, from resolving to the last byte.
 

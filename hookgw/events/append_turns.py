@@ -9,7 +9,7 @@ rows on their way never waits: it is stored after the commit that runs, and befo
 
 ::
 
-                        few rows of the instance; or room in the wave, and nobody waits
+                        few rows of the instance; or room in the wave, and no one waits
     begin ─────────────────────────────────────────────────────────────────> ON ITS WAY ──> end
       │                                                                          ^
       └───────────────> WAITING (instances in turn, each in its order) ──────────┘

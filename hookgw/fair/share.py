@@ -3,12 +3,12 @@
 The dynamic threshold
 ---------------------
 
-A holder may have at most ``ratio`` times what is free then (Choudhury and Hahne, "Dynamic queue length
-thresholds for shared-memory packet switches", 1998). In other words, it may have ``ratio / (ratio + 1)`` of
-what the others leave: :func:`share_of`. With a ratio of 3, a lone holder gets three quarters; if ten want
-everything, each gets 3/31, and 1/31 stays free. The more is used, the less each user may have, so a holder
-that comes late always finds some. This needs neither a list of holders nor a clock: the threshold follows
-from what the holder has and what is free. A falling threshold takes nothing away.
+A holder may have at most ``ratio`` times the amount that is free then (Choudhury and Hahne, "Dynamic queue
+length thresholds for shared-memory packet switches", 1998). In other words, it may have ``ratio / (ratio +
+1)`` of what the others leave: :func:`share_of`. With a ratio of 3, a lone holder gets three quarters; if ten
+want everything, each gets 3/31, and 1/31 stays free. The more is used, the less each user may have, so a
+holder that comes late always finds some. This needs neither a list of holders nor a clock: the threshold
+follows from what the holder has and what is free. A falling threshold takes nothing away.
 
 However many holders there are, the last unit is for a holder that has nothing. If units are held for long,
 one unit is not enough: the first new holder takes it, and the next one finds none. Then a larger part can be
@@ -40,7 +40,7 @@ def share_of(left: int, ratio: int, spare: int = 0, little: int = 0) -> int:
     """Return how much a holder may have.
 
     Args:
-        left: what the holder has, and what is free.
+        left: the holder's amount, and the free amount.
         spare: how much must stay free.
         little: what each holder may have, whatever the ratio and the spare part say.
     """
@@ -76,8 +76,8 @@ class Share(PerHolder[str], Generic[C]):
 
     Args:
         ratio: how many times the free amount a holder may have.
-        reserved: this part of the total (4 is a quarter) is for holders that have little even with what they
-            want; by default, the last unit is for a holder that has nothing.
+        reserved: this part of the total (4 is a quarter) is for holders that have little even after their
+            claim; by default, the last unit is for a holder that has nothing.
         little: how much that is; by default, a 256th of the total.
 
     Attributes:

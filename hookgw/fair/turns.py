@@ -2,11 +2,11 @@
 
 There is a queue for each holder, and one item of each is served in turn (Nagle, "On packet switches with
 infinite storage", 1987). A holder that lines up a thousand items makes its own items wait, and delays another
-holder by one item. Turns do not know what an item costs: cut what costs much into items that cost about the
-same.
+holder by one item. Turns do not know the costs of items: cut an expensive one into items of about the same
+cost.
 
-While others wait, a holder without items keeps its turn until that comes. So a holder that lines up one item
-after the other gets as much as one that lines up all of them at once.
+While others wait, a holder without items keeps its turn until that comes. So a holder that lines up items one
+after the other gets as much as a holder that lines up all of them at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options of plugins whose values are secrets: masked wherever registrations are shown. No I/O."""
+"""Plugins' options with secret values: masked wherever registrations are shown. No I/O."""
 
 from __future__ import annotations
 

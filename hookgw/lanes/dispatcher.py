@@ -1,9 +1,9 @@
 """The dispatcher hands deliveries to lanes, starts lanes that have work, and ends them.
 
 Every lane is a task in the dispatcher's nursery. An exception in a lane is a bug. It is logged and counted,
-and the lane starts again from what is on disk, after a growing wait: a delivery that hookgw cannot handle
-must not stop all others. Anything else that ends the dispatcher ends the process, because a server must not
-accept events that nobody delivers.
+and the lane starts again from disk, after a growing wait: a delivery that hookgw cannot handle must not stop
+all others. Anything else that ends the dispatcher ends the process, because a server must not accept events
+that nobody delivers.
 
 A lane is in one of two places: among the running lanes, or parked. It is never in both, because no checkpoint
 lies between leaving one and entering the other.

@@ -53,7 +53,7 @@ class Boundary:
 
     Args:
         on_failure: called with every failure, for counting.
-        mask: masks secrets in what a plugin raised, given the arguments of the call.
+        mask: masks secrets in a plugin's exception, given the arguments of the call.
     """
 
     def __init__(

@@ -87,21 +87,21 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         headers: sent with every delivery.
         secrets: the newest first; expired ones do not sign.
         ordering: see :class:`Ordering`.
-        concurrency: how many partitions ``chat`` and ``none`` have; how many attempts ``instance`` makes at
-            a time.
+        concurrency: how many partitions ``chat`` and ``none`` have; how many attempts ``instance`` makes at a
+            time.
         generation: counts the changes of ordering and concurrency; see :mod:`hookgw.records.lanes`.
         rate: the limit on the attempts of all its lanes together; ``None`` for none.
         timeout: of a whole attempt, in seconds; ``None`` means the gateway's setting.
         retry: the registration's retry rules.
         filter: conditions that an event must meet; the others are dropped.
         plugins: options for plugins, by plugin name.
-        tls: how connections to an ``https`` URL are made, if not as for everybody.
+        tls: how connections to an ``https`` URL are made; by default as for all registrations.
         failing_since: the time of the first failure since the last success; ``None`` after a success.
         fresh_since: when a ``set`` stored it, a change enabled it, or a pause ended. Failures from before do
             not count.
         paused_at: since when its deliveries wait, in seconds since the epoch; ``None`` if it is not paused.
         resumed_at: the end of its last pause (steady clock); 0 if there was none. ``max_age`` counts from
-            there for what is older.
+            there for older deliveries.
         created_at, updated_at: seconds since the epoch.
     """
 

@@ -21,7 +21,7 @@ _KEY = re.compile(r"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----
 
 
 class TlsIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The field ``tls`` of a registration. Without any part, connections are made as for everybody else.
+    """The field ``tls`` of a registration. Without any part, connections use hookgw's defaults.
 
     Attributes:
         ca: the authorities that may have issued the receiver's certificate, in PEM; they replace the usual

@@ -1,7 +1,7 @@
 """Live parts of pages, as server-sent events (HTML Living Standard, section 9.2).
 
-A stream sends a part of a page, rendered by the server, whenever it has changed; the module ``live.js`` puts
-it in place of the old one. The id of an event is the digest of the part, so a browser that connects again
+A stream sends a part of a page, rendered by the server, whenever it has changed; the module ``live.js``
+replaces the old one by it. The id of an event is the digest of the part, so a browser that connects again
 gets only what it does not show already.
 
 A session has few streams, because a browser has few connections and some proxies keep the stream of a closed

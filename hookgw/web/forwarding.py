@@ -76,7 +76,7 @@ class Forwarder:
     def admit(self, exchange: RequestResponse) -> None:
         """Note whether a request comes from another node.
 
-        If that node has forwarded it, the client's address and scheme are those that it saw.
+        If that node has forwarded it, it has passed on the client's address and scheme.
         """
         exchange.forward_to_owner = self.forward_to_owner
         scope, secret = exchange.scope, self._fleet.secret

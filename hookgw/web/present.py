@@ -1,4 +1,4 @@
-"""How times and what was done are shown."""
+"""Shows times and results."""
 
 from __future__ import annotations
 

@@ -223,7 +223,9 @@ class WebhookRoutes:
         return self._gateway.registrations.get(instance, label)
 
     def _shown(self, instance: str, label: str) -> dict[str, object]:
-        """Return what ``find`` shows and ``set`` cannot change; of a new registration, what it will be."""
+        """Return the fields that ``find`` shows and ``set`` cannot change; of a new registration, their
+        future values.
+        """
         stored = self._gateway.registrations.find(instance, label)
         return {
             "instance": instance,

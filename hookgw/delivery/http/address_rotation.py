@@ -65,7 +65,7 @@ class AddressRotation:
     def _order(self, host: str, port: int, addresses: Sequence[SocketAddress]) -> list[SocketAddress]:
         """Return the addresses in the order in which to try them.
 
-        Start after the address that failed last, or with the one that succeeded after others had failed.
+        Start after the address that failed last, or with the address that succeeded after others had failed.
         Without either, or if that address is gone, keep the system's order.
         """
         last, accepted = self._last.get((host, port), ("", False))

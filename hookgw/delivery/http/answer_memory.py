@@ -1,10 +1,10 @@
 """One memory budget for the answers of servers and the files at tenants' URLs.
 
-Only the bytes that have arrived count. Before more of it is read, what has arrived must fit into the share of
-its instance (:mod:`hookgw.fair`): one instance gets half of the memory, and while it holds that, another one
-gets a quarter. The rest is not read meanwhile, so that TCP holds the server up. The announced length does not
-count. An answer that arrives in one piece, as most do, is never counted. An answer to a connector's call
-counts until the call has ended; any other answer, until it is handed over.
+Only the bytes that have arrived count. Before more of an answer is read, its arrived bytes must fit into the
+share of its instance (:mod:`hookgw.fair`): one instance gets half of the memory, and while it holds that,
+another one gets a quarter. The rest is not read meanwhile, so that TCP holds the server up. The announced
+length does not count. An answer that arrives in one piece, as most do, is never counted. An answer to a
+connector's call counts until the call has ended; any other answer, until it is handed over.
 
 An answer to a delivery never waits. If there is no room, it is cut: its status decides the attempt
 (:meth:`hookgw.delivery.http.pools.PooledTransport.admit`).

@@ -1,4 +1,4 @@
-"""TLS as a client: which certificates hookgw accepts, and what it presents.
+"""TLS as a client: the certificates that hookgw accepts, and those that it presents.
 
 Every context that hookgw makes for connections to others comes from here, so that all of them accept the same
 certificates, on every Python.
@@ -90,7 +90,7 @@ def read_ca_file(name: str | None) -> str:
 
 
 class ClientContexts:
-    """The TLS contexts of one gateway: one for everybody, and one for each TLS identity in use.
+    """The TLS contexts of one gateway: a common one, and one for each TLS identity in use.
 
     Args:
         extra_authorities: trusted beside the usual ones, in PEM; see :func:`read_ca_file`.
@@ -108,7 +108,7 @@ class ClientContexts:
         self._being_built: dict[TlsIdentity, trio.Event] = {}
 
     async def get(self, identity: TlsIdentity | None = None, holder: str = "") -> ssl.SSLContext:
-        """Return the context for an identity; ``None`` for everybody's. ``holder`` is charged for the thread.
+        """Return the context for an identity, or the common one. ``holder`` is charged for the thread.
 
         Raises:
             TlsFailed: OpenSSL refuses the certificate or the key.

@@ -6,7 +6,7 @@ They differ from the client that all plugins share (:mod:`hookgw.delivery.http.p
   those of them that are its own, and none of them serves :meth:`ConnectorClients.fetch`;
 - a connection is used again, because a network's API is called all the time. A request that must not be
   repeated (POST, PATCH) always gets a new one: a server may close an idle connection just as a request is
-  sent on it, and nobody knows then whether it was processed;
+  sent on it, and then it is unknown whether that was processed;
 - a response may have 16 MiB, and ``client.stream`` passes one of any size on as it arrives.
 
 Instances share these fairly (:mod:`hookgw.fair`): the places for requests of a plugin; the places for its

@@ -1,4 +1,4 @@
-"""Resolves a host, checks every address, and connects to one that passed."""
+"""Resolves a host, checks every address, and connects to an allowed one."""
 
 from __future__ import annotations
 

@@ -377,7 +377,7 @@ class ConnectionPools:
             transport.close_nowait()
 
     def advance(self, place: Place) -> None:
-        """Lend the connection to a place whose claim was granted, or wait for a descriptor."""
+        """Lend the granted connection to a place, or let it wait for a descriptor."""
         if place.wants == "connection":
             place.wants = "descriptor"
             if not self._descriptors.fits(place.holder):

@@ -66,7 +66,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
     Args:
         dialer: opens connections to vetted addresses.
         max_answer: the most bytes of a response body that are read, before and after decoding.
-        tls: the identity of the registration; ``None`` for everybody's.
+        tls: the identity of the registration; ``None`` for the common context.
         deadlines: enforces the deadlines of many transports with one timer; its ``run`` must be running
             during exchanges. Without it each exchange has a cancel scope, which is slower.
         connection_age: seconds after which a connection is not used again, however busy it is. A host that

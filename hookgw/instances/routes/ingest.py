@@ -1,4 +1,4 @@
-"""``/ingest/<instance>/<token>``, and what is below it: requests of networks to instances, without a key.
+"""``/ingest/<instance>/<token>``, and paths below it: requests of networks to instances, without a key.
 
 The token in the path shows that the sender was given the URL. Whether the request is the network's own, the
 connector checks.

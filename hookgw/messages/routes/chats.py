@@ -1,4 +1,4 @@
-"""``/chat``: what is done to messages and chats through an instance's connector."""
+"""``/chat``: calls about messages and chats, through an instance's connector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/media``: inbound files, for everybody who has a link to one."""
+"""``/media``: inbound files, for readers with a link."""
 
 from __future__ import annotations
 

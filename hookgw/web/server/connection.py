@@ -12,8 +12,8 @@ The server's duties to every client, whatever the application does:
 - A response starts only after the responses to all requests before it, refusals included.
 - ``100 Continue`` leaves only before the response begins, and only when the application asks for the body.
 - A response whose request was not read to its end closes the connection: the next request cannot follow
-  bytes that nobody reads. If the rest is short, it is read first, and the connection stays open.
-- What nobody wants is read for :data:`LINGER` seconds, up to :data:`MOST_UNWANTED` bytes, and not parsed.
+  unread bytes. If the rest is short, it is read first, and the connection stays open.
+- Unwanted bytes are read for :data:`LINGER` seconds, up to :data:`MOST_UNWANTED` bytes, and not parsed.
 - A connection is closed only once the client's system has acknowledged the response: closed earlier, with
   bytes of the client's unread, the client could lose it to a reset (RFC 9112, section 9.6).
 - A client may end its side after its request, and still gets the response (RFC 9112, section 9.6): hookgw
