@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from http import HTTPStatus
@@ -108,6 +108,7 @@ class Site:
 
     Args:
         gateway: the gateway.
+        packages: have templates of pages, beside those of the frame.
 
     Attributes:
         root: the path of the dashboard, with the base path.
@@ -116,11 +117,11 @@ class Site:
         further_nav: returns the links after those, which can change.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, packages: Sequence[str]) -> None:
         self.gateway = gateway
         self.root = gateway.settings.server.base_path + PREFIX
         self.blueprint = Blueprint("dashboard", __name__, url_prefix=PREFIX)
-        self.blueprint.jinja_loader = load_templates("hookgw.site")
+        self.blueprint.jinja_loader = load_templates("hookgw.site", *packages)
         self.nav: list[NavEntry] = []
         self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
         self._limit = gateway.settings.server.max_body
