@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 
+SLICES = tuple(
+    f"hookgw.{name}" for name in ("operations", "instances", "deliveries", "webhooks", "events", "keys")
+)
+"""Packages with templates of pages."""
+
+
 class Dashboard:
     """The dashboard of one gateway.
 
@@ -33,7 +39,7 @@ class Dashboard:
     """
 
     def __init__(self, gateway: Gateway) -> None:
-        self.site = site = Site(gateway)
+        self.site = site = Site(gateway, SLICES)
         self.streams = Streams(gateway.sessions, gateway.fleet.holds if gateway.fleet else lambda _: True)
         SignIn(site)
         # In the order of the navigation.

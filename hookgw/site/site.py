@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from http import HTTPStatus
@@ -97,17 +97,20 @@ def visitor() -> Visitor:
 class Site:
     """The dashboard of one gateway: registers views, and renders their results.
 
+    Args:
+        packages: have templates of pages, beside those of the frame.
+
     Attributes:
         root: the path of the dashboard, with the base path.
         nav: the links of the navigation; pages add theirs.
         further_nav: returns the links after those, which can change.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, packages: Sequence[str]) -> None:
         self.gateway = gateway
         self.root = gateway.settings.server.base_path + PREFIX
         self.blueprint = Blueprint("dashboard", __name__, url_prefix=PREFIX)
-        self.blueprint.jinja_loader = load_templates("hookgw.site")
+        self.blueprint.jinja_loader = load_templates("hookgw.site", *packages)
         self.nav: list[NavEntry] = []
         self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
         self._limit = gateway.settings.server.max_body
