@@ -1,6 +1,6 @@
 """A request that another ASGI server has read: hypercorn's, with HTTP/2.
 
-The application asks a :class:`~hookgw.web.server.connection.Connection` for more than ASGI has. Here,
+The application asks a :class:`~hookgw.web.server.connection.ClientConnection` for more than ASGI has. Here,
 messages have to do:
 
 - HTTP/2 announces no body, and each part of hookgw asks the head of HTTP/1.1 whether there is one. So a

@@ -64,7 +64,7 @@ _ASGI = {"spec_version": "2.1", "version": "3.0"}
 _LEFT = {"type": "http.disconnect"}
 
 
-class Connection:
+class ClientConnection:
     """One client's connection.
 
     Args:
