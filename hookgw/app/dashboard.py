@@ -34,11 +34,7 @@ SLICES = tuple(
 class Dashboard:
     """The dashboard of one gateway.
 
-    Args:
-        gateway: the gateway.
-
     Attributes:
-        site: the frame of all pages.
         streams: the live parts of pages; close them when the server stops.
     """
 
@@ -58,7 +54,7 @@ class Dashboard:
         PluginPages(site)
 
     async def run(self) -> None:
-        """Wait for the end of the server, and end the streams then: they would hold it up."""
+        """Wait for the end of the server, and end the streams then: they would delay it."""
         try:
             await trio.sleep_forever()
         finally:
@@ -66,5 +62,4 @@ class Dashboard:
 
     @property
     def blueprint(self) -> Blueprint:
-        """The routes, for the application."""
         return self.site.blueprint

@@ -1,7 +1,6 @@
-"""Idle lanes: when a lane that has nothing to do is retired.
+"""Parks lanes that have been idle for a while, or at once when too many others are idle.
 
-A lane is retired when it has been idle for some time, or at once when too many others are idle: starting a
-retired lane costs about half a delivery, and ten thousand idle lanes would take 100 MiB.
+Starting a retired lane costs about half a delivery; ten thousand idle lanes would take 100 MiB.
 """
 
 from __future__ import annotations
@@ -19,17 +18,13 @@ GRAIN = 0.1
 
 
 class IdleLane(Protocol):
-    """The part of a lane that this module calls."""
-
-    def retire(self) -> None:
-        """End the task if there is still nothing to do."""
+    def retire(self) -> None: ...
 
 
 class IdleLanes:
     """The idle lanes, the longest idle first.
 
     Args:
-        seconds: how long a lane may be idle.
         most: how many lanes may be idle. If there are more, the longest idle ones are retired.
     """
 
@@ -53,11 +48,10 @@ class IdleLanes:
         return now
 
     def end(self, lane: IdleLane) -> None:
-        """Note that a lane has something to do, or ended."""
+        """Note that a lane has work again, or ended."""
         self._until.pop(lane, None)
 
     async def run(self) -> None:
-        """Retire lanes that have been idle for long enough, until cancelled."""
         while True:
             # Waking up no sooner than GRAIN from now retires many lanes at a time.
             first = next(iter(self._until.values()), math.inf)

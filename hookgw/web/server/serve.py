@@ -37,8 +37,7 @@ async def serve(
     raises ``Cancelled``.
 
     Args:
-        app: the application (ASGI). Its lifespan is not used.
-        settings: the addresses, limits and timeouts.
+        app: an ASGI application; its lifespan is not used.
         certificates: for TLS on TCP ports; ``None`` for plain HTTP. Unix sockets always speak plain HTTP. The
             caller runs ``certificates.watch()``.
         watch: called once with ``ConnectionLimits.count``, for metrics.
@@ -116,7 +115,7 @@ class _Server:
         async with trio.open_nursery() as connections:
             connections.start_soon(self._timeouts.watch)
             task_status.started(connections)
-            await trio.lowlevel.checkpoint_if_cancelled()  # nobody would stop what is shielded
+            await trio.lowlevel.checkpoint_if_cancelled()  # nothing would stop a shielded task
             connections.cancel_scope.shield = True  # open requests may finish after the listeners are gone
             await self._stopping.wait()
             self._timeouts.close()
@@ -132,7 +131,6 @@ class _Server:
                 await self._emptied.wait()
 
     def count(self) -> tuple[int, int]:
-        """See :meth:`hookgw.web.server.connection_limits.ConnectionLimits.count`."""
         return self._limits.count()
 
     def stop(self) -> None:
@@ -141,5 +139,4 @@ class _Server:
 
 
 def _address(name: Any) -> Address:
-    """Return the host and port of a socket's name; ``None`` of a Unix socket's."""
     return (name[0], name[1]) if isinstance(name, tuple) else None
