@@ -5,8 +5,8 @@ and the lane starts again from disk, after a growing wait: a delivery that hookg
 all others. Anything else that ends the dispatcher ends the process, because a server must not accept events
 that nobody delivers.
 
-A lane is in one of two places: among the running lanes, or parked. It is never in both, because no checkpoint
-lies between leaving one and entering the other.
+A lane is in one of two places: among the running lanes, or retired. It is never in both, because no
+checkpoint lies between leaving one and entering the other.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hookgw.fair import PerHolder
 from hookgw.lanes.held_shards import HeldShards, every_lane
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane import Lane
-from hookgw.lanes.parked_lanes import ParkedLanes
+from hookgw.lanes.retired_lanes import RetiredLanes
 from hookgw.lanes.services import LaneServices
 from hookgw.records.deliveries import Delivery, LaneState, LaneStatistics
 from hookgw.records.lanes import partition_of, registration_of
 from hookgw.records.registrations import Ordering
 
-PARK_AFTER = 5.0
-"""The longest time, in seconds, that a lane is idle before it is parked."""
+RETIRE_AFTER = 5.0
+"""The longest time, in seconds, that a lane is idle before it is retired."""
 
 
 class Dispatcher:
@@ -45,9 +45,9 @@ class Dispatcher:
         # Each release waits for its own lanes, and several may wait at a time.
         self._lane_endings = trio.lowlevel.ParkingLot()
         self._lanes: dict[str, Lane] = {}
-        self._parked = ParkedLanes()
-        self._idle = IdleLanes(min(PARK_AFTER, settings.lane_idle))
-        # The keys of running and parked lanes, by registration id: with ordering ``instance`` a registration
+        self._retired = RetiredLanes()
+        self._idle = IdleLanes(min(RETIRE_AFTER, settings.lane_idle))
+        # The keys of running and retired lanes, by registration id: with ordering ``instance`` a registration
         # has thousands, among tens of thousands of others.
         self._keys: dict[str, set[str]] = {}
         # How many pauses each registration or single lane is in, and which of the registrations were
@@ -82,10 +82,10 @@ class Dispatcher:
                         async with trio.open_nursery() as timers:
                             timers.start_soon(self._idle.run)
                             while True:
-                                for key in await self._parked.wait_due():
+                                for key in await self._retired.wait_due():
                                     self._forget(key)
                                     nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
-                    for key in self._parked.forget(self._parked.lanes()):
+                    for key in self._retired.forget(self._retired.lanes()):
                         self._forget(key)
                         nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
                 finally:
@@ -93,8 +93,8 @@ class Dispatcher:
                     # in a closed nursery, and the error would end the writer.
                     self._running = None
         finally:
-            # After a fault or a cancellation lanes are still parked, and the monitor is gone.
-            for key in self._parked.forget(self._parked.lanes()):
+            # After a fault or a cancellation lanes are still retired, and the monitor is gone.
+            for key in self._retired.forget(self._retired.lanes()):
                 self._forget(key)
             self._stopped.set()
 
@@ -189,7 +189,7 @@ class Dispatcher:
             if (lane := self._lanes.get(key)) is not None:
                 lane.redirect()
             else:
-                self._parked.redirect(key)
+                self._retired.redirect(key)
         if registration in self._pauses:
             # A re-partition may move the head to a lane that does not run yet.
             self._redirected.add(registration)
@@ -231,8 +231,8 @@ class Dispatcher:
         return [one for name in self._keys if not exists(name) for one in self.in_flight(name)]
 
     def lanes(self, registration: str | None = None) -> list[LaneStatistics]:
-        """Return a snapshot of the lanes, of one registration or all, that run, are parked or hold deliveries
-        back.
+        """Return a snapshot of the lanes, of one registration or all, that run, are retired or hold
+        deliveries back.
         """
         return list(self.each_lane(registration))
 
@@ -247,11 +247,11 @@ class Dispatcher:
         """Like :meth:`lanes`, but takes each snapshot as it is yielded: the caller may await in between."""
         held = self._held(registration)
         if registration is None:
-            keys: Iterable[str] = dict.fromkeys([*self._lanes, *self._parked.lanes(), *held])
+            keys: Iterable[str] = dict.fromkeys([*self._lanes, *self._retired.lanes(), *held])
         else:
             keys = sorted(self._keys.get(registration, set()) | held.keys())
         for key in keys:
-            lane, memory = self._lanes.get(key), self._parked.find(key)
+            lane, memory = self._lanes.get(key), self._retired.find(key)
             if lane is not None:
                 found = lane.statistics()
                 yield msgspec.structs.replace(found, held=held[key]) if key in held else found
@@ -312,12 +312,12 @@ class Dispatcher:
             self._lanes[key].stop()
         while not ending.isdisjoint(self._lanes):
             await self._lane_endings.park()
-        # A parked lane's memory of its order is wrong once another node has worked on it.
-        parked = self._parked.forget([key for key in self._parked.lanes() if shard_of_lane(key) in gone])
-        for key in parked:
+        # A retired lane's memory of its order is wrong once another node has worked on it.
+        retired = self._retired.forget([key for key in self._retired.lanes() if shard_of_lane(key) in gone])
+        for key in retired:
             self._forget(key)
         if self._running is not None:
-            for key in parked:
+            for key in retired:
                 await self._running[0].monitor.lane_changed(key, LaneState.IDLE)
 
     def busy_shards(self) -> set[int]:
@@ -365,7 +365,7 @@ class Dispatcher:
         return [one for key in keys if (one := self._lanes.get(key)) is not None]
 
     def _start(self, key: str, backlog: int = 0) -> Lane | None:
-        """Start a lane, parked or new; ``None`` while the dispatcher does not run."""
+        """Start a lane, retired or new; ``None`` while the dispatcher does not run."""
         if self._running is None or self._is_stopping:
             return None
         if not self._shards.admits(key):
@@ -385,7 +385,7 @@ class Dispatcher:
             self._idle,
             attempt_limit=limit,
             backlog=backlog,
-            memory=self._parked.take(key),
+            memory=self._retired.take(key),
         )
         self._keys.setdefault(registration_id, set()).add(key)
         if registration_id in self._redirected:
@@ -419,7 +419,7 @@ class Dispatcher:
             if memory is None:
                 self._forget(lane.key)
             else:  # the dispatcher runs, because :meth:`stop` would have stopped the lane
-                self._parked.put(lane.key, memory)
+                self._retired.put(lane.key, memory)
         if memory is None:
             await services.monitor.lane_changed(lane.key, LaneState.IDLE)
 

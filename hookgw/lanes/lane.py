@@ -19,7 +19,7 @@ nothing overtakes.
     recount:   as refresh; in a pause, count what is on disk
     redirect:  as refresh, then try the head at once
     resume:    end the wait of the head
-    park:      end the task if there is nothing to do; its LaneMemory stays
+    retire:      end the task if there is nothing to do; its LaneMemory stays
     stop:      end the task after the attempt; the rest stays on disk
     cut off:   end the attempt of a delivery that is being cancelled; the lane is paused
 
@@ -113,7 +113,7 @@ class Lane:
     Args:
         attempt_limit: held during an attempt, by lanes that share a limit on attempts; ``None`` for no limit.
         backlog: how many deliveries are pending on disk.
-        memory: left by the lane's last task, if the lane was parked.
+        memory: left by the lane's last task, if the lane was retired.
     """
 
     __slots__ = (
@@ -126,8 +126,8 @@ class Lane:
         "_in_flight",
         "_in_flight_ended",
         "_is_cut_off",
-        "_is_parked",
         "_is_paused",
+        "_is_retired",
         "_is_sending",
         "_late",
         "_memory",
@@ -175,7 +175,7 @@ class Lane:
         self._in_flight = False
         self._in_flight_ended: list[trio.Event] = []
         self._is_cut_off = False
-        self._is_parked = False
+        self._is_retired = False
         self._is_paused = False
         self._is_sending = False
         self._scope = trio.CancelScope()
@@ -258,9 +258,9 @@ class Lane:
             self._must_try = True
             self._wake_up()
 
-    def park(self) -> None:
+    def retire(self) -> None:
         """End the task if the lane still has no work."""
-        self._is_parked = True
+        self._is_retired = True
         self._queue.wake()
 
     def stop(self) -> None:
@@ -327,8 +327,8 @@ class Lane:
         """Deliver until the lane has had no work for a while, or until :meth:`stop`.
 
         Returns:
-            The memory that the next task of this lane continues with, if the lane was parked; ``None`` if it
-            was stopped. No checkpoint lies between the decision to park and the return.
+            The memory that the next task of this lane continues with, if the lane was retired; ``None`` if it
+            was stopped. No checkpoint lies between the decision to retire and the return.
         """
         while True:
             # One scope for many attempts: a scope for each would cost a third of an attempt.
@@ -344,14 +344,14 @@ class Lane:
                 elif self._deferred is not None:
                     await self._wait_for_deferred(self._deferred)
                 elif (delivery := self._queue.take()) is not None:
-                    self._is_parked = False
+                    self._is_retired = False
                     if self._late is not None and self._late.seq != delivery.seq:
                         self._stop_listening()
                     await self._work(delivery)
                     del delivery  # an idle lane would keep its payload in memory
                 elif self._queue.behind:
                     await self._read()
-                elif self._is_parked:
+                elif self._is_retired:
                     return self._memory
                 else:
                     self._state, self._backlog = LaneState.IDLE, 0
@@ -379,7 +379,7 @@ class Lane:
         # What the memory says may be wrong, and the plan may be what fails.
         self._plan, self._head, self._waiting_until = None, None, None
         self._deferred = self._waited = self._wake = None
-        self._is_parked, self._must_refresh = False, True
+        self._is_retired, self._must_refresh = False, True
         self._memory.error = f"An error in hookgw ended the lane, which starts again: {failure}"
         self._state = LaneState.PAUSED
         with trio.move_on_after(wait):

@@ -25,7 +25,7 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
     """The state of a lane that outlives its task.
 
     Attributes:
-        until: when a parked lane is forgotten, by ``trio.current_time()``.
+        until: when a retired lane is forgotten, by ``trio.current_time()``.
         last: the highest position that the lane has taken.
         streak: how many attempts in a row waited for the receiver, and not on a schedule.
         hangs: whether the previous delivery died *unanswered*, without any answer since; ``None`` if it has

@@ -65,7 +65,7 @@ class ConnectionsAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     counts_failing: bool = False
 
 
-class Connection(msgspec.Struct, frozen=True, omit_defaults=True):
+class InstanceConnection(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node's record of an instance's connection.
 
     Attributes:
@@ -81,7 +81,7 @@ class Connection(msgspec.Struct, frozen=True, omit_defaults=True):
     failing: int = 0
 
 
-NO_CONNECTION = Connection()
+NO_CONNECTION = InstanceConnection()
 """Of an instance without a connector, of which no event has reported anything."""
 
 
@@ -93,7 +93,7 @@ class ConnectionsPart(msgspec.Struct, frozen=True):
         shards: of the node: instances of other shards are not among these.
     """
 
-    connections: dict[str, Connection]
+    connections: dict[str, InstanceConnection]
     shards: list[int]
 
 
@@ -279,12 +279,12 @@ class NodeReports:
                 found[name] = connection
         return ConnectionsPart(found, sorted(self._shards()))
 
-    def _connection(self, name: str, *, counts_failing: bool) -> Connection:
+    def _connection(self, name: str, *, counts_failing: bool) -> InstanceConnection:
         instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since
         if counts_failing:
             of_instance = self._registry.of_instance(name)
             failing = sum(failing_since(one.id) is not None for one in of_instance)
-        return Connection(
+        return InstanceConnection(
             instances.connection_state(name),
             instances.close_reason(name),
             instances.account(name),

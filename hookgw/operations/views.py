@@ -30,8 +30,8 @@ from hookgw.operations.node_reports import (
     REPORTS,
     RESEND,
     CancelAsked,
-    Connection,
     ConnectionsAsked,
+    InstanceConnection,
     LanesAsked,
     LanesPart,
     OverviewAsked,
@@ -72,7 +72,7 @@ class Lanes(NamedTuple):
     silent: list[str]
 
 
-class Connections:
+class InstanceConnections:
     """The connections of instances.
 
     Args:
@@ -81,12 +81,14 @@ class Connections:
         silent: the nodes that did not answer.
     """
 
-    def __init__(self, found: dict[str, Connection], shards: Collection[int], silent: list[str]) -> None:
+    def __init__(
+        self, found: dict[str, InstanceConnection], shards: Collection[int], silent: list[str]
+    ) -> None:
         self._found = found
         self._shards = shards
         self.silent = silent
 
-    def of(self, instance: Instance) -> Connection:
+    def of(self, instance: Instance) -> InstanceConnection:
         """Return the connection of an instance.
 
         The state is unknown if the instance's node has not answered, or while the instance moves to another
@@ -98,8 +100,8 @@ class Connections:
         if shard_of(instance.name) in self._shards:
             return NO_CONNECTION
         if instance.connected:
-            return Connection(ConnectionState.CONNECTING)
-        return Connection(close_reason="Its node does not answer, or it moves to another node.")
+            return InstanceConnection(ConnectionState.CONNECTING)
+        return InstanceConnection(close_reason="Its node does not answer, or it moves to another node.")
 
 
 class NodeState(NamedTuple):
@@ -175,15 +177,15 @@ class Views:
 
     async def connections(
         self, names: list[str] | None = None, *, counts_failing: bool = False
-    ) -> Connections:
+    ) -> InstanceConnections:
         """Return the connections of instances, ``None`` for all, perhaps with the failing webhooks."""
         asked = ConnectionsAsked(names, counts_failing)
         gathered = await self.nodes.ask(CONNECTIONS, asked, instances=names)
         parts = gathered.parts.values()
-        found: dict[str, Connection] = {}
+        found: dict[str, InstanceConnection] = {}
         for part in parts:
             found |= part.connections
-        return Connections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
+        return InstanceConnections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
 
     async def overview(self, instance: str | None, most: int) -> Overview:
         """Return the overview, with at most ``most`` problems.

@@ -14,7 +14,7 @@ REST = 1.0
 """Seconds between two reports about one registration, or one instance."""
 
 
-class Summary(Protocol):
+class DigestSummary(Protocol):
     """A number of things of one kind."""
 
     count: int
@@ -54,7 +54,7 @@ class LeftOutSummary(msgspec.Struct, kw_only=True):
         return self.instance
 
 
-S = TypeVar("S", bound=Summary)
+S = TypeVar("S", bound=DigestSummary)
 
 
 class _Held(msgspec.Struct, Generic[S]):

@@ -29,7 +29,7 @@ LATE_BODY_WITHIN = 1.0
 """Seconds for the body of a late response, once its head is complete."""
 
 
-class Connection:
+class OutgoingConnection:
     """A connection that carries one exchange after the other.
 
     Args:

@@ -67,7 +67,7 @@ import structlog
 import trio
 
 from hookgw.delivery.http.answer_memory import AnswerMemory
-from hookgw.delivery.http.connection import Connection, PoolKey
+from hookgw.delivery.http.connection import OutgoingConnection, PoolKey
 from hookgw.delivery.http.errors import (
     Blocked,
     DeadlinePassed,
@@ -160,7 +160,7 @@ class PooledTransport(LaneTransport):
         return stream
 
     async def _converse(
-        self, connection: Connection, request: bytes, deadline: float, started_at: float
+        self, connection: OutgoingConnection, request: bytes, deadline: float, started_at: float
     ) -> Response:
         try:
             return await super()._converse(connection, request, deadline, started_at)

@@ -7,7 +7,7 @@ import sys
 import trio
 
 from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
-from hookgw.delivery.http.connection import Connection, Origin
+from hookgw.delivery.http.connection import Origin, OutgoingConnection
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import ResponseFailed
 from hookgw.delivery.http.response import Response, ResponseParser
@@ -47,7 +47,7 @@ class StreamParser(ResponseParser):
         return body
 
 
-class StreamConnection(Connection):
+class StreamConnection(OutgoingConnection):
     """A connection for one exchange. ``exchange`` returns at the end of the response's head."""
 
     __slots__ = ("_parser",)

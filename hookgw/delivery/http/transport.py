@@ -29,7 +29,7 @@ import trio
 
 from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
-from hookgw.delivery.http.connection import Admit, Connection
+from hookgw.delivery.http.connection import Admit, OutgoingConnection
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import (
@@ -99,7 +99,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self.tls = tls
         self._deadlines = deadlines
         self._connection_age = connection_age
-        self._connection: Connection | None = None
+        self._connection: OutgoingConnection | None = None
         self._busy = False
         self.awaits_response = False
         self.ended_at = 0.0
@@ -175,7 +175,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             # Before the lookup: a connection is as old as what it knows of its host's address.
             opened_at = trio.current_time()
             stream = await self._open(target, deadline)
-            self._connection = Connection(stream, origin, self._max_answer, opened_at)
+            self._connection = OutgoingConnection(stream, origin, self._max_answer, opened_at)
             self._connection.parser.decodes = self._max_answer <= _DECODED_AT_ONCE
             return await self._converse(self._connection, request, deadline, started_at)
         except DeliveryError as failure:
@@ -252,7 +252,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         return None if self._connection is None else self._connection.fileno
 
     async def _converse(
-        self, connection: Connection, request: bytes, deadline: float, started_at: float
+        self, connection: OutgoingConnection, request: bytes, deadline: float, started_at: float
     ) -> Response:
         bodiless, deadlines = request.startswith(b"HEAD "), self._deadlines
         if deadlines is None:

@@ -1,7 +1,7 @@
 """A request that another ASGI server has read: hypercorn's, with HTTP/2.
 
-The application asks a :class:`~hookgw.web.server.connection.Connection` for more than ASGI has. Here it gets
-the same from messages:
+The application asks a :class:`~hookgw.web.server.connection.ClientConnection` for more than ASGI has. Here it
+gets the same from messages:
 
 - HTTP/2 announces no body, and each part of hookgw asks the head of HTTP/1.1 whether there is one. So a
   request without a length waits for its first message, and one with a body gets the header that says so.

@@ -64,7 +64,7 @@ _ASGI = {"spec_version": "2.1", "version": "3.0"}
 _LEFT = {"type": "http.disconnect"}
 
 
-class Connection:
+class ClientConnection:
     """One client's connection. The caller closes the stream. The wait for the first request starts now."""
 
     def __init__(self, stream: ClientStream, settings: ServerSettings, timeouts: ClientTimeouts) -> None:

@@ -14,7 +14,7 @@ from hookgw.concurrency.tasks import TaskFailed, run_contained
 from hookgw.config.settings import ServerSettings
 from hookgw.web.server.certificates import Certificates
 from hookgw.web.server.client_timeouts import ClientTimeouts
-from hookgw.web.server.connection import Address, Application, Connection
+from hookgw.web.server.connection import Address, Application, ClientConnection
 from hookgw.web.server.connection_limits import ConnectionLimits
 from hookgw.web.server.listeners import open_listeners, url_of
 from hookgw.web.server.streams import ClientStream, TlsStream
@@ -86,7 +86,7 @@ class _Server:
     async def _serve(self, accepted: trio.SocketStream) -> None:
         client, server = _address(accepted.socket.getpeername()), _address(accepted.socket.getsockname())
         stream = self._stream(accepted)
-        connection = Connection(stream, self._settings, self._timeouts)
+        connection = ClientConnection(stream, self._settings, self._timeouts)
         try:
             # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
             peer = client[0] if client is not None else None

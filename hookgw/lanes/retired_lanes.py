@@ -1,9 +1,9 @@
-"""Parked lanes have no task, because they have been idle for a while.
+"""Retired lanes have no task, because they have been idle for a while.
 
 The task, the memory channel and everything else a lane works with are gone. Its
 :class:`~hookgw.lanes.lane_memory.LaneMemory` stays: the position that the lane had reached, because its last
-settlements may not be on disk yet, and the last outcome, which is shown. Ten thousand parked lanes cost a few
-MiB.
+settlements may not be on disk yet, and the last outcome, which is shown. Ten thousand retired lanes cost a
+few MiB.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ FORGET_AT_ONCE = 500
 """The most lanes that are forgotten without a checkpoint, so that other tasks run in between."""
 
 
-class ParkedLanes:
-    """The parked lanes, in the order in which they are to be forgotten."""
+class RetiredLanes:
+    """The retired lanes, in the order in which they are to be forgotten."""
 
     def __init__(self) -> None:
         self._memories: dict[str, LaneMemory] = {}
         self._timer = trio.CancelScope()
 
     def put(self, lane: str, memory: LaneMemory) -> None:
-        """Park a lane.
+        """Retire a lane.
 
-        Lanes are forgotten in the order in which they were parked: a lane with a late ``until`` also keeps
-        the lanes that were parked after it.
+        Lanes are forgotten in the order in which they were retired: a lane with a late ``until`` also keeps
+        the lanes that were retired after it.
         """
         self._memories[lane] = memory
         if self._timer.deadline > memory.until:
