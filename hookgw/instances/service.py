@@ -54,7 +54,7 @@ class InstanceService:
     """The calls that change instances, or show them.
 
     Every change raises ``StorageUnavailable`` if the disk refuses, and nothing has changed; and ``NotFound``
-    if there is no such instance.
+    if there is no such instance, as ``get`` and ``connection_state`` do.
     """
 
     def __init__(
