@@ -58,6 +58,9 @@ class Oldest(NamedTuple):
     size: int
 
 
+BEFORE_ALL = Oldest(at=-1, seq=-1, instance=0, size=0)
+
+
 async def measure(
     read: Callable[[Callable[[C], Counted]], Awaitable[Counted]],
     count: Callable[..., Counted],

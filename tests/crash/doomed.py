@@ -79,7 +79,7 @@ def prune() -> None:
     """Two steps of pruning are on disk, the third one is in the middle of its transaction."""
     history_pruning.PRUNE_EVERY = 0.1
     for module in (history, postgresql_history):
-        _make_deadly(module, "_prune", after=2)
+        _make_deadly(module, "prune", after=2)
 
 
 def repartition() -> None:

@@ -14,6 +14,7 @@ from hookgw.records.fleet import ShardEpoch
 from hookgw.store.commits.changes import CountedTransaction
 
 Tx = TypeVar("Tx", bound=CountedTransaction)
+Tx_contra = TypeVar("Tx_contra", bound=CountedTransaction, contravariant=True)
 
 # A group with this many rows accepts no more, so that a commit under load stays short.
 GROUP_ROWS = 2048

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -24,6 +23,7 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.postgresql.environment import prepare
 from hookgw.store.postgresql.identity import Identity
 from hookgw.store.postgresql.schema import missing_tables
+from hookgw.store.reader import ConnectionReader
 
 T = TypeVar("T")
 
@@ -313,15 +313,10 @@ async def watch(sessions: Sequence[Session], interval: float = 0.5) -> None:
             session.break_off(now)
 
 
-class Reader:
-    """Sessions that read, each one call at a time, in worker threads beside the commits.
+class Reader(ConnectionReader[Connection]):
+    """Sessions for this reader alone, in autocommit mode; the caller closes them.
 
-    Callers take turns, so that long work in short calls holds nobody up for long.
-
-    Args:
-        sessions: for this reader alone. The caller closes them.
-        failures: hears of what cannot be read.
-        threads: run the calls.
+    A function runs again on a new connection if the server closed the old one.
     """
 
     def __init__(
@@ -330,10 +325,7 @@ class Reader:
         failures: ReadFailures | None = None,
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
-        self._failures = failures or ReadFailures()
-        self._free = list(sessions)
-        self._limiter = trio.CapacityLimiter(len(sessions))
-        self._threads = threads
+        super().__init__(sessions, failures, threads)
 
     async def connect(self) -> None:
         """Open all of its connections, if the server accepts them."""
@@ -346,33 +338,21 @@ class Reader:
             for _ in range(int(self._limiter.total_tokens)):
                 nursery.start_soon(connect)
 
-    async def run(self, function: Callable[[Connection], T]) -> T:
-        """Run a function on a connection in autocommit mode. Cancellation takes effect before or after it.
+    def _call(self, one: Session, function: Callable[[Connection], T]) -> T:
+        with one.server.errors():
+            was_connected = one.is_connected
+            try:
+                return one.call(function)
+            except psycopg.OperationalError:
+                # The server was restarted since the last call. A new connection works, or says why not.
+                if not was_connected or one.is_connected or one.gave_up:
+                    raise
+                return one.call(function)
 
-        Args:
-            function: reads only. It runs again on a new connection if the server closed the old one.
-
-        Raises:
-            StorageUnavailable: the server refuses.
-            Exception: from the function.
-        """
-        with self._failures.noted(is_unreadable):
-            return await self._threads.run(partial(self._call, function), limiter=self._limiter)
-
-    def _call(self, function: Callable[[Connection], T]) -> T:
-        session = self._free.pop()  # there is one: the limiter lets in as many calls as sessions
-        try:
-            with session.server.errors():
-                was_connected = session.is_connected
-                try:
-                    return session.call(function)
-                except psycopg.OperationalError:
-                    # The server was restarted since the last call. A new connection works, or says why not.
-                    if not was_connected or session.is_connected or session.gave_up:
-                        raise
-                    return session.call(function)
-        finally:
-            self._free.append(session)
+    @staticmethod
+    def _is_unreadable(error: StorageUnavailable) -> bool:
+        cause = error.__cause__
+        return isinstance(cause, psycopg.Error) and cause.sqlstate in _UNREADABLE
 
 
 @contextmanager
@@ -395,12 +375,6 @@ def is_server_error(error: BaseException) -> bool:
     if state is None:  # libpq's own: the connection failed. Others come from the driver, for our mistakes.
         return isinstance(error, psycopg.OperationalError)
     return state in _OPERATORS or state[:2] not in _OURS
-
-
-def is_unreadable(error: StorageUnavailable) -> bool:
-    """Return whether the server cannot read what it has stored."""
-    cause = error.__cause__
-    return isinstance(cause, psycopg.Error) and cause.sqlstate in _UNREADABLE
 
 
 def reason_of(error: psycopg.Error) -> str:

@@ -22,6 +22,7 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership, SharedBacklog
+from hookgw.store.postgresql import history
 from hookgw.store.postgresql.audit import PostgresqlAudit
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
@@ -239,7 +240,7 @@ async def open_store(
                 lambda: held.found,
             ),
             PostgresqlPendingChanges(commits, background, clock, records),
-            PostgresqlHistory(commits, lists, background, clock),
+            PostgresqlHistory(commits, lists, background, clock, history),
             records,
             PostgresqlAudit(commits, lists, background),
             server,

@@ -22,6 +22,7 @@ from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import SharedStore
 from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records, Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
+from hookgw.store.sqlite import history
 from hookgw.store.sqlite.audit import SqliteAudit
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
@@ -138,7 +139,7 @@ async def open_store(
             commits,
             SqliteOutbox(commits, lanes, background, clock, opened.numbers, records),
             SqlitePendingChanges(commits, background, clock, opened.numbers, records),
-            SqliteHistory(commits, lists, background, clock),
+            SqliteHistory(commits, lists, background, clock, history),
             records,
             SqliteAudit(commits, lists, background),
             backup,

@@ -26,8 +26,8 @@ from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering, Registration
-from hookgw.store import Append, ConnectorState, ReplayQuery, Store, open_store
-from hookgw.store.sqlite import checkpoints, database, history, maintenance, pending_changes
+from hookgw.store import Append, ConnectorState, ReplayQuery, Store, history, open_store
+from hookgw.store.sqlite import checkpoints, database, maintenance, pending_changes
 from tests.simulation.power.account import INSTANCES, STEP, VALUES, Model, Request
 from tests.simulation.power.plants import PLANTS
 from tests.simulation.power.runs import Action

@@ -15,6 +15,7 @@ from hookgw.records.deliveries import Delivery, DeliveryState
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import Append, CancelQuery, ReplayQuery, Store
+from hookgw.store import history as pruning
 from hookgw.store.commits.jobs import NewEvent
 from hookgw.store.postgresql import event_ids, history, pending_changes, requeue
 from hookgw.store.postgresql.append import append
@@ -230,7 +231,7 @@ async def test_a_walk_finds_what_is_moved_to_before_its_place(
 async def test_two_nodes_that_remove_the_last_deliveries_of_an_event_remove_its_payload(
     database: Server, store: Store, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "PRUNE_STEP", 1)
+    monkeypatch.setattr(pruning, "PRUNE_STEP", 1)
     await store.append([Append(event("e1"), (("reg_1", LANE), ("reg_2", "reg_2:0")))])
     await settle(store, *map(delivered, [*await seqs_of(store), *await seqs_of(store, "reg_2:0")]))
     watching = database.connect()
@@ -241,7 +242,7 @@ async def test_two_nodes_that_remove_the_last_deliveries_of_an_event_remove_its_
 
     async with trio.open_nursery() as nursery:
         with transaction(connection) as other:
-            assert history._prune(other, 9e9, 0).removed == 1
+            assert history.prune(other, 9e9, 0, 1).removed == 1
             nursery.start_soon(prune)
             await wait_for_lock(watching)
     assert removed == [1]
@@ -252,8 +253,8 @@ async def test_two_nodes_that_remove_the_last_deliveries_of_an_event_remove_its_
 async def test_nodes_that_prune_at_once_remove_each_delivery_once(
     database: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "PRUNE_STEP", 7)
-    monkeypatch.setattr(history, "PRUNE_REST", 0)
+    monkeypatch.setattr(pruning, "PRUNE_STEP", 7)
+    monkeypatch.setattr(pruning, "PRUNE_REST", 0)
     await finish(store, *(f"e{number}" for number in range(100)))
     removed: list[int] = []
 

@@ -127,7 +127,7 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
         lambda c: dead_letters.drop_oldest(c, RULE, "shop", "full", 1.0, count=3, size=0, limit=9, spared=()),
     ),
     "re-partition": ("outbox", lambda c: repartition(c, RULE, LanePlace(("reg_1:0",), 0, 5), 9)),
-    "pruning": ("finished", lambda c: history._prune(Transaction(c, 9), 0.000_1, 0)),
+    "pruning": ("finished", lambda c: history.prune(Transaction(c, 9), 0.000_1, 0, 9)),
     "forgetting": ("remembered", lambda c: event_ids.forget_ids(Transaction(c, 9), 0.005, 0, 9)),
 }
 

@@ -13,7 +13,7 @@ import pytest
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
-from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery
+from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches
 from hookgw.store.holdings import Oldest
 from hookgw.store.sqlite import audit, dead_letters, event_ids, history, holders, name_pruning, outbox
 from hookgw.store.sqlite.cancel import cancel, find_pending
@@ -27,6 +27,7 @@ from hookgw.store.sqlite.tally import newest, tally
 from hookgw.store.sqlite.transaction import Transaction
 from tests.store.support import AT, delivered
 
+START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
 RULE = LaneRule("reg", 1, Ordering.URL, 1)
 TABLES = {"audit", "events", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
 
@@ -80,18 +81,16 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "list of what finished long ago": lambda c: history.search_deliveries(
         c, DeliveryQuery(instance="shop", finished_since=0.0), 9, 9, 9, now=AT
     ),
-    "tally": lambda c: tally(c, "shop", since=0.0, without_global=True),
+    "tally": lambda c: tally(c, "shop", since=0.0, without_global=True, former=START),
     "newest": lambda c: newest(c, ["shop"]),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
-    "prune": lambda c: (settle(c, NameIds(c), [delivered(1)]), history._prune(transaction(c), AT + 1)),
-    "oldest of some instances": lambda c: holders.find_oldest(
-        c, [1, 2], Oldest(9, 9, 0, 0), AT, rows=9, size=9
-    ),
+    "prune": lambda c: (settle(c, NameIds(c), [delivered(1)]), history.prune(transaction(c), AT + 1, 0, 9)),
+    "oldest of some instances": lambda c: holders.find_oldest(c, [1, 2], Oldest(9, 9, 0, 0), AT, rows=9),
     "remove the oldest": lambda c: holders.remove_oldest(transaction(c), [Oldest(9, 1, 1, 0)], AT),
     "oldest ids of some instances": lambda c: event_ids.oldest_ids(c, [1, 2], Oldest(9, 9, 0, 9), 9),
     "forget found ids": lambda c: event_ids.forget_found(transaction(c), [Oldest(9, 1, 1, 9)]),
-    "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 9),
+    "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 0, 9),
     "bytes of ids": event_ids.remembered_bytes,
     "names of attempts": lambda c: name_pruning._walk_attempts(c, (1, 1)),
     "names of ids": lambda c: name_pruning._walk_remembered(c, (1, 1, 1)),
