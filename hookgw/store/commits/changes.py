@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -47,11 +47,14 @@ class Committed(NamedTuple):
 
 
 class CountedTransaction:
-    """An open transaction that counts what its jobs change. Engines add what the jobs write with.
+    """An open transaction that counts what its jobs change. A job must not keep it.
 
     Attributes:
+        connection: the writing one, in a transaction.
         changes: what the jobs of this commit have changed.
     """
+
+    connection: Any
 
     def __init__(self) -> None:
         self.changes = Changes()
@@ -89,3 +92,12 @@ class CountedTransaction:
             total[holder] = (has + sign * count, has_bytes + sign * size)
             pending += sign * count
         self.changes = replace(self.changes, pending=pending, change=total)
+
+
+def weigh(deliveries: Iterable[tuple[str, str, int]]) -> PendingChange:
+    """Sum up deliveries: the registration, the instance, and the bytes of each."""
+    total: dict[tuple[str, str], tuple[int, int]] = {}
+    for registration, instance, size in deliveries:
+        count, bytes_of = total.get((registration, instance), (0, 0))
+        total[registration, instance] = (count + 1, bytes_of + size)
+    return total

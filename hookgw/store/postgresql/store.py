@@ -17,13 +17,13 @@ from hookgw.concurrency.tasks import run_essential
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
+from hookgw.store.audit_entries import SteppedAudit
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership, SharedBacklog
-from hookgw.store.postgresql import history
-from hookgw.store.postgresql.audit import PostgresqlAudit
+from hookgw.store.postgresql import audit, history, outbox, pending_changes, shelves
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
     COUNT_PATIENCE,
@@ -50,11 +50,11 @@ from hookgw.store.postgresql.pending_changes import PostgresqlPendingChanges
 from hookgw.store.postgresql.reencrypt import reencrypt
 from hookgw.store.postgresql.restored import renumber_restored
 from hookgw.store.postgresql.schema import migrate, missing_tables, raise_sequences
-from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.postgresql.writer import Writer, touch
 from hookgw.store.protocol import Audit, History, Outbox, PendingChanges, Records
 from hookgw.store.records import SilentObserver, StoreObserver
+from hookgw.store.shelves import ShelvedRecords
 
 logger = structlog.get_logger("hookgw.store")
 
@@ -227,7 +227,7 @@ async def open_store(
         nodes = Nodes(server, opened.cipher, threads)
         backlogs = PostgresqlBacklogs(server, background, threads)
         sessions += [nodes.session, backlogs.session]
-        records = PostgresqlRecords(commits, background, opened.cipher)
+        records = ShelvedRecords(commits, background, opened.cipher, shelves)
         store = PostgresqlStore(
             commits,
             PostgresqlOutbox(
@@ -236,13 +236,14 @@ async def open_store(
                 background,
                 clock,
                 records,
+                outbox,
                 lambda: nodes.known_version,
                 lambda: held.found,
             ),
-            PostgresqlPendingChanges(commits, background, clock, records),
+            PostgresqlPendingChanges(commits, background, clock, records, pending_changes),
             PostgresqlHistory(commits, lists, background, clock, history),
             records,
-            PostgresqlAudit(commits, lists, background),
+            SteppedAudit(commits, lists, background, audit),
             server,
             writer,
             feed,

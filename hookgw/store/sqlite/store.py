@@ -15,6 +15,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.tasks import run_essential
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
+from hookgw.store.audit_entries import SteppedAudit
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore
@@ -22,8 +23,7 @@ from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import SharedStore
 from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records, Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
-from hookgw.store.sqlite import history
-from hookgw.store.sqlite.audit import SqliteAudit
+from hookgw.store.sqlite import audit, history, outbox, pending_changes, shelves
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import Connections, Reader, measure_disk_space, open_database, start_errors
@@ -134,14 +134,14 @@ async def open_store(
         background = reader(connections.background)
         backup = OnlineBackup(connections.writer, in_use, path, threads)
         watch = FileWatch(file, commits, backup, observer, threads)
-        records = SqliteRecords(commits, background, opened.cipher, opened.numbers)
+        records = SqliteRecords(commits, background, opened.cipher, shelves, opened.numbers)
         store = SqliteStore(
             commits,
-            SqliteOutbox(commits, lanes, background, clock, opened.numbers, records),
-            SqlitePendingChanges(commits, background, clock, opened.numbers, records),
+            SqliteOutbox(commits, lanes, background, clock, records, outbox, opened.numbers),
+            SqlitePendingChanges(commits, background, clock, records, pending_changes, opened.numbers),
             SqliteHistory(commits, lists, background, clock, history),
             records,
-            SqliteAudit(commits, lists, background),
+            SteppedAudit(commits, lists, background, audit),
             backup,
             checkpoints,
             background,

@@ -197,9 +197,9 @@ from hookgw.concurrency.clock import Clock
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import ReplayQuery, open_store
-from hookgw.store.sqlite import pending_changes
+from hookgw.store import steps
 
-pending_changes.REPLAY_STEP = 10
+steps.REPLAY_STEP = 10
 
 async def main():
     async with open_store(Path(sys.argv[1]), clock=Clock()) as store:
