@@ -8,7 +8,8 @@ storages are read again and compared.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -109,6 +110,62 @@ class Rows(Protocol):
 
     def finish(self, numbers: Numbers) -> None:
         """Let gateways use the storage."""
+
+
+class Source(NamedTuple):
+    """How an engine reads a kind of rows from the table ``t``. ``size`` are the bytes of a row's payload."""
+
+    columns: str
+    table: str
+    joins: str = ""
+    key: tuple[str, ...] = ("t.seq",)
+    where: str = "true"
+    size: str = "0"
+
+
+class TableRows(ABC):
+    """The rows of one storage, in tables of SQL. The connection is in autocommit mode."""
+
+    sources: Mapping[str, Source]
+    mark: str
+    """How the engine writes a parameter."""
+    places: Sequence[str]
+    """The statements that make the table ``places``: the order of all pending deliveries."""
+
+    def __init__(self, connection: Any, place: str) -> None:
+        self.place = place
+        self._connection = connection
+        self._has_places = False
+
+    def count(self, table: Table) -> int:
+        source = self.sources[table.name]
+        # The ids of a removed instance may have lost its name, and with it their meaning.
+        joins = source.joins if table.name == "ids" else ""
+        statement = f"SELECT count(*) FROM {source.table} t {joins} WHERE {source.where}"  # noqa: S608
+        return int(self._connection.execute(statement).fetchone()[0])
+
+    def last_key(self, table: Table) -> Key | None:
+        source = self.sources[table.name]
+        order = ", ".join(f"{column} DESC" for column in source.key)
+        statement = f"""SELECT {", ".join(source.key)} FROM {source.table} t WHERE {source.where}
+            ORDER BY {order} LIMIT 1"""  # noqa: S608 - constants
+        row: Key | None = self._connection.execute(statement).fetchone()
+        return row
+
+    def _range(self, table: Table, after: Key | None, until: Key | None) -> tuple[Source, str, list[Any]]:
+        """Return the source of a kind of rows, the condition of those between two keys, and its values."""
+        if table.name == "deliveries" and not self._has_places:
+            for statement in self.places:
+                self._connection.execute(statement)
+            self._has_places = True
+        source = self.sources[table.name]
+        conditions, given = [source.where], list[Any]()
+        for bound, sign in ((after, ">"), (until, "<=")):
+            if bound is not None:
+                marks = ", ".join([self.mark] * len(bound))
+                conditions.append(f"({', '.join(source.key)}) {sign} ({marks})")
+                given += bound
+        return source, " AND ".join(conditions), given
 
 
 class Copied(NamedTuple):

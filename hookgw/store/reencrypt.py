@@ -7,7 +7,8 @@ registration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 import msgspec
 import structlog
@@ -19,6 +20,9 @@ from hookgw.store.encryption import DecryptionFailed, RecordCipher, encrypted_wi
 from hookgw.store.shelves import place_of
 
 logger = structlog.get_logger("hookgw.store")
+
+# How many records are in memory at once.
+PAGE = 500
 
 # A value that exists from the first start with a key on: a file without records knows its key, too.
 CHECK_KEY = "sealing.check"
@@ -94,6 +98,19 @@ def reencrypt(
     if None in found:  # at the first start with a key; else somebody replaced the storage with another one
         logger.warning("records were in the clear, encrypted now", **place)
     return cipher
+
+
+def records_of(connection: Any, next_page: str) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield the shelf, key and value of each record, a page at a time.
+
+    Args:
+        connection: in a transaction.
+        next_page: the statement that reads up to so many records behind a shelf and key.
+    """
+    after: tuple[str, bytes] = ("", b"")
+    while rows := connection.execute(next_page, (*after, PAGE)).fetchall():
+        yield from ((shelf, key, bytes(value)) for shelf, key, value in rows)
+        after = rows[-1][:2]
 
 
 def _missing_key(problem: str, configured: list[str], unseal: bool) -> StartError:
