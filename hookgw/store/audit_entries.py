@@ -68,7 +68,6 @@ class AuditStatements(Protocol[C_contra, Tx_contra]):
         """Return the newest entries that match a query, up to one more than its limit.
 
         Args:
-            connection: a reading one.
             query: which ones. Its cursor has no effect.
             before: only entries before this time and number; ``None`` for all.
             rows: the most entries to look at, whether they match or not.

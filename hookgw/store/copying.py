@@ -31,8 +31,6 @@ class Table(NamedTuple):
     :mod:`hookgw.store.postgresql.schema`.
 
     Attributes:
-        name: what it is called.
-        columns: of a row.
         key: how many of the columns, the first ones, are the key.
     """
 
@@ -76,11 +74,7 @@ class Numbers(NamedTuple):
 
 
 class Rows(Protocol):
-    """The rows of one storage that no gateway uses.
-
-    Attributes:
-        place: names the storage in messages.
-    """
+    """The rows of one storage that no gateway uses."""
 
     place: str
 
@@ -91,7 +85,6 @@ class Rows(Protocol):
         """Return the next rows in the order of their keys.
 
         Args:
-            table: which rows.
             after: only rows behind this key.
             until: up to this key, however many there are; ``None`` for one page.
         """
@@ -172,8 +165,6 @@ class Copied(NamedTuple):
     """One kind of rows in both storages.
 
     Attributes:
-        name: what it is called.
-        rows: how many there are.
         checksum: SHA-256 over all of them, in the order of their keys.
     """
 
@@ -188,7 +179,6 @@ def copy_rows(
     """Copy everything from one storage to another, and compare them.
 
     Args:
-        source: it is only read.
         target: empty, or as an interrupted copy from the same source left it.
         on_progress: called with the current step, how many of its rows are done, and how many there are.
 

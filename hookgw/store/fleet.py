@@ -27,11 +27,7 @@ DISABLED_WEBHOOK = "disabled_webhooks."
 
 
 class RecordsChanged(StorageUnavailable):
-    """Events were addressed by records that have changed since. Nothing was stored: address them again.
-
-    Attributes:
-        version: of the records now.
-    """
+    """Events were addressed by records that have changed since. Nothing was stored: address them again."""
 
     def __init__(self, version: int) -> None:
         super().__init__("The registrations have changed meanwhile. Retry.", retry_after=1.0)
@@ -124,7 +120,6 @@ class BacklogNews(NamedTuple):
     """What a node has changed of what is pending since it told so last.
 
     Attributes:
-        generation: of the node.
         number: of this news, one higher than that of the former one.
         changes: by registration and instance; ``None`` if the node begins to tell.
     """
@@ -163,7 +158,6 @@ class SharedStore(Protocol):
     """The part of a store that several nodes may use at the same time.
 
     Attributes:
-        members: this node's membership.
         backlogs: what it and the others change of what is pending.
     """
 

@@ -70,8 +70,6 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
         """Search the newest deliveries for matches of a query; its cursor and limit have no effect.
 
         Args:
-            connection: a reading one.
-            query: which ones.
             before: only deliveries with a lower number; ``None`` for all.
             rows: the most deliveries to look at, whether they match or not.
             wanted: the most deliveries to return.
@@ -107,7 +105,6 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
         """Remove the oldest finished deliveries, and old events without any, but for the ids of events.
 
         Args:
-            transaction: the open one.
             before: only what finished, or was accepted, before this time.
             after: where the former step ended; 0 at first.
             limit: the most deliveries, and the most events.
@@ -125,7 +122,6 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
         """Return the oldest finished deliveries of some instances.
 
         Args:
-            connection: a reading one.
             holders: the numbers of the instances.
             after: the last one of the former step.
             before: only those that finished before this time.
@@ -145,10 +141,8 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
         """Remove the oldest ids without a history.
 
         Args:
-            transaction: the open one.
             before: only ids of events that were accepted before this time; infinity for all.
             after: where the former step ended; 0 at first.
-            limit: at most so many.
         """
 
     def remembered_bytes(self, connection: C_contra) -> int:

@@ -23,8 +23,6 @@ class Part(NamedTuple):
     """What finished deliveries of one instance take.
 
     Attributes:
-        instance: its number.
-        deliveries: how many.
         size: bytes of their payloads.
         sampled: how many of them belong to the sample.
         more: bytes of the attempts and bodies of these.
@@ -47,8 +45,6 @@ class Oldest(NamedTuple):
 
     Attributes:
         at: when it finished, or was accepted.
-        seq: its number.
-        instance: the number of its instance.
         size: bytes of its payload, or of the id.
     """
 

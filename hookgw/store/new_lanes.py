@@ -21,7 +21,6 @@ def lanes_by_rule(
     """Return the lane of each delivery by its rule, in the order of the mapping.
 
     Args:
-        rules: of the deliveries, by number.
         read_names: reads the number of each delivery, and the id and the instance of its event.
         read_payloads: reads the number of each delivery, and the payload of its event, one at a time. It is
             only called for registrations that are ordered by chat.
@@ -46,7 +45,6 @@ def readable(found: Sequence[tuple[int, int]], rule: LaneRule) -> Sequence[tuple
 
     Args:
         found: their numbers and the bytes of their payloads.
-        rule: of their registration.
     """
     if rule.ordering is Ordering.CHAT:
         total = 0
@@ -64,7 +62,6 @@ def fitting(
 
     Args:
         found: their numbers, the ids of their registrations, and the bytes of their payloads, in order.
-        rules: of the registrations, by id.
         size: the most bytes of payload, unless the first delivery alone has more.
 
     Returns:

@@ -41,12 +41,7 @@ class CommittedOutbox(ABC, Generic[C, Tx]):
     """The pending deliveries; see :class:`hookgw.store.protocol.Outbox`.
 
     Args:
-        commits: writes.
         lanes: reads pages of lanes, and nothing else, so that no long walk through an index holds lanes up.
-        background: reads the counts.
-        clock: gives the times at which events are accepted.
-        records: write the states of connectors.
-        statements: of the engine.
         known_version: returns the version of the records that events are addressed by; ``None`` if only this
             process changes records.
         held: returns what is held back: nothing if a file has one writer.

@@ -123,9 +123,7 @@ class Outbox(Protocol):
         """Read the next pending deliveries of a lane, with events and stored bodies, in order.
 
         Args:
-            lane: its key.
             after: only deliveries behind this position; ``FIRST`` for all.
-            limit: the most deliveries to read.
             size: the most bytes of payloads and bodies, even if that is no delivery at all; ``None`` for
                 4 MiB, or one delivery that is larger.
 
@@ -203,7 +201,6 @@ class PendingChanges(Protocol):
         """Turn pending deliveries of a registration, in any of its lanes, into dead letters: some of them.
 
         Args:
-            registration: the registration's id.
             reason: a sentence.
             cursor: from :meth:`park_cursor`, the same for every step: later deliveries stay pending.
             spared: sequence numbers of deliveries that stay pending, because an attempt is in flight.
@@ -229,7 +226,6 @@ class PendingChanges(Protocol):
 
         Args:
             rule: of the registration. Its deliveries of other instances stay.
-            instance: the instance's name.
             reason: a sentence.
             count, size: how many deliveries to drop, and how many payload bytes: at least both, but no more
                 than fits in one commit.
@@ -255,7 +251,6 @@ class PendingChanges(Protocol):
         """Turn the next selected pending deliveries into dead letters.
 
         Args:
-            query: which deliveries.
             reason: a sentence.
             cursor: from :meth:`cancel_cursor`, then what the step before returned. What is appended, or made
                 pending again, after the first one was made stays pending. The first cursor may be used
@@ -293,7 +288,6 @@ class PendingChanges(Protocol):
         """Find the next events of an instance whose payload concerns a person; a bounded search.
 
         Args:
-            instance: the instance's name.
             value: what names the person. The payload has it as a string, or as the name of a member, at any
                 depth. Of an identifier of WhatsApp (``5511…@s.whatsapp.net``), the devices
                 (``5511…:7@s.whatsapp.net``) count, too.
@@ -334,7 +328,6 @@ class PendingChanges(Protocol):
         The delivery keeps its number, attempts and stored body; its failures and age start anew.
 
         Args:
-            instance: the instance's name.
             seq: the delivery's sequence number.
             rule: of the delivery's registration.
             audit: stored in the same commit, unless nothing changes.
@@ -357,7 +350,6 @@ class PendingChanges(Protocol):
         """Make the next finished deliveries of a replay pending again, in their original order.
 
         Args:
-            query: which deliveries.
             rules: of the registrations that take part, by id. Deliveries to others are left alone.
             cursor: ``None`` for the first step, then what the step before returned. The first step fixes
                 the newest delivery that takes part, so that a replay ends.
@@ -399,7 +391,6 @@ class History(Protocol):
         """Return one delivery of an instance with its event and attempts.
 
         Args:
-            instance: the instance's name.
             name: a delivery's id; or an event's id, for its newest delivery.
             without_global: as in :class:`~hookgw.store.records.DeliveryQuery`.
 
@@ -411,7 +402,6 @@ class History(Protocol):
         """Return the kind and the payload of an instance's event.
 
         Args:
-            instance: the instance's name.
             event_id: the event's id; of several events with it, the newest counts.
 
         Returns:
@@ -427,7 +417,6 @@ class History(Protocol):
         be empty and have a cursor. An event may occur again on the next page.
 
         Args:
-            instance: the instance's name.
             kinds: events of these kinds.
             cursor: from the page before; ``None`` for the first page.
         """
@@ -436,7 +425,6 @@ class History(Protocol):
         """Count an instance's deliveries by minute; a bounded search.
 
         Args:
-            instance: the instance's name.
             since: of events accepted at that time or later, in seconds since the epoch.
             without_global: as in :class:`~hookgw.store.records.DeliveryQuery`.
         """
@@ -499,7 +487,6 @@ class Records(Protocol):
         """Remove an instance with the state of its connector, and registrations, in one commit.
 
         Args:
-            name: the instance's name.
             retired_as: keep its events and deliveries under this name, which no instance can have, so that a
                 later instance of the same name does not inherit them.
             registrations: the ids of its registrations. Their deliveries stay; park them.
@@ -527,7 +514,6 @@ class Records(Protocol):
         """Store a registration.
 
         Args:
-            registration: the new or changed one.
             due: in the same commit, make its waiting deliveries due at once: the registration has another
                 URL, header, secret or timeout, and the wait was for the former one.
             job: is to park its pending deliveries; stored in the same commit.
@@ -539,7 +525,6 @@ class Records(Protocol):
         """Remove a registration. Its deliveries stay; park them.
 
         Args:
-            registration_id: the registration's id.
             job: is to park them; stored in the same commit.
         """
 

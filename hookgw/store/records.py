@@ -22,7 +22,6 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     """One event to keep, and where it goes.
 
     Attributes:
-        event: what was accepted.
         targets: a registration's id and the key of a lane for each delivery; it may be empty, then the
             event's id alone is kept, so that a duplicate of it is noticed.
     """
@@ -35,7 +34,6 @@ class ConnectorState(msgspec.Struct, frozen=True, kw_only=True):
     """What a connector keeps for one instance.
 
     Attributes:
-        instance: the instance's name.
         instance_id: its id. The state belongs to the id: a later instance of the same name has none.
         state_json: any JSON value.
     """
@@ -52,7 +50,6 @@ class LaneBacklog(msgspec.Struct, frozen=True):
     """The pending deliveries of one lane.
 
     Attributes:
-        lane: the lane's key.
         count: how many there are, at least 1.
         oldest_queued_at: since when the first of them is in the outbox, in seconds since the epoch.
     """
@@ -84,16 +81,10 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         instance: the instance's name; ``None`` for all instances.
-        state: deliveries in that state.
-        kind: deliveries of events of that kind.
-        registration: deliveries to the registration of that id.
         text: deliveries with this text in the reason for their state, or in the error or answer of their
             newest attempt.
-        since: events accepted at that time or later, in seconds since the epoch.
-        until: events accepted before that time.
         finished_since: deliveries that finished at that time or later.
         cursor: from the page before; ``None`` for the first page.
-        limit: at most so many, 1 and up.
         without_global: leave out deliveries to registrations of the configuration, present and past.
     """
 
@@ -114,11 +105,7 @@ class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which finished deliveries to replay. What is ``None`` or empty does not filter.
 
     Attributes:
-        instance: the instance's name.
         state: ``dead`` for dead letters alone, ``all`` for everything that is finished.
-        since: events accepted at that time or later, in seconds since the epoch.
-        until: events accepted before that time.
-        kinds: events of those kinds.
     """
 
     instance: str
@@ -132,11 +119,7 @@ class CancelQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which pending deliveries to cancel. What is ``None`` or empty does not filter.
 
     Attributes:
-        instance: the instance's name.
         registrations: the ids of the registrations; always filters.
-        since: events accepted at that time or later, in seconds since the epoch.
-        until: events accepted before that time.
-        kinds: events of those kinds.
     """
 
     instance: str
@@ -152,14 +135,9 @@ class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
     Times are in seconds since the epoch.
 
     Attributes:
-        seq: its sequence number.
         event_id, kind, instance, time: of the event.
         registration: the id of the registration it goes to, which may be deleted by now.
-        lane: the key of its lane.
-        state: where it stands.
         reason: why it is dead or dropped; ``None`` for the other states.
-        accepted_at: when it was appended.
-        attempts: how many attempts it has had.
         failures: how many of those ended as *failed*.
         next_at: not tried before this time; 0 for at once. Of use while it is pending.
         finished_at: when it stopped being pending.
@@ -194,13 +172,7 @@ class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is known of one delivery.
-
-    Attributes:
-        summary: what a list shows of it.
-        event: the event with its payload.
-        attempts: every attempt, the first one first.
-    """
+    """Everything that is known of one delivery."""
 
     summary: DeliverySummary
     event: Event
@@ -211,7 +183,6 @@ class DeliveryPage(msgspec.Struct, frozen=True):
     """A page of a list.
 
     Attributes:
-        deliveries: the newest first.
         cursor: what the next page begins with; ``None`` after the last one.
     """
 
@@ -251,7 +222,6 @@ class EventPage(msgspec.Struct, frozen=True):
     """A part of an instance's events.
 
     Attributes:
-        events: the newest first.
         cursor: what the next part begins with; ``None`` after the last one.
     """
 
@@ -266,10 +236,7 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
         instance: the name of the instance that they concern, present or former.
         instance_id: the id of that instance, beside its name.
         action: entries of that action, or of a whole resource: ``key`` finds ``key.create``.
-        since: entries of that time or later, in seconds since the epoch.
-        until: entries of before that time.
         cursor: from the page before; ``None`` for the first page.
-        limit: at most so many, 1 and up.
     """
 
     instance: str | None = None
@@ -285,7 +252,6 @@ class AuditPage(msgspec.Struct, frozen=True):
     """A page of the audit.
 
     Attributes:
-        entries: the newest first.
         cursor: what the next page begins with; ``None`` after the last one.
         cursors: for each entry, the cursor of a page that ends with it.
     """
@@ -299,7 +265,6 @@ class ParkStep(msgspec.Struct, frozen=True):
     """What one step of parking did.
 
     Attributes:
-        count: how many deliveries became dead letters.
         more: whether there may be more.
     """
 
@@ -335,7 +300,6 @@ class Erased(msgspec.Struct, frozen=True):
     """What one commit of an erasure removed.
 
     Attributes:
-        events: how many events.
         deliveries: how many deliveries, pending or finished.
         left: how many events stayed, because an attempt is in flight.
     """
@@ -349,7 +313,6 @@ class ReplayStep(msgspec.Struct, frozen=True):
     """What one step of a replay did.
 
     Attributes:
-        count: how many deliveries it made pending again.
         cursor: where the next step goes on; ``None`` after the last one.
     """
 
@@ -384,12 +347,8 @@ class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """What the store has done since it was opened, at one moment.
 
     Attributes:
-        commits: group commits that reached the disk.
         rows: events, deliveries and settlements written by them.
-        last_commit_seconds: how long the newest one took.
-        last_commit_rows: how many rows it wrote.
         waiting: writes that are asked for and not yet on disk.
-        pending: pending deliveries on disk.
         failing: why the disk refuses; ``None`` while it works.
     """
 

@@ -44,7 +44,6 @@ def reencrypt(
     Args:
         beginnings: the different beginnings of encrypted records, with the ids of their keys; ``None`` stands
             for records in the clear.
-        keys: from the settings.
         rewrite: converts every record and adds the value of :data:`CHECK_KEY` first, in one transaction, and
             leaves no trace of the former ones.
         kind: what the storage is, for messages: ``data file``.
@@ -104,7 +103,6 @@ def records_of(connection: Any, next_page: str) -> Iterator[tuple[str, bytes, by
     """Yield the shelf, key and value of each record, a page at a time.
 
     Args:
-        connection: in a transaction.
         next_page: the statement that reads up to so many records behind a shelf and key.
     """
     after: tuple[str, bytes] = ("", b"")

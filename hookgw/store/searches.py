@@ -40,10 +40,7 @@ class SearchPart(NamedTuple):
     """A part of a search.
 
     Attributes:
-        found: the matching deliveries, the newest first.
-        rows: how many deliveries it looked at.
         last: the lowest number among those; ``None`` if there were none.
-        seconds: how long it took.
     """
 
     found: list[DeliverySummary]
@@ -56,7 +53,6 @@ class TallyPart(NamedTuple):
     """A part of the counting.
 
     Attributes:
-        minutes: of these deliveries.
         before, event: where the next part begins: the lowest numbers of a delivery and of an event so far.
         is_last: whether there are no further ones of the wanted time.
     """

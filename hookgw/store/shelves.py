@@ -220,9 +220,6 @@ class Shelves:
         cipher: encrypts the values; ``None`` stores them in the clear.
 
     Attributes:
-        instances: by name.
-        registrations: by registration id.
-        jobs: by job id.
         sessions: of browsers, by session id.
         values: JSON values, such as the hash of the global key.
         states: of connectors, by instance id, each in an object.
@@ -283,7 +280,6 @@ class RecordShelf(shelve.Shelf[T]):
     """A shelf of records of one type, as JSON, encrypted if there is a master key.
 
     Args:
-        table: the rows.
         record: the type, anything that msgspec can decode.
         cipher: encrypts every value; ``None`` stores them in the clear.
 

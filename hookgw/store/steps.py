@@ -105,13 +105,9 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
         """Turn the next pending deliveries of a registration into dead letters, at most ``limit`` of them.
 
         Args:
-            connection: in a transaction.
-            registration: its id.
             reason: a sentence.
-            at: the time.
             now: what was made pending later stays.
             after: where the former step ended; ``None`` for the first one, or if that was forgotten.
-            limit: the most deliveries.
             spared: numbers of deliveries that stay.
         """
 
@@ -144,8 +140,6 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
         """Find the next deliveries to cancel.
 
         Args:
-            connection: a reading one.
-            query: which deliveries.
             after: only deliveries with a higher number.
             now: only deliveries that were made pending before.
             limit: the most deliveries to return.
@@ -167,8 +161,6 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
         """Find the next events whose payload has a text as a value, or as the name of a member, at any depth.
 
         Args:
-            connection: a reading one.
-            instance: the instance's name.
             value: the text. With an identifier of WhatsApp, those of its devices are found, too.
             after: only events of deliveries with a higher number.
             now: only of deliveries that were made pending before.
@@ -201,8 +193,6 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
         """Find the next deliveries to replay, in the order of their numbers.
 
         Args:
-            connection: a reading one.
-            query: which deliveries.
             rules: of the registrations that take part, by id.
             after: only deliveries with a higher number.
             now: only deliveries that were made pending before.
@@ -215,10 +205,7 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
         """Move the next pending deliveries from lanes of other generations to those of a rule.
 
         Args:
-            transaction: the open one.
-            rule: of the registration.
             place: where the former step ended; ``None`` for the first.
-            limit: the most deliveries to move.
         """
 
 

@@ -21,7 +21,7 @@ from hookgw.command.group import main
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.operations import history_pruning
 from hookgw.records.deliveries import Delivery, DeliveryState, Settlement
-from hookgw.store import Erased, steps
+from hookgw.store import steps
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Group
 from hookgw.store.postgresql import erase as postgresql_erase
@@ -208,8 +208,8 @@ def _make_deadly(module: Any, name: str, *, after: int) -> None:
 
 def _rows_of(result: Any) -> int:
     """Return how many rows a step has changed."""
-    if isinstance(result, Erased):
-        return result.deliveries
+    if result is None:  # it has removed what it was given
+        return 1
     if isinstance(result, tuple):  # what was done comes first, then where the step ended
         return _rows_of(result[0])
     if isinstance(result, Mapping):

@@ -17,7 +17,6 @@ class Changes(msgspec.Struct, frozen=True):
     """What a commit has changed so far. It is immutable, so that a failed job is undone by its old value.
 
     Attributes:
-        rows: how many rows were written.
         pending: how many more deliveries are pending.
         requeued: how many finished deliveries are pending again, by lane key.
         change: the change of what is pending, without appended deliveries.
@@ -33,8 +32,6 @@ class Committed(NamedTuple):
     """A commit that is on disk.
 
     Attributes:
-        seconds: how long it took.
-        changes: what it changed.
         appended: the deliveries that the listener is to hear of now, of this commit, earlier ones, and those
             of other processes; ``None`` for what the jobs of this commit appended.
         is_empty: whether nothing was written: the commit only read what others had appended.
@@ -51,7 +48,6 @@ class CountedTransaction:
 
     Attributes:
         connection: the writing one, in a transaction.
-        changes: what the jobs of this commit have changed.
     """
 
     connection: Any

@@ -53,7 +53,6 @@ class Commits(Protocol[Tx]):
         """Write groups in one commit, and set the result or error of each job.
 
         Args:
-            groups: in order.
             probe: write something even if there is nothing to write.
 
         Returns:
@@ -85,13 +84,11 @@ class GroupCommit(Generic[Tx]):
 
     Args:
         writer: runs in a thread of its own, one call at a time.
-        observer: hears of commits and of a disk that refuses.
         in_use: held while the writer writes.
         on_committed: called in the Trio thread after each commit.
         pending: how many deliveries are pending at the start.
         settle_limit: with more queued settlements than this, :meth:`wait_settle_capacity` waits.
         unusable: returns why nothing more is to be accepted although the disk may work; ``None`` usually.
-        threads: run the writer.
 
     Attributes:
         failing: why the disk refuses; ``None`` while it works.

@@ -30,11 +30,7 @@ class NewEvent(msgspec.Struct, gc=False):
 
 
 class Job:
-    """Something that one task waits for.
-
-    Attributes:
-        error: what the waiter is to raise.
-    """
+    """Something that one task waits for."""
 
     # Defaults of the class, and not an event, which costs twice as much: for each request of a producer.
     error: Exception | None = None

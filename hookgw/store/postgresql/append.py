@@ -48,11 +48,6 @@ _STORED = """SELECT e.seq FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS g
 def append(connection: Connection, xid: int, news: Sequence[NewEvent]) -> set[int]:
     """Add events and their deliveries, except duplicates: events with a known instance and id.
 
-    Args:
-        connection: in a transaction.
-        xid: the number of that transaction.
-        news: in the order of delivery.
-
     Returns:
         The sequence numbers of the events that were added.
     """
@@ -78,10 +73,7 @@ def send(
     """Add events and deliveries, which get their numbers here, in the order given, and their positions.
 
     Args:
-        connection: in a transaction.
-        xid: the number of that transaction.
         prepared: from :func:`prepare`, of these events, and others perhaps.
-        news: in the order of delivery.
 
     Returns:
         The answer, for :func:`added`; ``None`` if there was nothing to add.

@@ -44,11 +44,6 @@ _decode = msgspec.msgpack.Decoder(_Row).decode
 class PostgresqlBacklogs:
     """See :class:`hookgw.store.fleet.SharedBacklog`.
 
-    Args:
-        server: the database.
-        background: counts.
-        threads: make the calls that block.
-
     Attributes:
         session: the caller closes it, and watches that its calls end.
         reader: makes calls with it.

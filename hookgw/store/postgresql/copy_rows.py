@@ -150,7 +150,6 @@ def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
     """Open a database to copy to it: no node uses it until the copy is finished.
 
     Args:
-        server: where it is.
         source: names what is copied.
 
     Raises:

@@ -64,7 +64,6 @@ class Server:
 
     Args:
         url: ``postgresql://…`` or the words of a connection string.
-        schema: the schema in the database that holds the tables.
 
     Attributes:
         place: names the server and the database, without user and password, for messages.
@@ -182,7 +181,6 @@ class Session:
     """One connection for one thread at a time, opened at its first use and again after it was lost.
 
     Args:
-        server: where to.
         patience: the longest time, in seconds, that one call may take.
 
     Attributes:
@@ -278,7 +276,6 @@ class Connections(NamedTuple):
     """The sessions with one database, each used by one thread at a time.
 
     Attributes:
-        writer: commits.
         lanes: for the refills of lanes.
         lists: what clients ask for. They are several, so that no client waits for another.
         background: for all other reads.
@@ -428,7 +425,6 @@ def check_pooler(one: Connection, other: Connection, place: str) -> None:
 
     Args:
         one, other: two connections, in autocommit mode.
-        place: names the database.
 
     Raises:
         StartError: there is such a pooler.

@@ -49,12 +49,7 @@ _REMEMBERED = "SELECT coalesce(-sum(heard), 0)::bigint FROM events WHERE heard <
 
 
 def keep_ids(connection: Connection, events: Collection[int]) -> None:
-    """Reduce events that have no delivery any more to their ids.
-
-    Args:
-        connection: in a transaction.
-        events: the numbers of events.
-    """
+    """Reduce events that have no delivery any more to their ids."""
     numbers = list(events)
     connection.execute(_LOCK, (numbers,))
     connection.execute(_REMOVE_GENERATED, {"events": numbers})
@@ -90,8 +85,6 @@ def forget_ids_with(connection: Connection, events: Collection[int], person: Per
     """Remove those ids of events, of which only the id is left, that name a person.
 
     Args:
-        connection: in a transaction.
-        events: their numbers.
         person: who must not be named.
     """
     if person.words:

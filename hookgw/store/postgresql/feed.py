@@ -116,11 +116,7 @@ class Feed:
             self._own.append(_Own(xid, appended, requeued))
 
     def read(self, connection: Connection) -> News:
-        """Return what is new, by one statement, and one more if others have appended.
-
-        Args:
-            connection: in autocommit mode.
-        """
+        """Return what is new, by one statement, and one more if others have appended."""
         if self._mark is None:
             self.start(connection)
             return News([], {})

@@ -93,9 +93,7 @@ class HeldWatch:
     """Finds what is held back, and says so in the log.
 
     Args:
-        background: asks the server.
         is_wanted: whether this node is to deliver what is in a lane, by its key. Called in another thread.
-        clock: the time.
 
     Attributes:
         found: what was found last; nothing if the storage refused the last look.

@@ -50,7 +50,6 @@ def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) 
     """Make finished deliveries pending again; deliveries that are pending or gone are skipped.
 
     Args:
-        transaction: counts them.
         rules: of each delivery's registration, by number, in the order of sending. Later rules of
             re-partitions count in their place.
         at: the time from which their age counts, in seconds since the epoch.

@@ -244,8 +244,6 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
 
     Args:
         connection: in autocommit mode, with the schema in its search path.
-        schema: the name of the schema in the database that holds the tables.
-        place: names the database in messages.
         copying: go on with a copy that was cut off.
 
     Raises:

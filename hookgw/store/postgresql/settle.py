@@ -62,11 +62,6 @@ def settle(
 
     There is one exception: a delivery that was dropped to make room is delivered, if it has arrived.
 
-    Args:
-        connection: in a transaction.
-        settlements: the outcomes; a delivery may have several.
-        keep_history: whether to keep attempts and finished deliveries.
-
     Returns:
         The deliveries and bytes that are no longer pending.
     """
@@ -99,10 +94,7 @@ def write(
     """Do the rest of :func:`settle`, in a pipeline.
 
     Args:
-        connection: in a transaction.
         pending: the answer to :func:`find_pending`, of these settlements, and others perhaps.
-        settlements: the outcomes.
-        keep_history: whether to keep attempts and finished deliveries.
     """
     found = {row[0]: row[1:] for row in pending}
     gone: dict[tuple[str, str], tuple[int, int]] = {}

@@ -187,13 +187,9 @@ async def open_store(
     """Open the database, and create the tables if they are missing.
 
     Args:
-        server: where it is.
-        clock: gives the time at which events are accepted.
-        observer: hears of commits and of a server that refuses.
         keep_history: whether finished deliveries and attempts are kept; see
             :func:`hookgw.store.sqlite.store.open_store`.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
-        threads: make the calls that block.
 
     Returns:
         An async context manager that gives the store. It owns the tasks that write and the connections. At
@@ -287,7 +283,6 @@ class _FeedTask:
 
     Args:
         commits: the feed is read in its turn among them, by an empty one.
-        feed: what is read.
     """
 
     def __init__(self, commits: GroupCommit[Transaction], feed: Feed) -> None:

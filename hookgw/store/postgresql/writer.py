@@ -58,9 +58,7 @@ class _Unacknowledged(Exception):
 
     Args:
         transaction, jobs: what was to be written.
-        error: of the connection.
         is_counted: whether it is known what was added.
-        mark: the number of this commit.
     """
 
     def __init__(
@@ -84,8 +82,6 @@ class Writer:
     """Writes groups of jobs, each commit in one transaction.
 
     Args:
-        session: the writing connection. The caller closes it.
-        feed: finds what the listener is to hear of.
         keep_history: whether deliveries are kept after they are settled.
 
     Attributes:
@@ -108,7 +104,6 @@ class Writer:
         """Write groups in one commit, and set the result or error of each job.
 
         Args:
-            groups: in order.
             probe: write something even if there is nothing to write.
 
         Returns:
@@ -205,8 +200,6 @@ class Writer:
         written together, in two round trips: first all reads, then all writes with the commit.
 
         Args:
-            connection: in autocommit mode.
-            groups: in order.
             probe: write something even if there is nothing to write.
             is_careful: append call by call, each in a savepoint.
         """

@@ -53,10 +53,7 @@ class OnlineBackup:
     """Copies the data file with the connection that writes.
 
     Args:
-        writer: the writing connection.
         in_use: held by the thread that uses the writing connection.
-        path: the data file.
-        threads: run the copy.
     """
 
     def __init__(
@@ -112,7 +109,6 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
     """Copy a data file, whether or not a gateway uses it.
 
     Args:
-        path: the data file.
         file: the copy, which must not exist.
         on_progress: see :data:`Progress`. What it raises ends the copy.
         min_free: as for :meth:`hookgw.store.protocol.Backups.back_up`.
@@ -226,7 +222,6 @@ class Target:
 
     Args:
         file: an empty file.
-        source: the data file.
         min_free: the bytes that stay free if both are on one disk.
     """
 

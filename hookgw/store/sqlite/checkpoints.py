@@ -35,7 +35,6 @@ class Checkpoints:
         connections: one of them is for checkpoints only. The caller closes them.
         writing: held while the writing connection is used for a commit or by this.
         in_use: held by the thread that uses the writing connection.
-        threads: fold the log.
     """
 
     def __init__(

@@ -53,12 +53,10 @@ class Connections(NamedTuple):
     """The connections to one data file, each used by one thread at a time.
 
     Attributes:
-        writer: the only one that writes.
         lanes: for the refills of lanes.
         lists: what clients ask for. They are several, so that no client waits for the disk of another.
         background: for all other reads, some of which walk through a whole index.
         checkpoints: folds the write-ahead log into the file; no other connection does.
-        file: what they are connected to.
     """
 
     writer: sqlite3.Connection
@@ -236,7 +234,6 @@ def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
     """Raise errors of the disk as :class:`~hookgw.kernel.errors.StartError`.
 
     Args:
-        path: the file, for messages.
         is_backup: it is a backup that is read, and not the data file.
     """
     what = "backup" if is_backup else "data file"

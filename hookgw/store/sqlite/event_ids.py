@@ -65,7 +65,6 @@ def keep_ids(connection: sqlite3.Connection, events: str) -> int:
     """Reduce events that have no delivery any more to their ids.
 
     Args:
-        connection: in a transaction.
         events: the numbers of events, as a JSON array.
 
     Returns:
@@ -107,7 +106,6 @@ def forget_ids_with(connection: sqlite3.Connection, events: str, person: Person)
     """Remove those ids of events, of which only the id is left, that name a person.
 
     Args:
-        connection: in a transaction.
         events: the numbers that the events had, as a JSON array.
         person: who must not be named.
     """

@@ -34,9 +34,6 @@ class HeldLock:
     Args:
         descriptor: of the lock file.
         former: the note of the process before.
-
-    Attributes:
-        descriptor: as given.
     """
 
     def __init__(self, descriptor: int, former: str) -> None:

@@ -40,11 +40,7 @@ class FileWatch:
     """Watches the data file for as long as :meth:`run` runs.
 
     Args:
-        file: what is open.
-        commits: refuse from the first look on that finds another file.
         backup: copies what is open.
-        observer: hears how long the log is.
-        threads: look, as a network file system may hang.
     """
 
     def __init__(

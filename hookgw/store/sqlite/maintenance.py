@@ -33,7 +33,6 @@ class FileReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a check of a data file found.
 
     Attributes:
-        file: its path.
         schema: the number of its schema.
         bytes: its size, without the write-ahead log.
         events, deliveries, pending: how many there are.
@@ -53,7 +52,6 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What takes space in a data file.
 
     Attributes:
-        name: of the part.
         rows: how many there are; ``None`` for what has no rows.
         bytes: about how many it takes.
     """
@@ -283,7 +281,6 @@ def restore_file(
 
     Args:
         backup: a backup, or the data file of a gateway that does not run.
-        path: the data file.
         force: move an existing data file aside, instead of refusing.
         on_progress: called with the pages that are copied, and all pages.
 

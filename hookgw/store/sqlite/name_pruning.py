@@ -71,12 +71,7 @@ class _Part(NamedTuple):
 
 
 class NamePruning:
-    """Walks from time to time.
-
-    Args:
-        commits: writes.
-        reader: walks.
-    """
+    """Walks from time to time."""
 
     def __init__(self, commits: GroupCommit[Transaction], reader: Reader) -> None:
         self._commits = commits

@@ -49,7 +49,6 @@ def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, a
     """Make finished deliveries pending again; deliveries that are pending or gone are skipped.
 
     Args:
-        transaction: counts them.
         lanes: the lane of each delivery, by number, in the order of sending.
         position: of the first; the next ones get the numbers that follow it. They are greater than all
             positions given before, and are not given again.

@@ -144,7 +144,6 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     A file of an earlier version is first copied beside itself, and the copy is kept.
 
     Args:
-        connection: in autocommit mode.
         path: the file.
 
     Raises:

@@ -87,12 +87,6 @@ def settle(
 ) -> PendingChange:
     """Write outcomes of deliveries, in order; a settlement of a delivery that is not pending is ignored.
 
-    Args:
-        connection: in a transaction.
-        names: the numbers of names.
-        settlements: the outcomes; a delivery may have several.
-        keep_history: whether to keep attempts and finished deliveries.
-
     Returns:
         The deliveries and bytes that are no longer pending.
     """
@@ -212,7 +206,6 @@ def remove(connection: sqlite3.Connection, seqs: str, events: str) -> int:
     Their bytes are overwritten.
 
     Args:
-        connection: in a transaction.
         seqs, events: the numbers of the deliveries and of their events, as JSON arrays.
 
     Returns:

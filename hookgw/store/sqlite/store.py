@@ -90,14 +90,11 @@ async def open_store(
 
     Args:
         path: the file. Files named ``-wal``, ``-shm`` and ``.lock`` are created beside it.
-        clock: gives the time at which events are accepted.
-        observer: hears of commits and of a disk that refuses.
         keep_history: whether finished deliveries and attempts are kept. If not, a delivery is removed when it
             is settled, and its event, but for its id, with the last of them. Parked deliveries, and events
             without a delivery, are removed with the next
             :meth:`~hookgw.store.protocol.History.enforce_retention`.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
-        threads: make the calls that block: everything that touches the file.
 
     Returns:
         An async context manager that gives the store. It owns the tasks that write, the connections and the

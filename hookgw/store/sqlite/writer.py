@@ -58,7 +58,6 @@ class Writer:
         """Write groups in one commit, and set the result or error of each job.
 
         Args:
-            groups: in order.
             probe: write something even if there is nothing to write.
 
         Returns:
