@@ -36,7 +36,7 @@ class DeliveryHistory:
         self._turns = KeyedLocks(MOST_READS)
 
     async def list(self, query: DeliveryQuery) -> DeliveryPage:
-        """Return a page of an instance's deliveries; see :class:`hookgw.store.protocol.History`.
+        """Return a page of an instance's deliveries; see :class:`hookgw.store.History`.
 
         Raises:
             TooManyRequests: too many reads of the instance are in progress.
@@ -47,7 +47,7 @@ class DeliveryHistory:
             return await self._store.list_deliveries(query)
 
     async def find(self, instance: str, name: str, *, without_global: bool = False) -> DeliveryReport:
-        """Return a delivery, by its id or its event's; see :class:`hookgw.store.protocol.History`.
+        """Return a delivery, by its id or its event's; see :class:`hookgw.store.History`.
 
         Raises:
             NotFound: the instance has no such delivery.
@@ -61,7 +61,7 @@ class DeliveryHistory:
         return report
 
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
-        """Return the kind and payload of an event; see :class:`hookgw.store.protocol.History`.
+        """Return the kind and payload of an event; see :class:`hookgw.store.History`.
 
         Raises:
             TooManyRequests: too many such reads of the instance are in progress.
@@ -71,7 +71,7 @@ class DeliveryHistory:
             return await self._store.find_content(instance, event_id)
 
     async def list_events(self, instance: str, kinds: Collection[str], cursor: str | None) -> EventPage:
-        """Return a page of an instance's events; see :class:`hookgw.store.protocol.History`.
+        """Return a page of an instance's events; see :class:`hookgw.store.History`.
 
         Raises:
             TooManyRequests: too many reads of the instance are in progress.
@@ -81,7 +81,7 @@ class DeliveryHistory:
             return await self._store.list_events(instance, kinds, cursor=cursor)
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        """Count an instance's deliveries by minute; see :class:`hookgw.store.protocol.History`.
+        """Count an instance's deliveries by minute; see :class:`hookgw.store.History`.
 
         Raises:
             TooManyRequests: too many reads of the instance are in progress.
@@ -91,7 +91,7 @@ class DeliveryHistory:
             return await self._store.tally(instance, since=since, without_global=without_global)
 
     async def newest(self, instances: Collection[str]) -> dict[str, float]:
-        """Return when each instance's newest event was accepted; see :class:`hookgw.store.protocol.History`.
+        """Return when each instance's newest event was accepted; see :class:`hookgw.store.History`.
 
         Raises:
             StorageUnavailable: the disk refuses.

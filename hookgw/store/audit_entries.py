@@ -83,7 +83,7 @@ class AuditStatements(Protocol[C_contra, Tx_contra]):
 
 
 class SteppedAudit(Generic[C, Tx]):
-    """The audit; see :class:`hookgw.store.protocol.Audit`."""
+    """The audit; see :class:`hookgw.store.Audit`."""
 
     def __init__(
         self,

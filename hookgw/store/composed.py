@@ -6,11 +6,15 @@ from typing import Generic
 
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx
-from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records
+from hookgw.store.protocol.history import History
+from hookgw.store.protocol.outbox import Outbox
+from hookgw.store.protocol.pending_changes import PendingChanges
+from hookgw.store.protocol.records import Records
+from hookgw.store.protocol.store import Audit, Backups
 
 
 class ComposedStore(Generic[Tx]):
-    """Six parts as one :class:`hookgw.store.protocol.Store`, but for what engines add.
+    """Six parts as one :class:`hookgw.store.Store`, but for what engines add.
 
     The methods are those of the parts themselves, not wrappers: ``settle_nowait`` and ``read_lane`` are on
     the path of every delivery.

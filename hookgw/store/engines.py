@@ -10,7 +10,7 @@ from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import StorageSettings
 from hookgw.kernel.errors import StartError
-from hookgw.store.protocol import Store
+from hookgw.store.protocol.store import Store
 from hookgw.store.records import StoreObserver
 from hookgw.store.sqlite.store import open_store
 

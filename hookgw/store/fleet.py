@@ -1,4 +1,4 @@
-"""What a store of several nodes offers beside :class:`~hookgw.store.protocol.Store`: who does what.
+"""What a store of several nodes offers beside :class:`~hookgw.store.Store`: who does what.
 
 A node is in the fleet, with all its shards, or it is not. Others that find it dead remove it as a whole, and
 from then on the storage refuses its settlements, its connectors' events and its changes. So two nodes never
@@ -90,7 +90,7 @@ class Membership(Protocol):
         """
 
     def epoch_of(self, shard: int) -> ShardEpoch:
-        """Return in which epoch this node holds a shard, for :meth:`hookgw.store.protocol.Outbox.append`.
+        """Return in which epoch this node holds a shard, for :meth:`hookgw.store.Outbox.append`.
 
         Raises:
             StorageUnavailable: another node holds it, as far as this one knows.

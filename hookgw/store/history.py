@@ -21,9 +21,9 @@ from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.holdings import BEFORE_ALL, Counted, HistoryExcess, Oldest, measure
-from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import (
+    NO_LIMIT,
     DeliveryPage,
     DeliveryQuery,
     DeliveryReport,
@@ -161,7 +161,7 @@ class HistoryStatements(Protocol[C_contra, Tx_contra]):
 
 
 class SteppedHistory(ABC, Generic[C, Tx]):
-    """The finished deliveries; see :class:`hookgw.store.protocol.History`."""
+    """The finished deliveries; see :class:`hookgw.store.History`."""
 
     held_rows: int
     """Deliveries that are counted at a time to learn what instances hold."""

@@ -38,7 +38,7 @@ class OutboxStatements(Protocol[C_contra]):
 
 
 class CommittedOutbox(ABC, Generic[C, Tx]):
-    """The pending deliveries; see :class:`hookgw.store.protocol.Outbox`.
+    """The pending deliveries; see :class:`hookgw.store.Outbox`.
 
     Args:
         lanes: reads pages of lanes, and nothing else, so that no long walk through an index holds lanes up.

@@ -13,6 +13,8 @@ from hookgw.records.audit import AuditEntry
 from hookgw.records.deliveries import Attempt, DeliveryState
 from hookgw.records.events import Event
 
+NO_LIMIT = 2**62
+"""More deliveries and bytes than any engine holds."""
 DROPPED_AS_OLDEST = "Dropped as the oldest: "
 """The beginning of the reason of a dead letter that made room for newer events."""
 

@@ -48,7 +48,7 @@ class RecordStatements(Protocol[C_contra, Tx_contra]):
 
 
 class ShelvedRecords(Generic[C, Tx]):
-    """The records; see :class:`hookgw.store.protocol.Records`. Without a cipher they are in the clear."""
+    """The records; see :class:`hookgw.store.Records`. Without a cipher they are in the clear."""
 
     def __init__(
         self,

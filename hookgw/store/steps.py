@@ -21,9 +21,9 @@ from hookgw.store.commits.changes import weigh
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.persons import Person, person
-from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import (
+    NO_LIMIT,
     CancelQuery,
     CancelStep,
     Concerned,
@@ -210,7 +210,7 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
 
 
 class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
-    """Bulk changes of what is pending; see :class:`hookgw.store.protocol.PendingChanges`."""
+    """Bulk changes of what is pending; see :class:`hookgw.store.PendingChanges`."""
 
     def __init__(
         self,

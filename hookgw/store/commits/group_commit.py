@@ -21,7 +21,7 @@ from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.records.deliveries import Delivery, Settlement
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group, Job, Tx, appended_by
-from hookgw.store.protocol import StoreListener
+from hookgw.store.protocol.outbox import StoreListener
 from hookgw.store.records import PendingChange, StoreObserver, StoreStatistics
 
 T = TypeVar("T")

@@ -37,8 +37,7 @@ from hookgw.store.postgresql.lookups import instance_number, one_row, sought
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.tally import newest, tally
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.protocol import NO_LIMIT
-from hookgw.store.records import DeliveryQuery, DeliveryReport, EventPage, micros
+from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, EventPage, micros
 
 # HistoryStatements; some have modules of their own.
 __all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]

@@ -52,7 +52,11 @@ from hookgw.store.postgresql.restored import renumber_restored
 from hookgw.store.postgresql.schema import migrate, missing_tables, raise_sequences
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.postgresql.writer import Writer, touch
-from hookgw.store.protocol import Audit, History, Outbox, PendingChanges, Records
+from hookgw.store.protocol.history import History
+from hookgw.store.protocol.outbox import Outbox
+from hookgw.store.protocol.pending_changes import PendingChanges
+from hookgw.store.protocol.records import Records
+from hookgw.store.protocol.store import Audit
 from hookgw.store.records import SilentObserver, StoreObserver
 from hookgw.store.shelves import ShelvedRecords
 
@@ -67,7 +71,7 @@ LISTEN_RETRY = 1.0
 
 
 class PostgresqlStore(ComposedStore[Transaction]):
-    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`."""
+    """The six parts behind one interface, :class:`hookgw.store.Store`."""
 
     def __init__(
         self,

@@ -70,7 +70,7 @@ class OnlineBackup:
         self._thread = trio.CapacityLimiter(1)
 
     async def back_up(self, file: Path, on_progress: Progress, *, min_free: int = 0) -> int:
-        """See :meth:`hookgw.store.protocol.Backups.back_up`."""
+        """See :meth:`hookgw.store.Backups.back_up`."""
         copy = partial(self._copy, file, on_progress, min_free)
         return await self._threads.run(copy, limiter=self._thread, uses_loop=True)
 
@@ -111,7 +111,7 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
     Args:
         file: the copy, which must not exist.
         on_progress: see :data:`Progress`. What it raises ends the copy.
-        min_free: as for :meth:`hookgw.store.protocol.Backups.back_up`.
+        min_free: as for :meth:`hookgw.store.Backups.back_up`.
 
     Returns:
         The bytes of the copy.

@@ -18,8 +18,7 @@ from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.history import HistoryStatements, Pruned, SteppedHistory
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
-from hookgw.store.protocol import NO_LIMIT
-from hookgw.store.records import DeliveryQuery, DeliveryReport, EventPage, micros
+from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, EventPage, micros
 from hookgw.store.sqlite import holders
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.event_ids import (

@@ -21,7 +21,11 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.composed import ComposedStore
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import SharedStore
-from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records, Store
+from hookgw.store.protocol.history import History
+from hookgw.store.protocol.outbox import Outbox
+from hookgw.store.protocol.pending_changes import PendingChanges
+from hookgw.store.protocol.records import Records
+from hookgw.store.protocol.store import Audit, Backups, Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
 from hookgw.store.sqlite import audit, history, outbox, pending_changes, shelves
 from hookgw.store.sqlite.backup import OnlineBackup
@@ -40,7 +44,7 @@ from hookgw.store.sqlite.writer import Writer, touch
 
 
 class SqliteStore(ComposedStore[Transaction]):
-    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`.
+    """The six parts behind one interface, :class:`hookgw.store.Store`.
 
     Attributes:
         shared: see there.
@@ -93,7 +97,7 @@ async def open_store(
         keep_history: whether finished deliveries and attempts are kept. If not, a delivery is removed when it
             is settled, and its event, but for its id, with the last of them. Parked deliveries, and events
             without a delivery, are removed with the next
-            :meth:`~hookgw.store.protocol.History.enforce_retention`.
+            :meth:`~hookgw.store.History.enforce_retention`.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
 
     Returns:
