@@ -25,13 +25,10 @@ PAGE_BYTES = 8 * 2**20
 
 
 class Table(NamedTuple):
-    """A kind of rows.
+    """A kind of rows. The first ``key`` columns are the key.
 
     Times are in microseconds, and names are texts, as in the columns of
     :mod:`hookgw.store.postgresql.schema`.
-
-    Attributes:
-        key: how many of the columns, the first ones, are the key.
     """
 
     name: str
@@ -78,8 +75,7 @@ class Rows(Protocol):
 
     place: str
 
-    def count(self, table: Table) -> int:
-        """Return how many rows there are."""
+    def count(self, table: Table) -> int: ...
 
     def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
         """Return the next rows in the order of their keys.
@@ -89,8 +85,7 @@ class Rows(Protocol):
             until: up to this key, however many there are; ``None`` for one page.
         """
 
-    def last_key(self, table: Table) -> Key | None:
-        """Return the key of the last row."""
+    def last_key(self, table: Table) -> Key | None: ...
 
     def write(self, table: Table, rows: Sequence[Row]) -> None:
         """Add rows in one transaction."""
@@ -98,8 +93,7 @@ class Rows(Protocol):
     def as_stored(self, row: Row) -> Row:
         """Return what is read after a row was written: not every engine can store every text."""
 
-    def numbers(self) -> Numbers:
-        """Return the highest numbers given."""
+    def numbers(self) -> Numbers: ...
 
     def finish(self, numbers: Numbers) -> None:
         """Let gateways use the storage."""
@@ -162,11 +156,7 @@ class TableRows(ABC):
 
 
 class Copied(NamedTuple):
-    """One kind of rows in both storages.
-
-    Attributes:
-        checksum: SHA-256 over all of them, in the order of their keys.
-    """
+    """One kind of rows in both storages, with a SHA-256 over all of them in the order of their keys."""
 
     name: str
     rows: int
@@ -181,9 +171,6 @@ def copy_rows(
     Args:
         target: empty, or as an interrupted copy from the same source left it.
         on_progress: called with the current step, how many of its rows are done, and how many there are.
-
-    Returns:
-        What both have.
 
     Raises:
         StartError: the storages differ. The target is not finished.

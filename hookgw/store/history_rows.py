@@ -40,7 +40,6 @@ class DeliveryRow(msgspec.Struct, array_like=True):
 
 
 def summary_of(row: DeliveryRow) -> DeliverySummary:
-    """Return what a list shows of a delivery."""
     last = None
     if row.number is not None:
         assert row.at is not None and row.duration is not None and row.outcome is not None  # noqa: S101, PT018
@@ -79,7 +78,6 @@ def attempt_of(
     answer: str,
     url: str | None,
 ) -> Attempt:
-    """Return an attempt from its columns; times are in microseconds."""
     return Attempt(
         number=number,
         at=seconds(at),
@@ -95,7 +93,6 @@ def attempt_of(
 def event_of(
     instance: str, name: str, kind: str, time: int, data: bytes, sender: str | None, server_url: str | None
 ) -> Event:
-    """Return an event from its columns: ``name`` is its id, and the time is in microseconds."""
     return Event(
         id=name,
         kind=kind,
@@ -110,7 +107,6 @@ def event_of(
 def event_of_summary(
     summary: DeliverySummary, data: bytes, sender: str | None, server_url: str | None
 ) -> Event:
-    """Return the event of a delivery, of which the summary has the rest."""
     return Event(
         id=summary.event_id,
         kind=summary.kind,

@@ -62,13 +62,7 @@ async def measure(
     count: Callable[..., Counted],
     rows: int,
 ) -> list[Part]:
-    """Return what instances hold, in parts.
-
-    Args:
-        read: calls a function with a connection.
-        count: counts the rows behind a number; see ``count_held`` of each engine.
-        rows: to look at in one call.
-    """
+    """Return what instances hold, counted in parts of so many rows."""
     parts: list[Part] = []
     # At random: nobody can know in advance whose attempts count.
     sample, last = random.randrange(SAMPLED), -1  # noqa: S311 -- no secret
@@ -81,12 +75,7 @@ async def measure(
 
 
 class HistoryExcess:
-    """What must go of each instance's deliveries.
-
-    Args:
-        parts: what instances hold; several parts of one instance add up.
-        kept: the fraction of the history that may stay.
-    """
+    """What must go of each instance's deliveries so that the fraction ``kept`` of the history stays."""
 
     def __init__(self, parts: Iterable[Part], kept: float) -> None:
         totals: dict[int, Part] = {}
@@ -99,10 +88,8 @@ class HistoryExcess:
 
     @property
     def holders(self) -> list[int]:
-        """The instances that still hold too much."""
         return list(self._excess.left)
 
     def take(self, removed: Iterable[Oldest]) -> None:
-        """Note that deliveries were removed."""
         for one in removed:
             self._excess.take(one.instance, one.size + self._row[one.instance])

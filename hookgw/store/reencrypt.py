@@ -100,11 +100,7 @@ def reencrypt(
 
 
 def records_of(connection: Any, next_page: str) -> Iterator[tuple[str, bytes, bytes]]:
-    """Yield the shelf, key and value of each record, a page at a time.
-
-    Args:
-        next_page: the statement that reads up to so many records behind a shelf and key.
-    """
+    """Yield the shelf, key and value of each record, read by a statement that returns a page of them."""
     after: tuple[str, bytes] = ("", b"")
     while rows := connection.execute(next_page, (*after, PAGE)).fetchall():
         yield from ((shelf, key, bytes(value)) for shelf, key, value in rows)

@@ -37,10 +37,9 @@ LAST = 2**63 - 1
 
 
 class SearchPart(NamedTuple):
-    """A part of a search.
+    """A part of a search: the matching deliveries, the newest first.
 
-    Attributes:
-        last: the lowest number among those; ``None`` if there were none.
+    ``last`` is the lowest number among the deliveries that it looked at, ``None`` if there were none.
     """
 
     found: list[DeliverySummary]
@@ -64,11 +63,11 @@ class TallyPart(NamedTuple):
 
 
 def tally_part(row: Sequence[Any], since: int, former: TallyPart) -> TallyPart:
-    """Return a part of the counting from what a statement has found.
+    """Return a part of the counting.
 
     Args:
-        row: the number of deliveries, the lowest number and time among them, the lowest wanted event, and
-            the counts of each minute.
+        row: what a statement has found: the number of deliveries, the lowest number and time among them, the
+            lowest wanted event, and the counts of each minute.
         since: the begin of the wanted time, in microseconds.
         former: the part before.
     """
@@ -82,7 +81,7 @@ def in_time(query: Any, mark: str, column: str = "accepted_at") -> tuple[list[st
     """Return the conditions for ``since`` and ``until`` of a query, and their values.
 
     Args:
-        query: has both, in seconds since the epoch; ``None`` does not limit.
+        query: has both, in seconds since the epoch.
         mark: how the engine writes a parameter; ``{}`` stands for its name.
         column: has the time.
     """

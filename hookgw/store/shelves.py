@@ -182,7 +182,6 @@ class ShelvedRecords(Generic[C, Tx]):
         await self._commits.call(remove)
 
     def write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
-        """Store entries with whatever else the transaction changes."""
         self._sql.write_audit(transaction, entries)
 
     def write_job(self, transaction: Tx, job: Job | None) -> None:
@@ -213,17 +212,7 @@ class ShelvedRecords(Generic[C, Tx]):
 
 
 class Shelves:
-    """The shelves of one connection.
-
-    Args:
-        table: returns the rows of a shelf, by its name.
-        cipher: encrypts the values; ``None`` stores them in the clear.
-
-    Attributes:
-        sessions: of browsers, by session id.
-        values: JSON values, such as the hash of the global key.
-        states: of connectors, by instance id, each in an object.
-    """
+    """The shelves of one connection, by name or id. A state of a connector is in an object."""
 
     def __init__(self, table: Callable[[str], Table], cipher: RecordCipher | None = None) -> None:
         self.instances: RecordShelf[Instance] = RecordShelf(table("instances"), Instance, cipher)
@@ -277,11 +266,7 @@ class Table(MutableMapping[bytes, bytes]):
 
 
 class RecordShelf(shelve.Shelf[T]):
-    """A shelf of records of one type, as JSON, encrypted if there is a master key.
-
-    Args:
-        record: the type, anything that msgspec can decode.
-        cipher: encrypts every value; ``None`` stores them in the clear.
+    """A shelf of records of one type, as JSON, encrypted if there is a cipher.
 
     Every method raises the engine's errors when the storage refuses. Reading a value that is not JSON of the
     type, or cannot be decrypted, raises ``StorageUnavailable`` and names the shelf and the key.

@@ -19,7 +19,7 @@ class Changes(msgspec.Struct, frozen=True):
     Attributes:
         pending: how many more deliveries are pending.
         requeued: how many finished deliveries are pending again, by lane key.
-        change: the change of what is pending, without appended deliveries.
+        change: of what is pending, without appended deliveries.
     """
 
     rows: int = 0
@@ -32,9 +32,9 @@ class Committed(NamedTuple):
     """A commit that is on disk.
 
     Attributes:
-        appended: the deliveries that the listener is to hear of now, of this commit, earlier ones, and those
-            of other processes; ``None`` for what the jobs of this commit appended.
-        is_empty: whether nothing was written: the commit only read what others had appended.
+        appended: what the listener is to hear of now, of this commit, earlier ones, and those of other
+            processes; ``None`` for what the jobs of this commit appended.
+        is_empty: whether the commit only read what others had appended.
     """
 
     seconds: float
@@ -44,11 +44,7 @@ class Committed(NamedTuple):
 
 
 class CountedTransaction:
-    """An open transaction that counts what its jobs change. A job must not keep it.
-
-    Attributes:
-        connection: the writing one, in a transaction.
-    """
+    """An open transaction that counts what its jobs change. A job must not keep it."""
 
     connection: Any
 
@@ -62,15 +58,12 @@ class CountedTransaction:
         self.changes = replace(self.changes, rows=rows + events + deliveries, pending=pending + deliveries)
 
     def count_rows(self, count: int) -> None:
-        """Count rows that were written without a change of what is pending."""
         self.changes = replace(self.changes, rows=self.changes.rows + count)
 
     def count_finished(self, gone: PendingChange) -> None:
-        """Count deliveries that are no longer pending."""
         self._count(gone, -1)
 
     def count_requeued(self, lanes: Mapping[str, int], added: PendingChange) -> None:
-        """Count deliveries that are pending again."""
         requeued = dict(self.changes.requeued)
         for lane, count in lanes.items():
             requeued[lane] = requeued.get(lane, 0) + count

@@ -46,11 +46,7 @@ _STORED = """SELECT e.seq FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS g
 
 
 def append(connection: Connection, xid: int, news: Sequence[NewEvent]) -> set[int]:
-    """Add events and their deliveries, except duplicates: events with a known instance and id.
-
-    Returns:
-        The sequence numbers of the events that were added.
-    """
+    """Add events and their deliveries, except duplicates; return the numbers of the added events."""
     prepared = prepare(connection, news)
     return set() if prepared is None else added(send(connection, xid, prepared, news))
 
@@ -119,7 +115,6 @@ def send(
 
 
 def added(answer: Cursor[Any] | None) -> set[int]:
-    """Return the sequence numbers of the events that were added."""
     row = None if answer is None else answer.fetchone()
     return set() if row is None else set(row[0])
 

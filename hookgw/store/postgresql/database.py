@@ -62,17 +62,11 @@ CONFLICTS = ("40001", "40P01")
 class Server:
     """Where the database is, and how to connect to it.
 
-    Args:
-        url: ``postgresql://…`` or the words of a connection string.
-
     Attributes:
         place: names the server and the database, without user and password, for messages.
         identity: the server as its connections found it.
         token: random. The names of this process's connections end with it (``application_name``), so that
             others can tell which connections are those of a node that died.
-
-    Raises:
-        StartError: the URL cannot be read. The message does not have it, as a password may be in it.
     """
 
     def __init__(self, url: str, schema: str = "hookgw") -> None:
@@ -134,9 +128,6 @@ class Server:
             opened: called with the connection before it is used: behind a pooler, the first statement may
                 wait for a connection to the server for long.
             to_adopt: whether it may lead to another server than before.
-
-        Raises:
-            psycopg.Error: the server refuses.
         """
         connection = psycopg.connect(self._conninfo, autocommit=True)
         opened(connection)
@@ -173,7 +164,6 @@ class Server:
             raise self.unavailable(error) from error
 
     def unavailable(self, error: psycopg.Error) -> StorageUnavailable:
-        """Return what is raised for an error of the server."""
         return StorageUnavailable(f"The database {self.place} cannot be used now: {reason_of(error)}")
 
 
@@ -197,16 +187,10 @@ class Session:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection, as far as known."""
         return self._connection is not None
 
     def call(self, function: Callable[[Connection], T]) -> T:
-        """Call a function with the connection, in autocommit mode, in the thread of the caller.
-
-        Raises:
-            psycopg.Error: the server refuses, or the call took longer than the patience.
-            Exception: from the function.
-        """
+        """Call a function with the connection, in autocommit mode, in the thread of the caller."""
         self.gave_up = False
         self._deadline = time.monotonic() + self._patience
         try:
@@ -287,7 +271,6 @@ class Connections(NamedTuple):
     background: Session
 
     def sessions(self) -> list[Session]:
-        """Return all of them."""
         return [self.writer, self.lanes, *self.lists, self.background]
 
 
@@ -354,11 +337,7 @@ class Reader(ConnectionReader[Connection]):
 
 @contextmanager
 def one_moment(connection: Connection) -> Iterator[None]:
-    """Let all that a block reads be of one moment.
-
-    Args:
-        connection: in autocommit mode. It costs three further round trips.
-    """
+    """Let all that a block reads be of one moment. It costs three further round trips."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
@@ -422,12 +401,6 @@ def check_pooler(one: Connection, other: Connection, place: str) -> None:
     """Refuse a pooler that gives each transaction, or each statement, any connection to the server.
 
     Settings of a connection, its locks and its prepared statements would be those of another one.
-
-    Args:
-        one, other: two connections, in autocommit mode.
-
-    Raises:
-        StartError: there is such a pooler.
     """
     first, second = set(), set()
     for _ in range(_POOLER_TRIES):

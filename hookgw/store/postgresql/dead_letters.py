@@ -147,12 +147,11 @@ def drop_oldest(
 
 
 def lanes_of(connection: Connection, registration: str) -> list[str]:
-    """Return the keys of a registration's lanes that have pending deliveries."""
     return [lane for (lane,) in connection.execute(_LANES, {"registration": registration})]
 
 
 def bury(connection: Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
-    """Turn deliveries into dead letters, if they are pending; return how many and how large they are."""
+    """Turn deliveries into dead letters, if they are pending; return what they were."""
     if not seqs:
         return {}
     locked = [seq for (seq,) in connection.execute(_LOCK, (list(seqs),))]

@@ -82,11 +82,7 @@ def forget_found(transaction: Transaction, found: Sequence[Oldest]) -> int:
 
 
 def forget_ids_with(connection: Connection, events: Collection[int], person: Person) -> None:
-    """Remove those ids of events, of which only the id is left, that name a person.
-
-    Args:
-        person: who must not be named.
-    """
+    """Remove those ids of events, of which only the id is left, that name a person."""
     if person.words:
         connection.execute(_FORGET_WITH, (list(events), person.words))
 

@@ -59,10 +59,8 @@ class Culprit(NamedTuple):
     """The oldest open transaction.
 
     Attributes:
-        pid: of its session; ``None`` for a prepared one.
-        gid: names a prepared one.
-        user, database: whose it is, and where; ``None`` for work of the server.
-        application: as its session calls itself.
+        pid: of its session; ``None`` for a prepared one, which has a ``gid``.
+        user, database: ``None`` for work of the server.
         since: when it began, or was prepared; ``None`` if hookgw's user may not know that.
     """
 

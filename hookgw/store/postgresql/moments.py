@@ -26,7 +26,7 @@ IS_BEFORE = """(xid < %(xmin)s OR xid < %(xmax)s AND xid <> ALL(%(running)s)
 
 
 class Moment(NamedTuple):
-    """A moment.
+    """Which transactions had ended when somebody asked.
 
     Attributes:
         newest: no delivery of before has a higher number or position.
@@ -57,7 +57,6 @@ class Moment(NamedTuple):
 
 
 def take_moment(transaction: Transaction) -> Moment:
-    """Return this moment."""
     xmin, xmax, running, newest = one_row(transaction.connection, _NOW)
     own = transaction.xid
     return Moment(newest, own, xmin, xmax, tuple(one for one in running if one != own))

@@ -47,15 +47,12 @@ _REGISTRATIONS = """SELECT seq, registration, size FROM deliveries WHERE seq = A
 
 
 def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) -> dict[int, str]:
-    """Make finished deliveries pending again; deliveries that are pending or gone are skipped.
+    """Make finished deliveries pending again; return their lanes. Those that are pending or gone are skipped.
 
     Args:
         rules: of each delivery's registration, by number, in the order of sending. Later rules of
             re-partitions count in their place.
-        at: the time from which their age counts, in seconds since the epoch.
-
-    Returns:
-        Their lanes by number, in the order of sending.
+        at: the time from which their age counts.
     """
     connection = transaction.connection
     finished = {row[0]: row[1:] for row in connection.execute(_FINISHED, (list(rules),))}

@@ -58,12 +58,10 @@ _MAKE_DUE = """UPDATE deliveries SET next_at = 0
 def settle(
     connection: Connection, settlements: Sequence[Settlement], *, keep_history: bool = True
 ) -> PendingChange:
-    """Write outcomes of deliveries, in order; a settlement of a delivery that is not pending is ignored.
+    """Write outcomes of deliveries, in order; return what is no longer pending.
 
-    There is one exception: a delivery that was dropped to make room is delivered, if it has arrived.
-
-    Returns:
-        The deliveries and bytes that are no longer pending.
+    A settlement of a delivery that is not pending is ignored, with one exception: a delivery that was dropped
+    to make room is delivered, if it has arrived.
     """
     found = find_pending(connection, settlements)
     if found is None:
@@ -93,8 +91,7 @@ def write(
 ) -> PendingChange:
     """Do the rest of :func:`settle`, in a pipeline.
 
-    Args:
-        pending: the answer to :func:`find_pending`, of these settlements, and others perhaps.
+    ``pending`` is the answer to :func:`find_pending`, of these settlements, and others perhaps.
     """
     found = {row[0]: row[1:] for row in pending}
     gone: dict[tuple[str, str], tuple[int, int]] = {}
@@ -169,7 +166,6 @@ def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
 
 
 def make_due(connection: Connection, registration: str) -> int:
-    """Make the waiting deliveries of a registration due at once; return how many there were."""
     return connection.execute(_MAKE_DUE, (registration,)).rowcount
 
 

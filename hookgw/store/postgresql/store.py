@@ -71,8 +71,6 @@ LISTEN_RETRY = 1.0
 
 
 class PostgresqlStore(ComposedStore[Transaction]):
-    """The six parts behind one interface, :class:`hookgw.store.Store`."""
-
     def __init__(
         self,
         commits: GroupCommit[Transaction],
@@ -105,13 +103,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         return self
 
     def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None] = lambda: None) -> None:
-        """Tell other nodes of what this one appends, and report what they append.
-
-        Args:
-            is_wanted: whether this node hears of deliveries to a lane, by its key. Called in the writer
-                thread.
-            removed: called in the writer thread when a commit shows that others have removed this node.
-        """
+        """See :class:`hookgw.store.fleet.SharedStore`. Both functions are called in the writer thread."""
         self._feed.is_wanted = is_wanted
         self._feed.channel = f"hookgw_{self.server.schema}"
         self.writer.guard = Guard(self._nodes, removed)
@@ -283,11 +275,7 @@ async def _watch(sessions: Sequence[Session], scope: trio.CancelScope) -> None:
 
 
 class _FeedTask:
-    """Reads the feed between the commits: every second, when told to, and soon again while it is behind.
-
-    Args:
-        commits: the feed is read in its turn among them, by an empty one.
-    """
+    """Reads the feed among the commits: every second, when told to, and soon again while it is behind."""
 
     def __init__(self, commits: GroupCommit[Transaction], feed: Feed) -> None:
         self._commits = commits

@@ -130,11 +130,7 @@ def open_database(path: Path) -> Iterator[Connections]:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Look for damage in a data file for :data:`CHECK_SECONDS`.
-
-    Raises:
-        StartError: there is some.
-    """
+    """Look for damage in a data file for :data:`CHECK_SECONDS`."""
     timer = threading.Timer(CHECK_SECONDS, connection.interrupt)
     timer.start()
     try:
@@ -210,11 +206,6 @@ def sync_log(connection: sqlite3.Connection) -> None:
 
 
 def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:
-    """Return how much can still be written to a data file.
-
-    Raises:
-        StorageUnavailable: the system does not say.
-    """
     # The pages of the log count for SQLite as pages of the file.
     pages = connection.execute("PRAGMA freelist_count").fetchone()[0]
     size = connection.execute("PRAGMA page_size").fetchone()[0]
@@ -231,11 +222,7 @@ def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:
 
 @contextmanager
 def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
-    """Raise errors of the disk as :class:`~hookgw.kernel.errors.StartError`.
-
-    Args:
-        is_backup: it is a backup that is read, and not the data file.
-    """
+    """Raise errors of the disk as :class:`~hookgw.kernel.errors.StartError`."""
     what = "backup" if is_backup else "data file"
     try:
         yield
@@ -271,10 +258,6 @@ def keep_private(path: Path) -> None:
 
     Args:
         path: the data file itself, not a link to it. The file and the files beside it may be missing.
-
-    Raises:
-        StartError: others can write there; the message has the command that fixes it, or another place.
-        OSError: a file cannot be examined or changed.
     """
     folder, name = (path, "hookgw.db") if path.is_dir() else (path.parent, path.name)
     if shared_by_all(folder):

@@ -120,7 +120,7 @@ def _in_order(
 
 
 def bury(connection: sqlite3.Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
-    """Turn these pending deliveries into dead letters; return how many and how large they are."""
+    """Turn these pending deliveries into dead letters; return what they were."""
     connection.execute(_BURY, {"seqs": _json(seqs), "reason": storable(reason), "at": micros(at)})
     return weight(connection, seqs)
 

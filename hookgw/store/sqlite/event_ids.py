@@ -62,14 +62,7 @@ _sizes_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 def keep_ids(connection: sqlite3.Connection, events: str) -> int:
-    """Reduce events that have no delivery any more to their ids.
-
-    Args:
-        events: the numbers of events, as a JSON array.
-
-    Returns:
-        The bytes that the ids take.
-    """
+    """Reduce events that have no delivery any more to their ids; return the bytes that these take."""
     connection.execute(_BLANK, {"events": events})
     connection.execute(_REMOVE_GENERATED, {"events": events})
     connection.execute(_KEEP_IDS, {"events": events})
@@ -103,12 +96,7 @@ def forget_found(transaction: Transaction, found: Sequence[Oldest]) -> int:
 
 
 def forget_ids_with(connection: sqlite3.Connection, events: str, person: Person) -> None:
-    """Remove those ids of events, of which only the id is left, that name a person.
-
-    Args:
-        events: the numbers that the events had, as a JSON array.
-        person: who must not be named.
-    """
+    """Remove those ids of events, of which only the id is left, that name a person."""
     if person.words:
         connection.execute(_FORGET_WITH, {"events": events, "text": person.words})
 

@@ -71,8 +71,6 @@ class _Part(NamedTuple):
 
 
 class NamePruning:
-    """Walks from time to time."""
-
     def __init__(self, commits: GroupCommit[Transaction], reader: Reader) -> None:
         self._commits = commits
         self._reader = reader

@@ -129,7 +129,7 @@ FROM found CROSS JOIN target CROSS JOIN names n ON n.number = found.lane
 
 
 class PendingLane(NamedTuple):
-    """A lane with pending deliveries: its number in the data file, its key, and its first position."""
+    """A lane with pending deliveries; ``head`` is its first position."""
 
     number: int
     key: str
@@ -249,7 +249,6 @@ def count_pending(connection: sqlite3.Connection, lane: str | None = None) -> in
 
 
 def lanes_of(connection: sqlite3.Connection, registration: str) -> list[PendingLane]:
-    """Return the lanes of a registration that have pending deliveries."""
     return _lanes_of(connection.execute(_LANES, (registration,)).fetchone()[0])
 
 

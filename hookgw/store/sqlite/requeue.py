@@ -46,16 +46,13 @@ _finished_of = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 
 
 def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, at: float) -> int:
-    """Make finished deliveries pending again; deliveries that are pending or gone are skipped.
+    """Make finished deliveries pending again; return how many. Those that are pending or gone are skipped.
 
     Args:
-        lanes: the lane of each delivery, by number, in the order of sending.
+        lanes: of the deliveries, by number, in the order of sending.
         position: of the first; the next ones get the numbers that follow it. They are greater than all
             positions given before, and are not given again.
-        at: the time from which their age counts, in seconds since the epoch.
-
-    Returns:
-        How many there were.
+        at: the time from which their age counts.
     """
     connection = transaction.connection
     asked = msgspec.json.encode(list(lanes)).decode()

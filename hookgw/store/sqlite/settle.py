@@ -85,10 +85,9 @@ def settle(
     *,
     keep_history: bool = True,
 ) -> PendingChange:
-    """Write outcomes of deliveries, in order; a settlement of a delivery that is not pending is ignored.
+    """Write outcomes of deliveries, in order; return what is no longer pending.
 
-    Returns:
-        The deliveries and bytes that are no longer pending.
+    A settlement of a delivery that is not pending is ignored. A delivery may have several.
     """
     if not settlements:
         return {}
@@ -192,7 +191,6 @@ def _is_delivered_at_once(settlement: Settlement) -> bool:
 
 
 def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChange:
-    """Return how many deliveries and bytes of payload these are, by registration id and instance."""
     if not seqs:
         return {}
     asked = msgspec.json.encode(list(seqs)).decode()
@@ -203,10 +201,7 @@ def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChan
 def remove(connection: sqlite3.Connection, seqs: str, events: str) -> int:
     """Remove deliveries, and of those of their events that no other delivery needs, all but the ids.
 
-    Their bytes are overwritten.
-
-    Args:
-        seqs, events: the numbers of the deliveries and of their events, as JSON arrays.
+    Their bytes are overwritten. The numbers come as JSON arrays.
 
     Returns:
         The bytes that the ids take.
@@ -217,5 +212,4 @@ def remove(connection: sqlite3.Connection, seqs: str, events: str) -> int:
 
 
 def make_due(connection: sqlite3.Connection, registration: str) -> int:
-    """Make the waiting deliveries of a registration due at once; return how many there were."""
     return connection.execute(_MAKE_DUE, (registration,)).rowcount

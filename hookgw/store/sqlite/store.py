@@ -44,12 +44,6 @@ from hookgw.store.sqlite.writer import Writer, touch
 
 
 class SqliteStore(ComposedStore[Transaction]):
-    """The six parts behind one interface, :class:`hookgw.store.Store`.
-
-    Attributes:
-        shared: see there.
-    """
-
     shared: SharedStore | None = None
 
     def __init__(
