@@ -1,8 +1,6 @@
 """Event ids that outlast their history, so that a second copy of an event is noticed.
 
-The row of an event stays when its deliveries go: without a payload, and with the bytes that it takes,
-negative, in the column ``heard``. So one unique index still finds all duplicates, and an append costs nothing
-more. The index ``remembered`` has these rows by age.
+How they are kept: :mod:`hookgw.store.sqlite.event_ids`.
 """
 
 from __future__ import annotations

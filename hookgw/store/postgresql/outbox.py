@@ -24,6 +24,8 @@ __all__ = ["count_pending", "last_attempt", "pending_counts", "pending_lanes", "
 
 # With the whole key of the index compared and sorted by, no other index serves. With equality, the server
 # might take the index of the feed, which is in the wanted order, too, and walk through all other lanes.
+DELIVERY = """d.seq, d.xid, d.position, d.registration, d.lane, d.accepted_at, d.queued_at, d.attempts,
+    d.failures, d.next_at, e.id, d.kind, {instance}, e.time, e.data, e.sender, e.server_url"""
 _IN_LANE = """(registration, lane, xid, position)
         > (%(registration)s, %(lane)s, %(xid)s::bigint, %(position)s::bigint)
     AND (registration, lane) <= (%(registration)s, %(lane)s)"""
@@ -40,9 +42,7 @@ _PAGE = f"""WITH ahead AS MATERIALIZED (
     LEFT JOIN bodies b ON b.seq = first.seq
     WINDOW places AS (ORDER BY first.xid, first.position ROWS UNBOUNDED PRECEDING)
 )
-SELECT ahead.found, ahead.bytes, d.seq, d.xid, d.position, d.accepted_at, d.queued_at, d.attempts,
-    d.failures, d.next_at, b.body, e.id, d.kind, i.name, e.time, e.data, e.sender, e.server_url
-FROM ahead
+SELECT ahead.found, ahead.bytes, b.body, {DELIVERY.format(instance="i.name")} FROM ahead
 JOIN deliveries d ON d.seq = ahead.seq
 JOIN events e ON e.seq = d.event
 JOIN instance_numbers i ON i.number = d.instance
@@ -83,51 +83,36 @@ def read_lane(connection: Connection, lane: str, after: int, limit: int, size: i
     if not rows:
         found = None if size is None else connection.execute(_FIRST_SIZE.encode(), given).fetchone()
         return Page([], found is not None, found[0] if found else 0)
-    deliveries = [
-        Delivery(
-            seq=seq,
-            event=Event(
-                id=name,
-                kind=kind,
-                instance=name_before_retirement(instance),
-                data_json=data,
-                time=seconds(time),
-                sender=sender,
-                server_url=server_url,
-            ),
-            registration=registration,
-            lane=lane,
-            accepted_at=seconds(accepted_at),
-            position=position(xid, number),
-            queued_at=seconds(queued_at),
-            attempts=attempts,
-            failures=failures,
-            next_at=seconds(next_at),
-            body=body,
-        )
-        for (
-            _,
-            _,
-            seq,
-            xid,
-            number,
-            accepted_at,
-            queued_at,
-            attempts,
-            failures,
-            next_at,
-            body,
-            name,
-            kind,
-            instance,
-            time,
-            data,
-            sender,
-            server_url,
-        ) in rows
-    ]
+    deliveries = [delivery_of(row, body) for _, _, body, *row in rows]
     ahead, needed = rows[0][:2]
     return Page(deliveries, ahead > len(deliveries), needed)
+
+
+def delivery_of(row: Sequence[Any], body: bytes | None = None) -> Delivery:
+    """Return a delivery from the columns of :data:`DELIVERY`."""
+    seq, xid, number, registration, lane, accepted_at, queued_at, attempts, failures, next_at, *event = row
+    name, kind, instance, time, data, sender, server_url = event
+    return Delivery(
+        seq=seq,
+        event=Event(
+            id=name,
+            kind=kind,
+            instance=name_before_retirement(instance),
+            data_json=data,
+            time=seconds(time),
+            sender=sender,
+            server_url=server_url,
+        ),
+        registration=registration,
+        lane=lane,
+        accepted_at=seconds(accepted_at),
+        position=position(xid, number),
+        queued_at=seconds(queued_at),
+        attempts=attempts,
+        failures=failures,
+        next_at=seconds(next_at),
+        body=body,
+    )
 
 
 def pending_lanes(connection: Connection, registration: str | None = None) -> list[LaneBacklog]:

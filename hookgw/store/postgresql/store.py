@@ -20,7 +20,7 @@ from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
 from hookgw.store.audit_entries import SteppedAudit
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
-from hookgw.store.composed import ComposedStore
+from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership, SharedBacklog
 from hookgw.store.postgresql import audit, history, outbox, pending_changes, shelves
@@ -52,11 +52,6 @@ from hookgw.store.postgresql.restored import renumber_restored
 from hookgw.store.postgresql.schema import migrate, missing_tables, raise_sequences
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.postgresql.writer import Writer, touch
-from hookgw.store.protocol.history import History
-from hookgw.store.protocol.outbox import Outbox
-from hookgw.store.protocol.pending_changes import PendingChanges
-from hookgw.store.protocol.records import Records
-from hookgw.store.protocol.store import Audit
 from hookgw.store.records import SilentObserver, StoreObserver
 from hookgw.store.shelves import ShelvedRecords
 
@@ -74,11 +69,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
     def __init__(
         self,
         commits: GroupCommit[Transaction],
-        outbox: Outbox,
-        changes: PendingChanges,
-        history: History,
-        records: Records,
-        audit: Audit,
+        parts: Parts,
         server: Server,
         writer: Writer,
         feed: Feed,
@@ -87,7 +78,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         threads: Threads,
         readers: Sequence[Reader],
     ) -> None:
-        super().__init__(commits, outbox, changes, history, records, audit, _NoBackups(server))
+        super().__init__(commits, parts)
         self._feed = feed
         self._shared = trio.Event()
         self.server = server
@@ -220,8 +211,7 @@ async def open_store(
         backlogs = PostgresqlBacklogs(server, background, threads)
         sessions += [nodes.session, backlogs.session]
         records = ShelvedRecords(commits, background, opened.cipher, shelves)
-        store = PostgresqlStore(
-            commits,
+        parts = Parts(
             PostgresqlOutbox(
                 commits,
                 lanes,
@@ -236,14 +226,10 @@ async def open_store(
             PostgresqlHistory(commits, lists, background, clock, history),
             records,
             SteppedAudit(commits, lists, background, audit),
-            server,
-            writer,
-            feed,
-            nodes,
-            backlogs,
-            threads,
-            (lanes, lists, background),
+            _NoBackups(server),
         )
+        readers = (lanes, lists, background)
+        store = PostgresqlStore(commits, parts, server, writer, feed, nodes, backlogs, threads, readers)
         # To the end: a call that never returns would keep the store from closing.
         watching = trio.CancelScope(shield=True)
         async with trio.open_nursery() as watchers:

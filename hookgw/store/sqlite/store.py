@@ -18,14 +18,10 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.store.audit_entries import SteppedAudit
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
-from hookgw.store.composed import ComposedStore
+from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import SharedStore
-from hookgw.store.protocol.history import History
-from hookgw.store.protocol.outbox import Outbox
-from hookgw.store.protocol.pending_changes import PendingChanges
-from hookgw.store.protocol.records import Records
-from hookgw.store.protocol.store import Audit, Backups, Store
+from hookgw.store.protocol.store import Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
 from hookgw.store.sqlite import audit, history, outbox, pending_changes, shelves
 from hookgw.store.sqlite.backup import OnlineBackup
@@ -49,17 +45,12 @@ class SqliteStore(ComposedStore[Transaction]):
     def __init__(
         self,
         commits: GroupCommit[Transaction],
-        outbox: Outbox,
-        changes: PendingChanges,
-        history: History,
-        records: Records,
-        audit: Audit,
-        backups: Backups,
+        parts: Parts,
         checkpoints: Checkpoints,
         background: Reader,
         path: Path,
     ) -> None:
-        super().__init__(commits, outbox, changes, history, records, audit, backups)
+        super().__init__(commits, parts)
         self._background = background
         self._path = path
         self.scrub = checkpoints.empty
@@ -130,18 +121,15 @@ async def open_store(
         backup = OnlineBackup(connections.writer, in_use, path, threads)
         watch = FileWatch(file, commits, backup, observer, threads)
         records = SqliteRecords(commits, background, opened.cipher, shelves, opened.numbers)
-        store = SqliteStore(
-            commits,
+        parts = Parts(
             SqliteOutbox(commits, lanes, background, clock, records, outbox, opened.numbers),
             SqlitePendingChanges(commits, background, clock, records, pending_changes, opened.numbers),
             SqliteHistory(commits, lists, background, clock, history),
             records,
             SteppedAudit(commits, lists, background, audit),
             backup,
-            checkpoints,
-            background,
-            path,
         )
+        store = SqliteStore(commits, parts, checkpoints, background, path)
         async with trio.open_nursery() as nursery:
             is_closing = False
             nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
