@@ -109,8 +109,7 @@ class Membership(Protocol):
     async def announce_leaving(self) -> None:
         """Tell the others that this node takes no shards any more, and that they share what it gives back."""
 
-    async def leave(self) -> None:
-        """Leave the fleet, and give everything back."""
+    async def leave(self) -> None: ...
 
     async def changes(self) -> RecordChanges:
         """Return what has changed since :attr:`known_version`; all records if that version means nothing."""
@@ -155,11 +154,7 @@ class SharedBacklog(Protocol):
 
 
 class SharedStore(Protocol):
-    """The part of a store that several nodes may use at the same time.
-
-    Attributes:
-        backlogs: what it and the others change of what is pending.
-    """
+    """The part of a store that several nodes may use at the same time."""
 
     members: Membership
     backlogs: SharedBacklog

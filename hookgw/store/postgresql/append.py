@@ -120,7 +120,6 @@ def added(answer: Cursor[Any] | None) -> set[int]:
 
 
 def find_stored(connection: Connection, news: Sequence[NewEvent]) -> set[int]:
-    """Return which of these events are stored under their numbers."""
     seqs, ids = [new.seq for new in news], [new.event.id for new in news]
     names = [new.event.instance for new in news]
     return {seq for (seq,) in connection.execute(_STORED, (seqs, ids, names))} if news else set()

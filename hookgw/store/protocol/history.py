@@ -10,8 +10,6 @@ from hookgw.store.records import NO_LIMIT, DeliveryPage, DeliveryQuery, Delivery
 
 
 class History(Protocol):
-    """The finished deliveries, for as long as they are kept."""
-
     async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
         """Return deliveries of an instance, the newest first, and the cursor for the older ones.
 
@@ -22,24 +20,15 @@ class History(Protocol):
     async def find_delivery(
         self, instance: str, name: str, *, without_global: bool = False
     ) -> DeliveryReport | None:
-        """Return one delivery of an instance with its event and attempts.
+        """Return one delivery of an instance with its event, and at least its newest 1,000 attempts.
 
-        Args:
-            name: a delivery's id; or an event's id, for its newest delivery.
-            without_global: as in :class:`~hookgw.store.records.DeliveryQuery`.
-
-        Returns:
-            The delivery with at least its newest 1,000 attempts; ``None`` if there is none.
+        The name is a delivery's id; or an event's id, for its newest delivery.
         """
 
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
-        """Return the kind and the payload of an instance's event.
+        """Return the kind and the payload of an instance's event; of several with this id, the newest.
 
-        Args:
-            event_id: the event's id; of several events with it, the newest counts.
-
-        Returns:
-            ``None`` if no delivery of such an event is stored.
+        ``None`` if no delivery of such an event is stored.
         """
 
     async def list_events(
@@ -49,19 +38,10 @@ class History(Protocol):
 
         Only events with deliveries are kept with their payloads. A page is what can be read quickly: it may
         be empty and have a cursor. An event may occur again on the next page.
-
-        Args:
-            kinds: events of these kinds.
-            cursor: from the page before; ``None`` for the first page.
         """
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        """Count an instance's deliveries by minute; a bounded search.
-
-        Args:
-            since: of events accepted at that time or later, in seconds since the epoch.
-            without_global: as in :class:`~hookgw.store.records.DeliveryQuery`.
-        """
+        """Count an instance's deliveries by minute, of events accepted since a time; a bounded search."""
 
     async def newest(self, instances: Collection[str]) -> dict[str, float]:
         """Return when the newest event with a delivery of each instance was accepted, by the instance's name.

@@ -31,8 +31,6 @@ class StoreListener(Protocol):
 
 
 class Outbox(Protocol):
-    """The pending deliveries: appended once, read in order by lane, settled."""
-
     async def append(
         self,
         appends: Sequence[Append],
@@ -76,19 +74,14 @@ class Outbox(Protocol):
     def settle_nowait(self, settlement: Settlement) -> int:
         """Write the outcome of a delivery with a later commit, retried for as long as the storage refuses.
 
-        It applies to a delivery that is pending at that moment, and is ignored otherwise.
-
-        Returns:
-            A number for :meth:`wait_settled`.
+        It applies to a delivery that is pending at that moment, and is ignored otherwise. The number that it
+        returns is for :meth:`wait_settled`.
         """
 
     async def wait_settled(self, number: int) -> None:
         """Wait until a settlement is on disk, however long the storage refuses, or the store is closed.
 
-        It hurries the commit. No checkpoint if the settlement is on disk already.
-
-        Args:
-            number: from :meth:`settle_nowait`; 0 for none.
+        It hurries the commit. No checkpoint if the settlement is on disk already, or the number is 0.
         """
 
     async def wait_settle_capacity(self) -> None:
@@ -103,8 +96,7 @@ class Outbox(Protocol):
     async def pending_counts(self) -> PendingChange:
         """Return the count and payload bytes of pending deliveries, by registration id and instance."""
 
-    async def count_pending(self, lane: str) -> int:
-        """Return how many deliveries are pending in a lane."""
+    async def count_pending(self, lane: str) -> int: ...
 
     def held(self) -> Held:
         """Return the deliveries that no lane may read yet, because of something outside of hookgw.
@@ -114,7 +106,7 @@ class Outbox(Protocol):
         """
 
     async def last_attempt(self, seq: int) -> Attempt | None:
-        """Return the newest attempt of a delivery, by its sequence number; ``None`` if there was none."""
+        """Return the newest attempt of a delivery; ``None`` if there was none."""
 
     def subscribe(self, listener: StoreListener) -> None:
         """Report commits to a listener from now on. There is one; it is set once, before the first append."""

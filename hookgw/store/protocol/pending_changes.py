@@ -21,7 +21,16 @@ from hookgw.store.records import (
 
 
 class PendingChanges(Protocol):
-    """Bulk changes of what is pending, in commits of bounded size, so that others write between them."""
+    """Bulk changes of what is pending, in commits of bounded size, so that others write between them.
+
+    What the methods have in common:
+
+    - ``reason`` is a sentence.
+    - ``spared`` are numbers of deliveries that stay pending, because an attempt is in flight.
+    - ``job`` is the job that a call is a step of. It is stored in the same commit, advanced by the step.
+    - ``audit`` has entries that are stored in the same commit, unless nothing changes.
+    - A step returns the cursor of the next one, or whether there may be more.
+    """
 
     async def park_cursor(self) -> str:
         """Return the cursor for parking what is appended, or made pending again, until now.
@@ -41,14 +50,7 @@ class PendingChanges(Protocol):
     ) -> ParkStep:
         """Turn pending deliveries of a registration, in any of its lanes, into dead letters: some of them.
 
-        Args:
-            reason: a sentence.
-            cursor: from :meth:`park_cursor`, the same for every step: later deliveries stay pending.
-            spared: sequence numbers of deliveries that stay pending, because an attempt is in flight.
-            job: the job that this is a step of. It is stored in the same commit, advanced by the step.
-
-        Returns:
-            How many there were, and whether there may be more.
+        The cursor from :meth:`park_cursor` is the same for every step: later deliveries stay pending.
         """
 
     async def drop_oldest(
@@ -63,17 +65,12 @@ class PendingChanges(Protocol):
     ) -> int:
         """Turn the oldest pending deliveries of one instance to one registration into dead letters.
 
-        It is one bounded commit.
+        It is one bounded commit. In a lane that instances share, the search is bounded, too.
 
         Args:
             rule: of the registration. Its deliveries of other instances stay.
-            reason: a sentence.
             count, size: how many deliveries to drop, and how many payload bytes: at least both, but no more
                 than fits in one commit.
-            spared: as for :meth:`park_step`.
-
-        Returns:
-            How many there were. In a lane that instances share, the search is bounded, too.
         """
 
     async def cancel_cursor(self) -> str:
@@ -92,32 +89,19 @@ class PendingChanges(Protocol):
         """Turn the next selected pending deliveries into dead letters.
 
         Args:
-            reason: a sentence.
             cursor: from :meth:`cancel_cursor`, then what the step before returned. What is appended, or made
                 pending again, after the first one was made stays pending. The first cursor may be used
                 again: what is left is found then.
-            spared: as for :meth:`park_step`.
-            job: the job that this is a step of. It is stored in the same commit, advanced by the step, with
-                the cursor that it has; but not by the last step of a job that has done nothing before.
-            audit: entries that the same commit writes.
-
-        Returns:
-            How many there were, and the cursor of the next step; no cursor after the last.
+            job: keeps the cursor that it has; not stored by the last step of a job that has done nothing
+                before.
+            audit: entries that the same commit writes in any case.
         """
 
     async def cancel_one(self, seq: int, reason: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
-        """Turn one pending delivery into a dead letter.
+        """Turn one pending delivery into a dead letter; return whether it was pending.
 
         The call takes its place among the writes before its first checkpoint: a settlement that was
         requested before it comes first, and one that is requested after it is ignored.
-
-        Args:
-            seq: the delivery's sequence number.
-            reason: a sentence.
-            audit: stored in the same commit, unless nothing changes.
-
-        Returns:
-            Whether it was pending.
         """
 
     async def count_cancellable(self, query: CancelQuery, most: int) -> int:
@@ -154,24 +138,15 @@ class PendingChanges(Protocol):
         Args:
             events: from :meth:`find_concerned`. Those that are gone by now are skipped.
             value: as for :meth:`find_concerned`.
-            spared: deliveries in flight: their events stay.
-            job: the job that this is a step of. It is stored in the same commit, advanced by the step.
-
-        Returns:
-            How many there were, and how many stayed.
+            spared: their events stay.
         """
 
     async def resend(
         self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()
     ) -> str | None:
-        """Make a finished delivery pending again, at the end of its lane.
+        """Make a finished delivery pending again, at the end of its lane, by its registration's rule.
 
         The delivery keeps its number, attempts and stored body; its failures and age start anew.
-
-        Args:
-            seq: the delivery's sequence number.
-            rule: of the delivery's registration.
-            audit: stored in the same commit, unless nothing changes.
 
         Returns:
             The lane's key; ``None`` if the instance has no such delivery, or it is pending.
@@ -197,12 +172,7 @@ class PendingChanges(Protocol):
             count, size: the most deliveries, and the most payload bytes unless the first delivery alone has
                 more. The engine bounds a step, too. With a count of 0, a first step only fixes its newest
                 delivery.
-            job: the job that this is a step of. It is stored in the same commit, advanced by the step, or
-                ended by the last one; but not by a first step that is also the last.
-            audit: stored in the same commit, unless the step writes nothing.
-
-        Returns:
-            How many deliveries are pending again, and the cursor of the next step; no cursor after the last.
+            job: ended by the last step; not stored by a first step that is also the last.
         """
 
     async def repartition_step(self, rule: LaneRule) -> bool:
@@ -210,7 +180,4 @@ class PendingChanges(Protocol):
 
         Deliveries keep their positions, so the order per key holds. Nothing may be read from, or in flight
         in, any lane of the registration until the last step is done.
-
-        Returns:
-            Whether there may be more to move.
         """

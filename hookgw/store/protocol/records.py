@@ -15,11 +15,12 @@ from hookgw.records.registrations import Registration
 class Records(Protocol):
     """Instances, registrations, jobs, values and states of connectors, encrypted if a master key is set.
 
-    The argument ``audit`` of a method has entries that are stored in the same commit.
+    A damaged record raises ``StorageUnavailable``. ``audit`` has entries that are stored in the same commit,
+    and so is ``job``, which is to park the deliveries of what goes: they stay.
     """
 
     async def load_instances(self) -> dict[str, Instance]:
-        """Return all instances, by name. A damaged record raises ``StorageUnavailable``."""
+        """Return all instances, by name."""
 
     async def put_instance(
         self, instance: Instance, first: Registration | None = None, *, audit: Sequence[AuditEntry] = ()
@@ -37,22 +38,14 @@ class Records(Protocol):
     ) -> None:
         """Remove an instance with the state of its connector, and registrations, in one commit.
 
-        Args:
-            retired_as: keep its events and deliveries under this name, which no instance can have, so that a
-                later instance of the same name does not inherit them.
-            registrations: the ids of its registrations. Their deliveries stay; park them.
-            job: is to park them; stored in the same commit.
+        With ``retired_as``, keep its events and deliveries under this name, which no instance can have, so
+        that a later instance of the same name does not inherit them.
         """
 
     async def load_state(self, instance_id: str) -> Any:
-        """Return the JSON value that was stored last as an instance's :class:`ConnectorState`.
+        """Return the JSON value of an instance's newest :class:`ConnectorState`; ``None`` if there is none."""
 
-        Returns:
-            The value; ``None`` if there is none. A damaged record raises ``StorageUnavailable``.
-        """
-
-    async def load_registrations(self) -> dict[str, Registration]:
-        """Return all registrations, by id. A damaged record raises ``StorageUnavailable``."""
+    async def load_registrations(self) -> dict[str, Registration]: ...
 
     async def put_registration(
         self,
@@ -67,45 +60,29 @@ class Records(Protocol):
         Args:
             due: in the same commit, make its waiting deliveries due at once: the registration has another
                 URL, header, secret or timeout, and the wait was for the former one.
-            job: is to park its pending deliveries; stored in the same commit.
         """
 
     async def remove_registration(
         self, registration_id: str, *, job: Job | None = None, audit: Sequence[AuditEntry] = ()
-    ) -> None:
-        """Remove a registration. Its deliveries stay; park them.
+    ) -> None: ...
 
-        Args:
-            job: is to park them; stored in the same commit.
-        """
+    async def load_jobs(self) -> dict[str, Job]: ...
 
-    async def load_jobs(self) -> dict[str, Job]:
-        """Return all jobs, by id. A damaged record raises ``StorageUnavailable``."""
+    async def put_job(self, job: Job, *, audit: Sequence[AuditEntry] = ()) -> None: ...
 
-    async def put_job(self, job: Job, *, audit: Sequence[AuditEntry] = ()) -> None:
-        """Store a job, new or changed."""
-
-    async def remove_jobs(self, job_ids: Collection[str]) -> None:
-        """Remove jobs, in one commit."""
+    async def remove_jobs(self, job_ids: Collection[str]) -> None: ...
 
     async def load_sessions(self) -> dict[str, BrowserSession]:
-        """Return all sessions of browsers, by id. A damaged record raises ``StorageUnavailable``."""
+        """Return all sessions of browsers, by id."""
 
-    async def put_session(self, session: BrowserSession) -> None:
-        """Store a session, new or changed."""
+    async def put_session(self, session: BrowserSession) -> None: ...
 
-    async def remove_sessions(self, session_ids: Collection[str]) -> None:
-        """Remove sessions, in one commit."""
+    async def remove_sessions(self, session_ids: Collection[str]) -> None: ...
 
-    async def get_value(self, key: str) -> Any:
-        """Return the JSON value of a key; ``None`` if there is none."""
+    async def get_value(self, key: str) -> Any: ...
 
     async def put_value(self, key: str, value: Any, *, audit: Sequence[AuditEntry] = ()) -> None:
-        """Store a JSON value.
-
-        Raises:
-            TypeError: the value cannot be written as JSON.
-        """
+        """Store a JSON value. Raises ``TypeError`` if it cannot be written as JSON."""
 
     async def make_due(self, registration_id: str) -> None:
         """Make the waiting deliveries of a registration due at once, like ``put_registration(due=True)``."""

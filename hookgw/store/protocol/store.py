@@ -91,7 +91,6 @@ class Store(Outbox, PendingChanges, History, Records, Audit, Backups, Protocol):
         """
 
     def check_open(self) -> None:
-        """Check that a write would be accepted now. Raises ``StorageUnavailable`` otherwise."""
+        """Raise ``StorageUnavailable`` if a write would not be accepted now."""
 
-    def statistics(self) -> StoreStatistics:
-        """Return what the store has done since it was opened."""
+    def statistics(self) -> StoreStatistics: ...
