@@ -43,7 +43,7 @@ class Records(Protocol):
         """
 
     async def load_state(self, instance_id: str) -> Any:
-        """Return the JSON value of an instance's newest :class:`ConnectorState`; ``None`` if there is none."""
+        """Return the JSON value of an instance's newest :class:`ConnectorState`, or ``None``."""
 
     async def load_registrations(self) -> dict[str, Registration]: ...
 

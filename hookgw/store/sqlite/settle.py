@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
+from hookgw.store.history_rows import attempt_row, settled_rows
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
@@ -113,24 +114,7 @@ def settle(
     others: list[Settlement] = []
     for settlement in applied:
         (at_once if _is_delivered_at_once(settlement) else others).append(settlement)
-    numbers = {s.seq: s.attempt.number for s in others if s.attempt}
-    # The last settlement of a delivery writes its row; the attempts and the newest body of all are stored.
-    last = {settlement.seq: settlement for settlement in others}
-    _SETTLE.run(
-        connection,
-        [
-            (
-                s.seq,
-                s.state.value,
-                numbers.get(s.seq),
-                s.failures,
-                micros(s.next_at),
-                None if s.state is DeliveryState.PENDING else micros(s.at),
-                storable(s.reason),
-            )
-            for s in last.values()
-        ],
-    )
+    _SETTLE.run(connection, settled_rows(others, storable))
     _DELIVER.run(connection, [(s.seq, micros(s.at)) for s in at_once])
     bodies = {s.seq: s.body for s in others if s.body is not None}
     _STORE_BODIES.run(connection, list(bodies.items()))
@@ -142,18 +126,7 @@ def settle(
         _ADD_ATTEMPTS.run(
             connection,
             [
-                (
-                    s.seq,
-                    s.attempt.number,
-                    micros(s.attempt.at),
-                    micros(s.attempt.duration),
-                    s.attempt.outcome.value,
-                    s.attempt.status,
-                    # Texts of receivers and of the system may have lone surrogates, which UTF-8 lacks.
-                    storable(s.attempt.error),
-                    storable(s.attempt.answer),
-                    numbered.get(s.attempt.url),
-                )
+                (s.seq, s.attempt.number, *attempt_row(s.attempt, storable), numbered.get(s.attempt.url))
                 for s in others
                 if s.attempt
             ],
