@@ -81,10 +81,15 @@ class ErasedDelivery(NamedTuple):
 
 
 class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
-    """What an engine brings, as a module.
+    """What an engine brings, as a module. Times are in seconds since the epoch.
 
-    Searches run on a reading connection, beside the commits. They return what they found, and behind which
-    number the next one goes on; ``None`` at the end. Times are in seconds since the epoch.
+    What the functions have in common:
+
+    - Searches run on a reading connection, beside the commits. They look at ``rows`` deliveries at most,
+      and return up to ``limit`` behind the number ``after``, and where the next search begins; ``None`` at
+      the end.
+    - ``now`` is a moment: what was made pending later does not count.
+    - ``spared`` are numbers of deliveries that stay as they are.
     """
 
     def read_now(self, text: str) -> Now:
@@ -104,11 +109,7 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
     ) -> Walked:
         """Turn the next pending deliveries of a registration into dead letters, at most ``limit`` of them.
 
-        Args:
-            reason: a sentence.
-            now: what was made pending later stays.
-            after: where the former step ended; ``None`` for the first one, or if that was forgotten.
-            spared: numbers of deliveries that stay.
+        ``after`` is where the former step ended; ``None`` for the first one, or if that was forgotten.
         """
 
     def drop_oldest(
@@ -137,15 +138,7 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
         rows: int,
         spared: Collection[int],
     ) -> tuple[list[int], int | None]:
-        """Find the next deliveries to cancel.
-
-        Args:
-            after: only deliveries with a higher number.
-            now: only deliveries that were made pending before.
-            limit: the most deliveries to return.
-            rows: the most deliveries to look at.
-            spared: numbers of deliveries to leave out.
-        """
+        """Find the next deliveries to cancel."""
 
     def cancel(
         self, transaction: Tx_contra, found: Collection[int], reason: str, at: float, now: Now
@@ -160,11 +153,8 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
     ) -> Concerned:
         """Find the next events whose payload has a text as a value, or as the name of a member, at any depth.
 
-        Args:
-            value: the text. With an identifier of WhatsApp, those of its devices are found, too.
-            after: only events of deliveries with a higher number.
-            now: only of deliveries that were made pending before.
-            pending: search pending deliveries alone.
+        With an identifier of WhatsApp, those of its devices are found, too. ``pending`` searches pending
+        deliveries alone.
         """
 
     def find_deliveries(self, connection: C_contra, events: Collection[int]) -> list[ErasedDelivery]:
@@ -192,20 +182,14 @@ class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
     ) -> tuple[Found_co, int | None]:
         """Find the next deliveries to replay, in the order of their numbers.
 
-        Args:
-            rules: of the registrations that take part, by id.
-            after: only deliveries with a higher number.
-            now: only deliveries that were made pending before.
-            limit: the most deliveries to return.
-            size: the most bytes of payload, unless the first delivery alone has more.
-            rows: the most deliveries to look at.
+        They go to registrations that have a rule, and have up to ``size`` bytes of payload, unless the first
+        one alone has more.
         """
 
     def repartition(self, transaction: Tx_contra, rule: LaneRule, place: Any, limit: int) -> Moved:
         """Move the next pending deliveries from lanes of other generations to those of a rule.
 
-        Args:
-            place: where the former step ended; ``None`` for the first.
+        ``place`` is where the former step ended; ``None`` for the first.
         """
 
 
