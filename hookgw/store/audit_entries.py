@@ -9,8 +9,9 @@ from typing import Generic, NamedTuple, Protocol
 import msgspec
 import trio
 
+from hookgw.kernel.audited import FieldChange
 from hookgw.kernel.errors import Invalid
-from hookgw.records.audit import Actor, AuditEntry, FieldChange
+from hookgw.records.audit import Actor, AuditEntry
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.reader import C, C_contra, ConnectionReader
