@@ -27,6 +27,7 @@ from hookgw.kernel.schema_parts import (
     or_null,
     ref,
 )
+from hookgw.keys.fields import KEY
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
 from hookgw.operations.erasure_request import MAX_JID
 from hookgw.webhooks.change import REGISTRATION, UPDATE
@@ -102,17 +103,6 @@ CREATE: Schema = {
     },
     # For the options: without it, some generators have no place for further fields.
     "additionalProperties": True,
-}
-
-KEY: Schema = {
-    "type": "object",
-    "description": "Send expiresIn or expiresAt; with neither, the key lasts as long as the caller's key.",
-    "required": ["name"],
-    "properties": {
-        "name": NAME_SCHEMA | {"description": "The name."},
-        "expiresIn": length("1s", "3650d", "How long the key is valid."),
-        "expiresAt": or_null(TIME_SCHEMA, "The time at which the key expires."),
-    },
 }
 
 _PASSED_ON: Schema = {

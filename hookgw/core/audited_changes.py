@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.core.audit import Audit
 from hookgw.kernel.audited import LONGEST, Audited, changes_of, text_of
 from hookgw.kernel.masking import without_user
+from hookgw.keys.fields import FIELDS
 from hookgw.records.api_keys import Key
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry, FieldChange
 from hookgw.records.instances import Instance
@@ -88,8 +88,6 @@ def keys_changed(
         entries.append(entry)
     for key_hash in after.keys() - before.keys():
         key = after[key_hash]
-        expires = None if key.expires_at is None else rfc3339(key.expires_at)
-        entries.append(
-            audit.entry(AuditAction.KEY_CREATE, instance, key.name, details={"expiresAt": expires})
-        )
+        shown = {one.json: one.audit(getattr(key, one.attribute)) or None for one in FIELDS if one.audit}
+        entries.append(audit.entry(AuditAction.KEY_CREATE, instance, key.name, details=shown))
     return entries

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from hookgw.concurrency.clock import rfc3339
 from hookgw.kernel.audited import camel
 from hookgw.kernel.json_fields import Fields, as_bool, as_object, duration, one_of, whole_number
 from hookgw.kernel.masking import repr_without
@@ -122,6 +123,11 @@ class Period(Line):
 def write_length(seconds: Any) -> Any:
     """Return a duration with its unit; anything but a number as it is."""
     return str(Duration(seconds)) if isinstance(seconds, int | float) else seconds
+
+
+def write_time(seconds: float | None) -> str | None:
+    """Return a time in RFC 3339; ``None`` for no time, which records also write as 0."""
+    return rfc3339(seconds) if seconds else None
 
 
 class Choice(Line):

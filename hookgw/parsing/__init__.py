@@ -10,7 +10,6 @@ from hookgw.instances.requests import (
     parse_settings,
 )
 from hookgw.kernel.long_json import finish
-from hookgw.keys.requests import KeyRequest, parse_key_request
 from hookgw.messages.requests import (
     ChatQuery,
     Edit,
@@ -41,7 +40,6 @@ __all__ = [
     "Edit",
     "EmitLimits",
     "EventReader",
-    "KeyRequest",
     "Presence",
     "Replay",
     "finish",
@@ -57,7 +55,6 @@ __all__ = [
     "parse_erasure",
     "parse_events",
     "parse_idempotency_key",
-    "parse_key_request",
     "parse_location_message",
     "parse_media_message",
     "parse_numbers",

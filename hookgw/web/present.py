@@ -9,10 +9,10 @@ from msgspec import UNSET
 
 from hookgw.concurrency.clock import rfc3339
 from hookgw.instances.connectors.states import Account, Closing
+from hookgw.kernel.fields import write_time
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.messages.chats import Chat, Contact
-from hookgw.records.api_keys import Key
 from hookgw.records.audit import ActorKind, AuditEntry
 from hookgw.records.connectors import ConnectionState, QRCode
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneStatistics
@@ -47,15 +47,10 @@ def present_job(job: Job) -> responses.Job:
         total=job.total,
         events=job.events if job.kind is JobKind.ERASE else UNSET,
         started=rfc3339(job.started),
-        finished=present_time(job.finished),
+        finished=write_time(job.finished),
         error=job.error,
         warning=UNSET if job.warning is None else job.warning,
     )
-
-
-def present_time(seconds: float | None) -> str | None:
-    """Return a time in RFC 3339; ``None`` for no time, which records also write as 0."""
-    return rfc3339(seconds) if seconds else None
 
 
 def present_instance(
@@ -148,26 +143,6 @@ def present_code(code: QRCode, count: int) -> responses.Code:
     return responses.Code(pairing_code=code.pairing_code, code=code.code, base64=code.base64, count=count)
 
 
-def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> responses.Key:
-    """Return a key without its secret.
-
-    Args:
-        key: the stored key.
-        instance: its instance; ``None`` for a global key.
-        current: the caller's key.
-        now: the time of the steady clock.
-    """
-    return responses.Key(
-        name=key.name,
-        instance=instance,
-        state="expired" if key.is_expired(now) else "active",
-        created_at=present_time(key.created_at),
-        expires_at=present_time(key.expires_at),
-        origin=key.origin or None,  # to find the descendants of a leaked key
-        current=key.hash == current.hash,
-    )
-
-
 def present_attempt(attempt: Attempt) -> responses.Attempt:
     return responses.Attempt(
         number=attempt.number,
@@ -207,8 +182,8 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
         label=registration.label if registration else None,
         url=with_masked_user(registration.url) if registration else None,
         accepted_at=rfc3339(delivery.accepted_at),
-        finished_at=present_time(delivery.finished_at),
-        next_attempt_at=present_time(delivery.next_at) if pending else None,  # stale once it is settled
+        finished_at=write_time(delivery.finished_at),
+        next_attempt_at=write_time(delivery.next_at) if pending else None,  # stale once it is settled
         attempts=delivery.attempts,
         last_attempt=present_attempt(delivery.last_attempt) if delivery.last_attempt else None,
     )
@@ -269,7 +244,7 @@ def present_lane(
         head_instance=lane.head_instance,
         # The steady clock of the snapshot may be a moment behind: never negative.
         head_age=None if lane.head_since is None else round(max(0.0, now - lane.head_since), 3),
-        waiting_until=present_time(lane.waiting_until),
+        waiting_until=write_time(lane.waiting_until),
         waits_for=lane.waits_for,
         last_outcome=lane.last_outcome,
         last_error=lane.last_error,

@@ -18,10 +18,12 @@ from hookgw.kernel.errors import (
     StorageUnavailable,
     TooManyRequests,
 )
+from hookgw.keys.fields import FIELDS
 from hookgw.keys.pages import KeyForms
 from hookgw.parsing import parse_text_message
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
+from hookgw.site.field_form import inputs_of
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
@@ -100,6 +102,7 @@ class InstancePage:
             has_webhooks=bool(gateway.registrations.of_instance(instance)),
             webhook=self._webhooks.values(instance, form if at == "webhook" else None),
             keys=self._keys.rows(instance),
+            key_inputs=[*inputs_of(FIELDS)],
             kinds=kinds,
             plugin_pages=[page for page in gateway.hooks.dashboard_pages() if page.of_instance],
             usual_kind=_USUAL_KIND,
