@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hookgw.core.audit import Audit
-from hookgw.kernel.audited import LONGEST, Audited, changes_of, text_of
+from hookgw.instances.fields import AUDITED as OF_INSTANCE
+from hookgw.kernel.audited import LONGEST, changes_of
 from hookgw.kernel.masking import without_user
-from hookgw.keys.fields import FIELDS
+from hookgw.keys.fields import FIELDS as KEY_FIELDS
 from hookgw.records.api_keys import Key
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry, FieldChange
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
 from hookgw.webhooks.fields import AUDITED
-
-OF_INSTANCE: Audited = {
-    "integration": ("integration", text_of),
-    "requested_integration": ("requestedIntegration", None),
-    "options": ("options", None),
-    "settings": ("settings", None),
-    "ingest_token": ("ingestUrl", None),
-}
 
 
 def registration_changed(
@@ -88,6 +81,6 @@ def keys_changed(
         entries.append(entry)
     for key_hash in after.keys() - before.keys():
         key = after[key_hash]
-        shown = {one.json: one.audit(getattr(key, one.attribute)) or None for one in FIELDS if one.audit}
+        shown = {one.json: one.audit(getattr(key, one.attribute)) or None for one in KEY_FIELDS if one.audit}
         entries.append(audit.entry(AuditAction.KEY_CREATE, instance, key.name, details=shown))
     return entries

@@ -342,7 +342,7 @@ def response_type(name: str, rows: Iterable[Shown], doc: str) -> Any:
     )
 
 
-def presenter(cls: Any, rows: Iterable[Shown]) -> Callable[[Any, Any], Any]:
+def presenter(cls: Any, rows: Iterable[Shown]) -> Callable[..., Any]:
     """Return what makes a response of a record and of what that is shown with."""
     shown = [(row.name, row.shown) for row in rows if row.shows]
-    return lambda record, context: cls(**{name: show(record, context) for name, show in shown})
+    return lambda record, context=None: cls(**{name: show(record, context) for name, show in shown})

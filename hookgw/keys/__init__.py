@@ -1,1 +1,1 @@
-"""API keys: their fields, how requests create them and how responses show them."""
+"""API keys: their fields, how requests create them and how responses show them. No I/O."""

@@ -2,13 +2,6 @@
 
 from hookgw.deliveries.requests import Cancellation, Replay, parse_cancellation, parse_replay
 from hookgw.events.requests import Batch, EmitLimits, EventReader, is_single, parse_events
-from hookgw.instances.requests import (
-    Creation,
-    parse_creation,
-    parse_option_changes,
-    parse_presence_of_account,
-    parse_settings,
-)
 from hookgw.kernel.long_json import finish
 from hookgw.messages.requests import (
     ChatQuery,
@@ -36,7 +29,6 @@ __all__ = [
     "Batch",
     "Cancellation",
     "ChatQuery",
-    "Creation",
     "Edit",
     "EmitLimits",
     "EventReader",
@@ -49,7 +41,6 @@ __all__ = [
     "parse_cancellation",
     "parse_chat_query",
     "parse_contact_message",
-    "parse_creation",
     "parse_deletion",
     "parse_edit",
     "parse_erasure",
@@ -58,13 +49,10 @@ __all__ = [
     "parse_location_message",
     "parse_media_message",
     "parse_numbers",
-    "parse_option_changes",
     "parse_presence",
-    "parse_presence_of_account",
     "parse_reaction_message",
     "parse_read_messages",
     "parse_replay",
-    "parse_settings",
     "parse_template_message",
     "parse_text_message",
 ]

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from hookgw.concurrency.clock import rfc3339
 from hookgw.instances.connectors.states import Account, Closing
+from hookgw.instances.responses.accounts import present_settings
 from hookgw.kernel.fields import write_time
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.secret_options import SecretOptions
@@ -17,7 +18,7 @@ from hookgw.records.audit import ActorKind, AuditEntry
 from hookgw.records.connectors import ConnectionState, QRCode
 from hookgw.records.deliveries import Attempt, DeliveryState, LaneStatistics
 from hookgw.records.events import Catalog, EventKind
-from hookgw.records.instances import Instance, InstanceSettings
+from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.registrations import Registration
 from hookgw.records.stuck_lanes import advice_for
@@ -114,11 +115,6 @@ def present_listed_instance(
         instance=present_instance(instance, state, options),
         ingest_url=ingest_url or UNSET,
     )
-
-
-def present_settings(settings: InstanceSettings) -> responses.Settings:
-    token = MASK if settings.wavoip_token else ""
-    return responses.Settings(**{**msgspec.structs.asdict(settings), "wavoip_token": token})
 
 
 def present_connection(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jsonschema_rs
@@ -12,14 +13,16 @@ import trustme
 
 from hookgw import parsing
 from hookgw.app.json_schemas import COMPONENTS, EMIT
+from hookgw.instances.creation import parse_creation
+from hookgw.instances.fields import parse_option_changes, parse_presence_of_account, parse_settings
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.signing_keys import Signature
-from hookgw.parsing import parse_creation, parse_events, parse_replay
+from hookgw.parsing import parse_events, parse_replay
 from hookgw.parsing import parse_text_message as parse_text
 from hookgw.records.event_filters import FilterOp
 from hookgw.records.events import Catalog, EventKind
 from hookgw.records.registrations import Ordering
-from hookgw.webhooks.change import parse_grace, parse_registration
+from hookgw.webhooks.change import parse_grace, parse_registration, read_first
 from hookgw.webhooks.fields import plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
 from tests.support.certificates import certificate_of
@@ -41,7 +44,7 @@ PARSERS: dict[str, Callable[[Any], object]] = {
     "RegistrationRequest": lambda body: parse_registration(body, CATALOG),
     "RegistrationUpdate": lambda body: parse_registration(body, CATALOG, stored_enabled=True),
     "RotateRequest": parse_grace,
-    "CreateRequest": lambda body: parse_creation(body, CATALOG),
+    "CreateRequest": lambda body: parse_creation(body, partial(read_first, CATALOG)),
     "SendTextRequest": parse_text,
     "SendMediaRequest": parsing.parse_media_message,
     "SendAudioRequest": parsing.parse_audio_message,
@@ -55,9 +58,9 @@ PARSERS: dict[str, Callable[[Any], object]] = {
     "DeleteMessageRequest": parsing.parse_deletion,
     "NumbersRequest": parsing.parse_numbers,
     "ChatQueryRequest": parsing.parse_chat_query,
-    "OptionsRequest": parsing.parse_option_changes,
-    "SettingsRequest": parsing.parse_settings,
-    "PresenceRequest": parsing.parse_presence_of_account,
+    "OptionsRequest": parse_option_changes,
+    "SettingsRequest": parse_settings,
+    "PresenceRequest": parse_presence_of_account,
     "ReplayRequest": lambda body: parse_replay(body, CATALOG, now=1_800_000_000.0),
     "EmitRequest": lambda body: parse_events(msgspec.json.encode(body), "loja1", CATALOG, now=0.0),
 }

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hookgw.instances.requests import BESIDE, FOREIGN, SETTINGS
+from hookgw.instances.fields import BESIDE, SETTINGS
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import is_whole
 from hookgw.records.events import Catalog
+from hookgw.records.instances import FOREIGN
 
 NAMES = {
     **dict.fromkeys(("byEvents", "webhook_by_events", "by_events"), "webhookByEvents"),
     **dict.fromkeys(("base64", "webhook_base64"), "webhookBase64"),
-    **{snake: camel for (camel, snake), _ in SETTINGS.values()},
+    **{one.name: one.json for one in SETTINGS},
     **dict.fromkeys(("take", "limit"), "offset"),
     "max_age": "maxAge",
     "disable_after": "disableAfter",

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from hookgw.instances.evolution.source import SourceInstance
-from hookgw.instances.requests import FOREIGN
+from hookgw.instances.fields import SETTINGS
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.rules import check_custom_headers
 from hookgw.kernel.target_url import parse_target
 from hookgw.records.api_keys import WEAK
-from hookgw.records.instances import INSTANCE_NAME, InstanceSettings
+from hookgw.records.instances import FOREIGN, INSTANCE_NAME, InstanceSettings
 
 ENVELOPE = "evolution_envelope"
 """The plugin that delivers as Evolution API does."""
@@ -29,7 +29,7 @@ _TIMEOUT = "60s"
 """As Evolution API's container waits for a webhook."""
 _DEFAULTS: dict[str, Any] = msgspec.to_builtins(InstanceSettings())
 """All settings of an account, as the HTTP API names them, with their defaults."""
-_SECRET_SETTING = "wavoipToken"  # noqa: S105 -- a name
+_SECRET_SETTINGS = {one.json for one in SETTINGS if one.is_secret}
 _NO_SETTINGS = frozenset({"id", "createdAt", "updatedAt", "instanceId"})
 _OTHER_PARTS = ("Chatwoot", "Proxy", "Rabbitmq", "Nats", "Sqs", "Kafka", "Websocket", "Pusher", "Typebot")
 
@@ -217,7 +217,7 @@ def _settings(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _shown_setting(name: str, value: Any) -> str:
-    if name == _SECRET_SETTING:
+    if name in _SECRET_SETTINGS:
         return "set" if value else "not set"
     return repr(value) if isinstance(value, str) else str(value).lower()
 

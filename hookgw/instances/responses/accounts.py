@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType
+
+from hookgw.instances.fields import SETTINGS
+from hookgw.kernel.fields import presenter, response_type
+from hookgw.records.instances import InstanceSettings
 
 
 class ConnectorOptions(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -22,28 +27,12 @@ class ConnectorOptions(Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: list[str] | UnsetType = UNSET
 
 
-class Settings(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How an instance's account behaves.
+if TYPE_CHECKING:  # its fields are those of the table
+    Settings = Any
+else:
+    Settings = response_type("Settings", SETTINGS, "How an instance's account behaves.")
 
-    Attributes:
-        reject_call: whether calls are refused.
-        msg_call: the text that a refused caller gets.
-        groups_ignore: whether messages of groups raise no events.
-        always_online: whether the account is shown as online all the time.
-        read_messages: whether incoming messages are marked as read.
-        sync_full_history: whether messages from before the connection are fetched.
-        read_status: whether status messages of others are marked as seen.
-        wavoip_token: a token for calls over Wavoip, masked.
-    """
-
-    reject_call: bool
-    msg_call: str
-    groups_ignore: bool
-    always_online: bool
-    read_messages: bool
-    sync_full_history: bool
-    read_status: bool
-    wavoip_token: str
+present_settings: Callable[[InstanceSettings], Any] = presenter(Settings, SETTINGS)
 
 
 class NamedSettings(Struct, frozen=True, rename="camel"):

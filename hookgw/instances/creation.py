@@ -1,0 +1,116 @@
+"""The body of ``/instance/create``. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from hookgw.instances.fields import BESIDE, CREATION, read_settings
+from hookgw.kernel.fields import read_fields
+from hookgw.kernel.json_fields import Fields, as_object
+from hookgw.kernel.masking import repr_without
+from hookgw.records.api_keys import WEAK
+from hookgw.records.instances import FOREIGN, InstanceSettings
+
+_DEFAULT = "WHATSAPP-BAILEYS"
+"""The integration that clients of Evolution API 1 mean, which know no other."""
+
+
+class Creation(msgspec.Struct, frozen=True, kw_only=True):
+    """The instance to create. The gateway checks the name, the token and the integration.
+
+    Attributes:
+        token: ``None`` to have hookgw create one.
+        integration: the connector's name; empty if all events arrive over HTTP.
+        requested_integration: the one of Evolution API that the client named; empty for none.
+        options: all other fields, for the connector.
+        webhook: the change that sets its first registration; ``None`` for no registration.
+    """
+
+    name: str
+    token: str | None
+    integration: str
+    options: dict[str, Any]
+    settings: InstanceSettings
+    webhook: Any
+    warnings: list[str]
+    requested_integration: str = ""
+    connect: bool = False
+
+    # Connector options hold the network's tokens and passwords.
+    __repr__ = repr_without("token", "options", "settings")
+
+
+def parse_creation(
+    body: Any,
+    read_registration: Callable[[Fields, str], Any],
+    integrations: Mapping[str, str] = MappingProxyType({}),
+) -> Creation:
+    """Read the body of an instance's ``create``. Raise ``Invalid`` with every mistake.
+
+    The webhook is an object as in ``set``, or a URL with ``events``, ``webhook_by_events`` and the like
+    beside it.
+
+    Args:
+        body: the decoded JSON.
+        read_registration: reads the fields of the first registration of an instance, of which it gets the
+            name; mistakes stay in them.
+        integrations: the connectors for the integrations of Evolution API.
+    """
+    body = as_object(body, "The body")
+    fields = Fields(("", body))
+    name, token, integration, with_code, registration = read_fields(CREATION, fields).values()
+    requested = integration if integration in FOREIGN else ""
+    # Clients of Evolution API 1 name no integration, and want a code.
+    if not integration and with_code and _DEFAULT in integrations:
+        requested = _DEFAULT
+    if requested:
+        integration = integrations.get(requested, "")
+    warnings = []
+    if with_code and not integration:
+        warnings.append("qrcode: without a connector there is no code.")
+    # n8n and others send an empty webhook for "none".
+    is_object = isinstance(registration, dict)
+    if is_object and registration.get("url") == "" and registration.get("enabled") is not False:
+        # So do n8n's nodes, if only the events are filled in. Evolution API keeps it and sends nothing.
+        registration = None
+        warnings.append("webhook.url is empty: no registration was set.")
+    webhook = None
+    if registration:
+        fields.ignore(*BESIDE)
+        inner = registration if is_object else {"url": registration}
+        layers = Fields(("webhook", inner), ("", {name: body[name] for name in BESIDE if name in body}))
+        webhook = read_registration(layers, name)
+        # The outer fields report these mistakes together with their own.
+        fields.problems += layers.problems
+        layers.problems.clear()
+        warnings += layers.finish()
+    settings = read_settings(fields)
+    # Without a connector nobody reads options: unknown fields are then reported as such.
+    unread = [name for name in fields.unknown() if body[name] is not None]
+    options = {name: body[name] for name in unread} if integration else {}
+    fields.ignore(*options)
+    warnings += fields.finish()
+    if token is not None and 0 < len(token) < WEAK:
+        warnings.append(
+            f"token: fewer than {WEAK} characters can be guessed; omit it to have hookgw create one."
+        )
+    if requested and not integration:
+        warnings.append(
+            f"integration: no connector is set up for {requested}: events come only over HTTP. Name one in "
+            "instances.integrations."
+        )
+    return Creation(
+        name=name,
+        token=token,
+        integration=integration,
+        requested_integration=requested,
+        connect=with_code and bool(integration),
+        options=options,
+        settings=InstanceSettings(**settings),
+        webhook=webhook,
+        warnings=warnings,
+    )
