@@ -203,7 +203,7 @@ def http_page() -> str:
         "FIELDS in hookgw/webhooks/fields.py": _field_rows(
             webhook_fields.FIELDS,
             "if it is missing in a new registration",
-            lambda field: field.shown(registration, showing),
+            lambda field: field.reader()(registration, showing),
         ),
         "TLS_PARTS in hookgw/webhooks/tls.py": _field_rows(TLS_PARTS),
         "OPERATIONS in hookgw/webhooks/filters.py": _operation_rows(),
@@ -211,7 +211,7 @@ def http_page() -> str:
         "SETTINGS in hookgw/instances/fields.py": _field_rows(
             instance_fields.SETTINGS,
             "default",
-            lambda field: field.shown(instances.InstanceSettings(), None),
+            lambda field: field.reader()(instances.InstanceSettings(), None),
         ),
         "FIELDS in hookgw/keys/fields.py": _field_rows(key_fields.FIELDS),
     }
