@@ -23,24 +23,16 @@ from hookgw.kernel.schema_parts import (
     Schema,
     enum,
     flag,
-    length,
     or_null,
     ref,
 )
 from hookgw.keys.fields import KEY
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
 from hookgw.operations.erasure_request import MAX_JID
-from hookgw.webhooks.change import REGISTRATION, UPDATE
+from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY
 from hookgw.webhooks.filters import CONDITION
 from hookgw.webhooks.tls import TLS
-
-ROTATE: Schema = {
-    "type": "object",
-    "description": "The grace period of the old secret.",
-    "additionalProperties": False,
-    "properties": {"grace": length("0s", "30d", "How long the old secret keeps signing; 24h by default.")},
-}
 
 _PASSED_ON: Schema = {
     "type": ["string", "null"],

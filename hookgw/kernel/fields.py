@@ -56,11 +56,6 @@ class Kind:
     legend: str = ""
     widget: ClassVar[str] = "textarea"
 
-    @property
-    def present(self) -> Callable[[Any], Any]:
-        """Makes what responses show of a value of the record."""
-        return self.write
-
     def into_form(self, value: Any) -> Any:
         """Return what a form shows for a value of a response; bytes are JSON, which the form indents."""
         return msgspec.json.encode(value) if value else ""
@@ -192,10 +187,10 @@ class Parts(Kind):
             return value
         return {part.json: part.kind.write(getattr(value, part.attribute)) for part in self.table}
 
-    @property
-    def present(self) -> Callable[[Any], Any]:
+    def present(self, value: Any) -> Any:
+        """Return what responses show for a value of the record."""
         # Most records have none of the parts.
-        return lambda value: {**self._shown_none} if value == self._none else self._show(value)
+        return {**self._shown_none} if value == self._none else self._show(value)
 
     def _show(self, value: Any) -> dict[str, Any]:
         return {name: one for name, read in self._readers if (one := read(value, None)) is not UNSET}
@@ -296,7 +291,8 @@ class Field(Shown, kw_only=True):
 
     def reader(self) -> Callable[[Any, Any], Any]:
         # Made once, and without the calls that this field does not need: lists show many records.
-        present, attribute = self.kind.present, self.attribute
+        attribute = self.attribute
+        present = self.kind.present if isinstance(self.kind, Parts) else self.kind.write
         show = self.show or (
             (lambda record, _: getattr(record, attribute))
             if present is _unchanged

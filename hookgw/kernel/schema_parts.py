@@ -83,11 +83,6 @@ def or_null(schema: Schema, description: str = "") -> Schema:
     return nullable | ({"description": description} if description else {})
 
 
-def length(low: str, high: str, description: str) -> Schema:
-    """A duration between two inclusive bounds."""
-    return or_null(DURATION_SCHEMA, f"{description} From {low} to {high}.")
-
-
 def flag(description: str) -> Schema:
     """An optional boolean."""
     return {"type": ["boolean", "null"], "description": description}

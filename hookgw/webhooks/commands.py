@@ -24,7 +24,7 @@ from hookgw.command.output import (
     show_warnings,
     table_options,
 )
-from hookgw.webhooks.fields import FIELDS
+from hookgw.webhooks.fields import FIELDS, GRACE
 from hookgw.webhooks.filter_options import read_conditions, show_condition
 from hookgw.webhooks.tls_options import TLS_OPTIONS, take_tls
 
@@ -295,7 +295,7 @@ def public_key(client: Client, instance: str, label: str | None, as_json: bool) 
 @webhook.command("rotate-secret")
 @instance_argument()
 @label_option
-@click.option("--grace", metavar="DURATION", help="How long the old secret also signs.  [default: 24h]")
+@add_options(options_of((GRACE,), {}).values())
 @server_options
 @json_option
 def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None, as_json: bool) -> None:
