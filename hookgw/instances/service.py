@@ -87,7 +87,6 @@ class InstanceService:
         return self._registry.instances()
 
     def count(self) -> int:
-        """Return how many instances there are."""
         return self._registry.count_instances()
 
     def find(self, name: str) -> Instance | None:
@@ -171,10 +170,7 @@ class InstanceService:
                 clients send what Evolution API needs: options that the connector does not describe are left
                 out.
             token: the key; ``None`` to generate one.
-            options: for the connector.
-            settings: how the account behaves.
-            webhook: the first registration.
-            label: of that registration.
+            webhook, label: the first registration.
 
         Raises:
             Invalid: a bad name, token or integration; the options violate the connector's schema, or the

@@ -25,12 +25,7 @@ class ShowInstance(Protocol):
 
 
 class KeyForms:
-    """Creates and revokes keys of an instance.
-
-    Args:
-        site: the dashboard.
-        show: shows the page of the instance again.
-    """
+    """Creates and revokes keys of an instance; ``show`` shows the page of the instance again."""
 
     def __init__(self, site: Site, show: ShowInstance) -> None:
         self._site = site
@@ -46,7 +41,6 @@ class KeyForms:
         return [(key, key.is_expired(now), key.hash == own) for key in self._gateway.keys.list(instance)]
 
     async def create_key(self, instance: str) -> Response:
-        """Create a key, and show it."""
         form = await self._site.form()
         now = self._gateway.clock.steady()
         try:
@@ -66,7 +60,6 @@ class KeyForms:
         )
 
     async def revoke_key(self, instance: str, key_name: str) -> Response:
-        """Revoke a key."""
         await self._site.form()
         try:
             await self._gateway.keys.revoke(instance, key_name, by=visitor().holder)

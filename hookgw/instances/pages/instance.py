@@ -36,12 +36,7 @@ _USUAL_KIND = "MESSAGES_UPSERT"
 
 
 class InstancePage:
-    """``/dashboard/instances/<instance>``.
-
-    Args:
-        site: the dashboard.
-        streams: updates connection, webhooks and deliveries.
-    """
+    """``/dashboard/instances/<instance>``."""
 
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
@@ -64,22 +59,14 @@ class InstancePage:
             site.add(f"{path}/{name}", view, "POST", page="/instances/{instance}")
 
     async def show(self, instance: str) -> Response:
-        """Show the instance."""
         return await self.page(instance)
 
     async def page(
         self, instance: str, *, form: Form | None = None, at: str = "", error: HookgwError | None = None
     ) -> Response:
-        """Return the page, perhaps with a form that was refused.
+        """Return the page, perhaps with a form that was refused; ``at`` is its place in the template.
 
-        Args:
-            instance: the instance's name.
-            form: what was entered.
-            at: which form it is: the name of its place in the template.
-            error: why it was refused.
-
-        Raises:
-            NotFound: there is no such instance.
+        Raise ``NotFound`` if there is no such instance.
         """
         gateway = self._gateway
         found = gateway.instances.get(instance)
@@ -160,12 +147,10 @@ class InstancePage:
         )
 
     async def connect(self, instance: str) -> Response:
-        """Start the connector."""
         await self._site.form()
         return await self._changed(instance, "connecting", self._gateway.instances.connect(instance))
 
     async def restart(self, instance: str) -> Response:
-        """Start the connector anew."""
         await self._site.form()
         return await self._changed(instance, "connecting", self._gateway.instances.restart(instance))
 
@@ -182,7 +167,6 @@ class InstancePage:
         return self._site.redirect(f"/instances/{quote(instance)}", done=notice)
 
     async def change_options(self, instance: str) -> Response:
-        """Change the options of the connector."""
         form = await self._site.form()
         instances = self._gateway.instances
         try:
@@ -194,7 +178,6 @@ class InstancePage:
         return self._site.redirect(f"/instances/{quote(instance)}", done="saved")
 
     async def emit(self, instance: str) -> Response:
-        """Emit the example event of a kind."""
         form = await self._site.form()
         gateway = self._gateway
         gateway.instances.get(instance)
@@ -214,7 +197,6 @@ class InstancePage:
         return self._site.redirect(f"/instances/{quote(instance)}", done="emitted")
 
     async def send(self, instance: str) -> Response:
-        """Send a text message."""
         form = await self._site.form()
         try:
             self._gateway.messages.require(instance, "sendText")

@@ -24,10 +24,8 @@ class Row(NamedTuple):
     """An instance in the list.
 
     Attributes:
-        name, integration, state: of the instance.
         reason: why its connection is closed.
         webhooks, failing: how many registrations it has, and how many of those fail now.
-        backlog: its pending deliveries.
         last_event: when its newest event was accepted, in seconds since the epoch.
     """
 
@@ -42,12 +40,7 @@ class Row(NamedTuple):
 
 
 class InstancesPage:
-    """``/dashboard/instances``.
-
-    Args:
-        site: the dashboard.
-        streams: updates the list.
-    """
+    """``/dashboard/instances``."""
 
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
@@ -82,7 +75,6 @@ class InstancesPage:
         )
 
     async def live(self) -> Response:
-        """Stream the table."""
         principal = visitor().principal
         search, number = self._asked()
 
@@ -152,7 +144,6 @@ class InstancesPage:
         return await self._site.fragment("option_fields.html", fields=option_fields(schema, {}, form))
 
     async def create(self) -> Response:
-        """Create an instance, and show its key."""
         form = await self._site.form()
         if not visitor().principal.is_global:
             raise Forbidden("Only a global key can create instances.")
