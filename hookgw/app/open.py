@@ -39,7 +39,6 @@ from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
 from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.history import DeliveryHistory
-from hookgw.deliveries.monitor import DeliveryMonitor
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.service import DeliveryService
 from hookgw.deliveries.stuck_lanes import StuckLanes
@@ -49,6 +48,7 @@ from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.events.accept import EventIntake
+from hookgw.events.erasure import Erasures
 from hookgw.fair import Share
 from hookgw.fleet.all_nodes import AllNodes
 from hookgw.fleet.backlog_exchange import BacklogExchange
@@ -80,7 +80,7 @@ from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
-from hookgw.operations.erasure import Erasures
+from hookgw.operations.delivery_monitor import DeliveryMonitor
 from hookgw.operations.history_pruning import prune_history
 from hookgw.operations.node_reports import NodeReports
 from hookgw.operations.problems import Problems
@@ -100,6 +100,7 @@ from hookgw.store import ConnectorState, PendingChange, open_storage
 from hookgw.store.fleet import Membership
 from hookgw.webhooks.auto_disable import AutoDisable
 from hookgw.webhooks.configured import read_global_webhooks, read_operations
+from hookgw.webhooks.fields import AUDITED
 from hookgw.webhooks.refused_addresses import by_registration, log_refused_addresses
 from hookgw.webhooks.service import RegistrationService
 
@@ -111,7 +112,7 @@ LEAVE_WITHIN = 3.0
 
 
 class _CommitListener:
-    """Hears of every commit: what it appended or requeued is dispatched, what it changed is counted."""
+    """Hears of every commit: dispatches appended and requeued deliveries, and counts changes."""
 
     def __init__(self, dispatcher: Dispatcher, backlog: Backlog) -> None:
         self._dispatcher = dispatcher
@@ -170,16 +171,14 @@ async def open_gateway(  # noqa: C901 -- one step a time
     threads: Threads = SYSTEM_THREADS,
     prepare: Callable[[Gateway], None] = lambda _: None,
 ) -> AsyncIterator[Gateway]:
-    """Run a gateway for the length of a block.
+    """Run a gateway within the block.
 
     Args:
         settings: the configuration.
         base: the folder that relative plugin folders are below; the working directory by default.
         clock: the time, for tests.
-        hooks: plugins that are loaded already; by default the settings say which to load.
         resolve: looks up names instead of the system's resolver, for tests.
         connect: opens the connections to receivers instead of the system, for tests.
-        threads: make the calls that block; a simulation makes them inline.
         prepare: called with the gateway before anything runs. It may call hooks that switch a plugin off.
 
     Yields:
@@ -227,7 +226,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
             global_webhooks = await read_global_webhooks(webhooks, store, audit)
             operations = await read_operations(settings.operations, store, audit)
             registry = (
-                Registry(store, audit, owner.check, is_shared=True) if shared else Registry(store, audit)
+                Registry(store, audit, AUDITED, owner.check, is_shared=True)
+                if shared
+                else Registry(store, audit, AUDITED)
             )
             await registry.load(global_webhooks, operations)
             media_key = await load_media_key(store)
@@ -338,7 +339,17 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock, jobs)
         registrations = RegistrationService(
-            registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
+            registry,
+            instances.create,
+            pending,
+            dispatcher,
+            hooks,
+            catalog,
+            sender,
+            outbound,
+            clock,
+            settings,
+            jobs,
         )
         keys = KeyService(
             keyring,
@@ -392,7 +403,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         holds = owner.holds if shared else lambda _: True
         problems = Problems(
             instances,
-            registrations,
+            registry,
             dispatcher,
             auto_disable,
             stuck,
@@ -405,7 +416,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         reports = NodeReports(
             instances,
-            registrations,
+            registry,
             deliveries,
             dispatcher,
             auto_disable,

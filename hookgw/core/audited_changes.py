@@ -1,4 +1,4 @@
-"""What the audit says about a change of a record: the fields that differ, without secrets. No I/O."""
+"""The audit entries of a changed record: the fields that differ, without secrets. No I/O."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from collections.abc import Iterable
 
 from hookgw.core.audit import Audit
 from hookgw.instances.fields import AUDITED as OF_INSTANCE
-from hookgw.kernel.audited import LONGEST, changes_of
+from hookgw.kernel.audited import LONGEST, Audited, FieldChange, changes_of
 from hookgw.kernel.masking import without_user
 from hookgw.keys.fields import FIELDS as KEY_FIELDS
 from hookgw.records.api_keys import Key
-from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry, FieldChange
+from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
-from hookgw.webhooks.fields import AUDITED
 
 
 def registration_changed(
-    audit: Audit, old: Registration | None, new: Registration | None, instance: Instance | None
+    audit: Audit,
+    audited: Audited,
+    old: Registration | None,
+    new: Registration | None,
+    instance: Instance | None,
 ) -> list[AuditEntry]:
-    """Return the entry of a created, changed or deleted registration; none if no field of a client changed.
+    """Return the entry of a created, changed or deleted registration; none if no client's field changed.
 
-    Args:
-        old, new: the record before and after; ``None`` if there is none. At least one is given.
-        instance: ``None`` for a registration of the configuration.
+    At least one of ``old`` and ``new`` is given. Only a registration of the configuration has no instance.
     """
     present = new or old
     assert present is not None  # noqa: S101 -- the caller's promise
@@ -33,9 +34,9 @@ def registration_changed(
     if old is None:
         # The secret is always there, and new.
         blank = Registration(id="", instance="", url="", secrets=new.secrets)
-        changes = changes_of(blank, new, AUDITED)
+        changes = changes_of(blank, new, audited)
         return [audit.entry(AuditAction.REGISTRATION_CREATE, instance, new.label, changes=changes)]
-    changes = changes_of(old, new, AUDITED)
+    changes = changes_of(old, new, audited)
     if not changes:
         return []
     details = {"reason": new.disabled_reason}
@@ -70,7 +71,7 @@ def keys_changed(
         key = before[key_hash]
         entry = audit.entry(AuditAction.KEY_REVOKE, instance, key.name)
         if key.is_expired(entry.at):
-            # Expired keys are removed when somebody creates another one, and who that is means nothing.
+            # Expired keys are removed when another key is created, whoever creates that.
             entry = audit.entry(
                 AuditAction.KEY_REVOKE,
                 instance,

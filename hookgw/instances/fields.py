@@ -1,19 +1,17 @@
-"""Every field of an instance and of its settings, once, and the bodies that change some. No I/O.
+"""Every field of ``create`` and of an instance's settings, once. No I/O.
 
-A row of :data:`SETTINGS`, and a line in :class:`~hookgw.records.instances.InstanceSettings`, is all that a new
-setting needs.
+A row of :data:`SETTINGS`, and a line in :class:`~hookgw.records.instances.InstanceSettings`, is all that a
+new setting needs.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET
-
 from hookgw.kernel.audited import Audited, text_of
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.fields import REQUIRED, Field, Flag, Kind, Line, Option, read_fields, request_schema
-from hookgw.kernel.json_fields import Fields, as_object, as_text, one_of
+from hookgw.kernel.fields import REQUIRED, Field, Flag, Kind, Line, Option, request_schema
+from hookgw.kernel.json_fields import as_object, as_text
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, ref
 
@@ -131,39 +129,3 @@ PRESENCE: Schema = {
     "required": ["presence"],
     "properties": {"presence": ref("AccountPresence") | {"description": "The presence."}},
 }
-
-
-def read_settings(fields: Fields) -> dict[str, Any]:
-    """Return the given settings, by the names of the fields of the record. Mistakes stay in ``fields``."""
-    found = read_fields(SETTINGS, fields)
-    # A masked secret keeps its stored value.
-    return {name: value for name, value in found.items() if value is not UNSET and value != MASK}
-
-
-def parse_settings(body: Any) -> tuple[dict[str, Any], list[str]]:
-    """Read the body of ``/settings/set``: the given settings as in :func:`read_settings`, and the warnings.
-
-    Raise ``Invalid`` with every mistake.
-    """
-    fields = Fields(("", as_object(body, "The body")))
-    settings = read_settings(fields)
-    return settings, fields.finish()
-
-
-def parse_option_changes(body: Any) -> dict[str, Any]:
-    """Read the body of a change of options: new values, and ``null`` for options to remove.
-
-    Raise ``Invalid`` if it is no object, or a field of ``create`` is among the options.
-    """
-    change = as_object(body, "The body")
-    if taken := sorted(CREATE_FIELDS & change.keys()):
-        raise Invalid(*(f"{name} is not an option: it cannot be changed here." for name in taken))
-    return change
-
-
-def parse_presence_of_account(body: Any) -> str:
-    """Read the body of ``/instance/setPresence``. Raise ``Invalid`` with every mistake."""
-    fields = Fields(("", as_object(body, "The body")))
-    presence = fields.need(one_of(ACCOUNT_PRESENCES), "", "presence")
-    fields.finish()
-    return presence

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.kernel.audited import camel
 from hookgw.kernel.json_fields import Fields, as_bool, as_object, duration, one_of, whole_number
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, Length, Schema, or_null, ref
+from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import Duration
 
 REQUIRED: Any = object()

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import UNSET
 
-from hookgw.concurrency.clock import parse_rfc3339, rfc3339
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import (
     REQUIRED,
@@ -27,6 +26,7 @@ from hookgw.kernel.fields import (
 )
 from hookgw.kernel.json_fields import Fields, as_object, as_text
 from hookgw.kernel.schema_parts import NAME_SCHEMA, TIME_SCHEMA, Time
+from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.kernel.units import DAY, Duration
 from hookgw.records.api_keys import Key
 

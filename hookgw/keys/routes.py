@@ -8,10 +8,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from quart import Blueprint, Response
 
+from hookgw.keys import responses
 from hookgw.keys.fields import Showing, parse_key_request
 from hookgw.keys.responses import present_created_key, present_key
 from hookgw.records.instances import check_name
-from hookgw.web import responses
+from hookgw.web import responses as common
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_done
@@ -82,7 +83,7 @@ class KeyRoutes:
         showing = Showing(instance, current, now)
         return json_response([present_key(key, showing) for key in self._gateway.keys.list(instance)])
 
-    @describes(_TAG, {200: responses.Done}, errors=(409,))
+    @describes(_TAG, {200: common.Done}, errors=(409,))
     async def delete(self, instance: str, key_name: str) -> Response:
         """Revoke a key of an instance. It is invalid at once.
 
@@ -90,7 +91,7 @@ class KeyRoutes:
         """
         return await self._delete(instance, key_name)
 
-    @describes(_TAG, {200: responses.Done}, errors=(404, 409))
+    @describes(_TAG, {200: common.Done}, errors=(404, 409))
     async def delete_global(self, key_name: str) -> Response:
         """Revoke a global key. It is invalid at once.
 

@@ -17,13 +17,12 @@ from hookgw.kernel.fields import REQUIRED, read_fields, request_schema
 from hookgw.kernel.json_fields import Fields, as_object
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Signature
+from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Secret, Signature
 from hookgw.records.events import Catalog
 from hookgw.records.registrations import (
     DEFAULT_GRACE,
     DEFAULT_LABEL,
     Registration,
-    Secret,
     in_grace,
     new_registration_id,
     new_secret,
@@ -213,11 +212,7 @@ ROTATE = request_schema((GRACE,), "The grace period of the old secret.", is_clos
 
 
 def parse_grace(body: Any) -> float:
-    """Read the body of a ``rotateSecret``, which may be missing.
-
-    Returns:
-        For how many seconds the old secret keeps signing.
-    """
+    """Read the body of a ``rotateSecret``, which may be missing. Return the seconds of grace."""
     fields = Fields(("", as_object({} if body is None else body, "The body")))
     grace: float = read_fields((GRACE,), fields)["grace"]
     # With a misspelt field, a secret that leaked would stay valid for the default time.

@@ -1,4 +1,4 @@
-"""The page of an instance: its connection, and what can be done with it."""
+"""The page of an instance: its connection, and the actions on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hookgw.kernel.errors import (
 )
 from hookgw.keys.fields import FIELDS
 from hookgw.keys.pages import KeyForms
-from hookgw.parsing import parse_text_message
+from hookgw.messages.requests import parse_text_message
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
 from hookgw.site.field_form import inputs_of
@@ -36,8 +36,6 @@ _USUAL_KIND = "MESSAGES_UPSERT"
 
 
 class InstancePage:
-    """``/dashboard/instances/<instance>``."""
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -99,7 +97,6 @@ class InstancePage:
         )
 
     async def live(self, instance: str) -> Response:
-        """Stream the connection, the webhooks and the newest deliveries."""
         self._gateway.instances.get(instance)
         without_global = not visitor().principal.is_global
 
@@ -155,7 +152,6 @@ class InstancePage:
         return await self._changed(instance, "connecting", self._gateway.instances.restart(instance))
 
     async def end_connection(self, instance: str) -> Response:
-        """Log the account out of its network."""
         await self._site.form()
         return await self._changed(instance, "ended", self._gateway.instances.logout(instance))
 

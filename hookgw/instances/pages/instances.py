@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
     Attributes:
         reason: why its connection is closed.
-        webhooks, failing: how many registrations it has, and how many of those fail now.
+        webhooks, failing: the numbers of its registrations, and of the failing ones.
         last_event: when its newest event was accepted, in seconds since the epoch.
     """
 
@@ -40,8 +40,6 @@ class Row(NamedTuple):
 
 
 class InstancesPage:
-    """``/dashboard/instances``."""
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -87,7 +85,7 @@ class InstancesPage:
 
     def _asked(self) -> tuple[str, int]:
         page = request.args.get("page", "1")
-        # Six digits are enough, and int() raises an error of its own beyond 4,300.
+        # Six digits are enough, and int() raises another error beyond 4,300.
         number = int(page) if page.isascii() and page.isdecimal() and len(page) <= 6 else 1
         return request.args.get("search", "").strip()[:64], max(1, number)
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from quart import Blueprint, Response
 
 from hookgw.kernel.errors import NotFound
+from hookgw.operations import responses
+from hookgw.operations.present import present_job
 from hookgw.records.jobs import Job
-from hookgw.web import responses
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.openapi.describe import describes
-from hookgw.web.present import present_job
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
 
@@ -23,13 +23,10 @@ _TAG = "Jobs"
 
 
 class JobRoutes:
-    """The handlers of ``/job``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("jobs", __name__, url_prefix="/job")
         blueprint.add_url_rule("/find/<job_id>", view_func=self.find)
         blueprint.add_url_rule("/list", view_func=self.list_jobs)

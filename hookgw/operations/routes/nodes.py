@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
+from hookgw.operations import responses
 from hookgw.records.shards import SHARDS
-from hookgw.web import responses
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 
 
 class NodeRoutes:
-    """The handlers of ``/node``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("nodes", __name__, url_prefix="/node")
         blueprint.add_url_rule("/list", view_func=self.list_nodes)
         return blueprint

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.instances.creation import Creation, parse_creation
+from hookgw.instances.requests import Creation, parse_creation
 from hookgw.kernel.errors import Invalid
 from hookgw.records.events import Catalog, EventKind
 from hookgw.records.instances import InstanceSettings

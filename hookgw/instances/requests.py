@@ -1,4 +1,4 @@
-"""The body of ``/instance/create``. No I/O."""
+"""The bodies that create and change instances. No I/O."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
-from hookgw.instances.fields import BESIDE, CREATION, read_settings
+from hookgw.instances.fields import ACCOUNT_PRESENCES, BESIDE, CREATE_FIELDS, CREATION, SETTINGS
+from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import read_fields
-from hookgw.kernel.json_fields import Fields, as_object
-from hookgw.kernel.masking import repr_without
+from hookgw.kernel.json_fields import Fields, as_object, one_of
+from hookgw.kernel.masking import MASK, repr_without
 from hookgw.records.api_keys import WEAK
 from hookgw.records.instances import FOREIGN, InstanceSettings
 
@@ -88,7 +90,7 @@ def parse_creation(
         fields.problems += layers.problems
         layers.problems.clear()
         warnings += layers.finish()
-    settings = read_settings(fields)
+    settings = _read_settings(fields)
     # Without a connector nobody reads options: unknown fields are then reported as such.
     unread = [name for name in fields.unknown() if body[name] is not None]
     options = {name: body[name] for name in unread} if integration else {}
@@ -114,3 +116,39 @@ def parse_creation(
         webhook=webhook,
         warnings=warnings,
     )
+
+
+def _read_settings(fields: Fields) -> dict[str, Any]:
+    """Return the given settings, by the names of the fields of the record. Mistakes stay in ``fields``."""
+    found = read_fields(SETTINGS, fields)
+    # A masked secret keeps its stored value.
+    return {name: value for name, value in found.items() if value is not UNSET and value != MASK}
+
+
+def parse_settings(body: Any) -> tuple[dict[str, Any], list[str]]:
+    """Read the body of ``/settings/set``. Raise ``Invalid`` with every mistake.
+
+    Return the given settings, by the names of the fields of the record, and the warnings.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    settings = _read_settings(fields)
+    return settings, fields.finish()
+
+
+def parse_option_changes(body: Any) -> dict[str, Any]:
+    """Read the body of a change of options: new values, and ``null`` for options to remove.
+
+    Raise ``Invalid`` if it is no object, or a field of ``create`` is among the options.
+    """
+    change = as_object(body, "The body")
+    if taken := sorted(CREATE_FIELDS & change.keys()):
+        raise Invalid(*(f"{name} is not an option: it cannot be changed here." for name in taken))
+    return change
+
+
+def parse_presence_of_account(body: Any) -> str:
+    """Read the body of ``/instance/setPresence``. Raise ``Invalid`` with every mistake."""
+    fields = Fields(("", as_object(body, "The body")))
+    presence = fields.need(one_of(ACCOUNT_PRESENCES), "", "presence")
+    fields.finish()
+    return presence
