@@ -38,7 +38,7 @@ class Dashboard:
 
     def __init__(self, gateway: Gateway) -> None:
         self.site = site = Site(gateway)
-        self.streams = Streams(gateway.sessions, gateway.fleet.holds if gateway.fleet else lambda _: True)
+        self.streams = Streams(gateway.sessions, gateway.node.holds)
         SignIn(site)
         # In the order of the navigation.
         OverviewPage(site, self.streams)

@@ -22,7 +22,10 @@ from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.events.accept import EventIntake
-from hookgw.fleet.fleet import Fleet
+from hookgw.fleet.fleet_node import FleetNode
+from hookgw.fleet.peers import Peers
+from hookgw.fleet.record_refresh import Refresh
+from hookgw.fleet.this_node import ThisNode
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
@@ -77,7 +80,9 @@ class Gateway:
         audit: lists who changed what.
         backups: copies the data file.
         views: what lists and pages show of all nodes.
-        fleet: this node among others; ``None`` with a storage that only one process uses.
+        node: this node, and what it may do.
+        refresh: reads the records that other nodes have changed.
+        peers: the other nodes; ``None`` with a storage that only one process uses.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
@@ -114,7 +119,14 @@ class Gateway:
     clock: Clock
     metrics: Metrics
     views: Views
-    fleet: Fleet | None = None
+    node: ThisNode
+    refresh: Refresh
+    peers: Peers | None
+
+    @property
+    def fleet(self) -> FleetNode | None:
+        """This node among others; ``None`` with a storage that only one process uses."""
+        return None if self.peers is None else self.peers.node
 
     def lanes(self) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that have work, or had some recently."""
@@ -129,9 +141,9 @@ class Gateway:
         # A store that works over lanes that do not run would accept events that nobody delivers.
         if not self.dispatcher.is_running:
             raise Unavailable("The dispatcher is not running.")
-        if self.fleet is not None and not self.fleet.has_lease():
+        if not self.node.may_act():
             raise Unavailable("This node cannot reach the database: it delivers nothing.")
-        if self.fleet is not None and not self.fleet.has_begun():
+        if not self.node.has_begun():
             raise Unavailable("This node has not begun with its first shards yet.")
         if recovering := self.dispatcher.recovering:
             raise Unavailable(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import httpx
 import trio
 
 from hookgw.app.gateway import Gateway
 from hookgw.app.reload import ConfigurationReload
 from hookgw.app.start_plugins import start_plugins
 from hookgw.auth.authenticator import Authenticator
-from hookgw.auth.fleet_secret import FleetSecret
 from hookgw.auth.media_links import MediaLinks
 from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.tasks import run_essential
@@ -43,7 +41,6 @@ from hookgw.deliveries.monitor import DeliveryMonitor
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.service import DeliveryService
 from hookgw.deliveries.stuck_lanes import StuckLanes
-from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
@@ -52,27 +49,23 @@ from hookgw.events.accept import EventIntake
 from hookgw.fair import Share
 from hookgw.fleet.all_nodes import AllNodes
 from hookgw.fleet.backlog_exchange import BacklogExchange
-from hookgw.fleet.database_calls import DatabaseCalls
 from hookgw.fleet.divided_limits import divide_limits
-from hookgw.fleet.fleet import PEER_LIMITS, PEER_TIMEOUT, Fleet
-from hookgw.fleet.joining import join_fleet
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.lane_pauses import PAUSE, LanePauses
-from hookgw.fleet.lease import Lease
 from hookgw.fleet.own_backlogs import OwnBacklogs
-from hookgw.fleet.ownership import Ownership
-from hookgw.fleet.peer_calls import PeerCalls
-from hookgw.fleet.record_refresh import RecordRefresh
-from hookgw.fleet.shard_work import UNKNOWN, LaneShards, ShardOwner, ShardWork
+from hookgw.fleet.peers import Peers, open_peers
+from hookgw.fleet.record_refresh import Records
+from hookgw.fleet.shard_work import ShardWork
+from hookgw.fleet.this_node import LoneNode, ThisNode
 from hookgw.instances.connectors.inbound_media import InboundMedia, load_media_key
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import EventRules
 from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.service import InstanceService
-from hookgw.kernel.errors import PluginFailed, StorageUnavailable
+from hookgw.kernel.errors import PluginFailed
 from hookgw.keys.service import KeyService
 from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.held_shards import HeldShards
 from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.lanes.services import LaneServices
 from hookgw.messages.chats import ChatSearch
@@ -93,11 +86,8 @@ from hookgw.records.audit import Actor, ActorKind
 from hookgw.records.deliveries import Delivery
 from hookgw.records.events import Event
 from hookgw.records.jobs import JobKind
-from hookgw.records.lanes import registration_of
 from hookgw.records.operational_kinds import OPERATIONS_ID
-from hookgw.records.shards import SHARDS, shard_of
 from hookgw.store import ConnectorState, PendingChange, open_storage
-from hookgw.store.fleet import Membership
 from hookgw.webhooks.auto_disable import AutoDisable
 from hookgw.webhooks.configured import read_global_webhooks, read_operations
 from hookgw.webhooks.refused_addresses import by_registration, log_refused_addresses
@@ -105,9 +95,6 @@ from hookgw.webhooks.service import RegistrationService
 
 STOP_WITHIN = 1.0
 """Seconds for stopping everything else, if handing over the shards took all of the grace."""
-
-LEAVE_WITHIN = 3.0
-"""Seconds that leaving a fleet may take at the end."""
 
 
 class _CommitListener:
@@ -127,15 +114,8 @@ class _CommitListener:
         self._backlog.changed(change)
 
 
-def _is_wanted(lane_shards: LaneShards, shards: HeldShards, lane: str) -> bool:
-    """Whether this node must hear of what others append to a lane. Called in another thread."""
-    shard = lane_shards.find(lane)
-    return shard == UNKNOWN or shards.is_of_interest(shard)
-
-
 async def _accept_of_connector(
-    lease: Lease,
-    members: Membership,
+    node: ThisNode,
     intake: EventIntake,
     events: Sequence[Event],
     *,
@@ -143,19 +123,8 @@ async def _accept_of_connector(
     state: ConnectorState | None = None,
 ) -> object:
     """Take events of one instance's connector as long as this node may run it; the commit checks it, too."""
-    if not lease.is_valid():
-        raise StorageUnavailable("This node cannot reach the database. Retry.", retry_after=1.0)
     name = events[0].instance if events else state.instance if state is not None else ""
-    epoch = members.epoch_of(shard_of(name))
-    return await intake.accept(events, instance_id=instance_id, state=state, epoch=epoch)
-
-
-@asynccontextmanager
-async def _alone(members: Membership, refresh: RecordRefresh) -> AsyncIterator[None]:
-    """Hold the lock of the fleet, with the newest records, while changing what all nodes share."""
-    async with members.starting():
-        await refresh.catch_up()
-        yield
+    return await intake.accept(events, instance_id=instance_id, state=state, epoch=node.epoch_of(name))
 
 
 @asynccontextmanager
@@ -215,29 +184,22 @@ async def open_gateway(  # noqa: C901 -- one step a time
             threads=threads,
         ) as store,
     ):
-        # This node among others, if the storage allows them.
-        shared, owner, lease = store.shared, ShardOwner(), Lease()
-        ownership: Ownership | None = None
+        node: ThisNode = (
+            LoneNode(settings.fleet) if store.shared is None else FleetNode(settings.fleet, store.shared)
+        )
         # Of nodes that start together, one makes the secrets that all need.
-        async with shared.members.starting() if shared else nullcontext():
-            if shared is not None:
-                ownership = await join_fleet(settings.fleet, shared.members, lease)
+        async with node.starting():
             # Records: what exists.
             audit = Audit(store, clock)
             global_webhooks = await read_global_webhooks(webhooks, store, audit)
             operations = await read_operations(settings.operations, store, audit)
-            registry = (
-                Registry(store, audit, owner.check, is_shared=True) if shared else Registry(store, audit)
-            )
+            registry = Registry(store, audit, node.check, is_shared=node.is_shared)
             await registry.load(global_webhooks, operations)
             media_key = await load_media_key(store)
             keyring, global_keys = await open_keyring(
                 store, settings.auth, registry.instances(), clock, audit
             )
-        lane_shards = LaneShards(registry)
-        shards = HeldShards(lane_shards.shard_of_lane)
-        if shared is not None:
-            shared.share(partial(_is_wanted, lane_shards, shards), lease.end)
+        shards = node.held_shards(registry.registration)
 
         # The outgoing side: lanes and what they send with.
         files = divide_open_files(settings.server.max_connections)
@@ -258,7 +220,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
         )
         memory: Share[MemoryClaim] = Share(settings.delivery.memory, MEMORY_RATIO, MEMORY_RESERVED)
-        dispatcher = Dispatcher(settings.delivery, shards if shared else None)
+        dispatcher = Dispatcher(settings.delivery, shards)
 
         # Monitoring: what lanes report, and what follows from it.
         operational = OperationalEvents(settings.operations, operations, registry, hooks, metrics, clock)
@@ -266,9 +228,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         await jobs.load()
         pending = PendingDeliveries(registry, store, dispatcher, metrics, operational, jobs)
         auto_disable = AutoDisable(registry, pending, operational, clock, settings.delivery)
-        if not shared:  # in a fleet, with their shards
-            auto_disable.take_up(registry.registrations())
-        activity = Activity(metrics, store, clock, ownership.node if ownership else "")
+        activity = Activity(metrics, store, clock, node.label)
         await activity.load()
         stuck = StuckLanes(dispatcher.find_lane, clock)
         monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable, stuck)
@@ -282,25 +242,23 @@ async def open_gateway(  # noqa: C901 -- one step a time
             monitor=monitor,
             clock=clock,
             settings=settings.delivery,
-            may_send=lease.is_valid if shared else None,
+            may_send=node.may_act,
+            is_shared=node.is_shared,
         )
 
         # The incoming side: keys, limits, and what callers can do.
         authenticator = Authenticator(keyring, settings.auth, clock.steady, metrics.limited)
         sessions = BrowserSessions(store, keyring, clock)
         await sessions.load()
-        refresh: RecordRefresh | None = None
-        if shared is not None:
-            refresh = RecordRefresh(shared.members, registry, keyring, global_keys, sessions, owner.holds)
-        catch_up = refresh.catch_up if refresh else None
+        refresh = node.refresh_of(Records(registry, keyring, global_keys, sessions))
         backlog = Backlog(
             settings.limits,
             settings.operations.backlog_threshold,
-            OwnBacklogs(operational, registry, owner) if shared else operational,
+            OwnBacklogs(operational, registry, node),
         )
         disk = DiskSpaceWatch(store, settings.storage.min_free)
-        outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk, catch_up)
-        states = ConnectionStates(owner.holds) if shared else ConnectionStates()
+        outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk, refresh.catch_up)
+        states = ConnectionStates(node.holds)
         events = EventIntake(
             settings.events,
             catalog,
@@ -311,7 +269,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             metrics,
             is_dispatching=lambda: dispatcher.is_running,
             server_url=server_url,
-            catch_up=catch_up,
+            catch_up=refresh.catch_up,
         )
         restarts = PluginRestarts(operational)
         connectors_by_name = hooks.connectors()
@@ -340,56 +298,34 @@ async def open_gateway(  # noqa: C901 -- one step a time
         registrations = RegistrationService(
             registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
         )
-        keys = KeyService(
-            keyring,
-            registry,
-            global_keys,
-            clock,
-            partial(_alone, shared.members, refresh) if shared and refresh else nullcontext,
-        )
+        keys = KeyService(keyring, registry, global_keys, clock, refresh.alone)
         history = DeliveryHistory(store, metrics.limited)
         replays = Replays(registry, store, history, jobs, outbox, audit)
         lane_pauses = LanePauses(registry, dispatcher, pending, store.flush)
         cancellations = Cancellations(registry, store, dispatcher, pending, lane_pauses, history, jobs, audit)
         erasures = Erasures(registry, store, dispatcher, pending, lane_pauses, jobs, audit)
 
-        fleet: Fleet | None = None
-        work: ShardWork | None = None
-        if shared is not None and ownership is not None and refresh is not None:
-            secret = (
-                FleetSecret(settings.fleet.secret) if settings.fleet.url and settings.fleet.secret else None
-            )
-            # No proxy and no address guard: nodes reach each other directly.
-            peers = await resources.enter_async_context(
-                httpx.AsyncClient(
-                    timeout=PEER_TIMEOUT,
-                    trust_env=False,
-                    limits=PEER_LIMITS,
-                    verify=await threads.run(default_ssl_context),
-                )
-            )
-            peer_calls = PeerCalls(ownership, peers, settings.server.base_path)
-            database_calls = DatabaseCalls(ownership)
-            fleet = Fleet(ownership, secret, owner, refresh, lease, peers, peer_calls, database_calls)
-            metrics.watch_node(ownership.node, lambda: len(owner.shards))
-            work = ShardWork(
-                owner,
-                lane_shards,
-                refresh,
-                registry,
-                store,
-                dispatcher,
-                jobs,
-                pending,
-                auto_disable,
-                instances,
-                connectors,
-                states,
-            )
+        work = ShardWork(
+            node,
+            shards,
+            refresh,
+            registry,
+            store,
+            dispatcher,
+            jobs,
+            pending,
+            auto_disable,
+            instances,
+            connectors,
+            states,
+        )
+        peers: Peers | None = None
+        if isinstance(node, FleetNode):
+            peers = await resources.enter_async_context(open_peers(settings, node, threads))
+            metrics.watch_node(node.name, lambda: len(node.shards))
 
         # What every node reports of itself, and what is made of it.
         deliveries = DeliveryService(replays, cancellations)
-        holds = owner.holds if shared else lambda _: True
         problems = Problems(
             instances,
             registrations,
@@ -401,7 +337,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             metrics,
             store.held,
             clock,
-            holds,
+            node.holds,
         )
         reports = NodeReports(
             instances,
@@ -413,24 +349,17 @@ async def open_gateway(  # noqa: C901 -- one step a time
             problems,
             states,
             clock,
-            holds,
-            (lambda: owner.shards) if shared else lambda: range(SHARDS),
+            node.holds,
+            lambda: node.shards,
         )
         nodes = AllNodes(
-            fleet, settings.server.base_path, clock, {**reports.answers(), PAUSE: lane_pauses.answer}
+            node, peers, settings.server.base_path, clock, {**reports.answers(), PAUSE: lane_pauses.answer}
         )
         views = Views(nodes, deliveries, history, clock)
 
-        # What is on disk: counted before the first append, and the lanes that it starts.
+        # Before the first append, which changes these counts. Lanes start with their shards.
         counts = await store.pending_counts()
         backlog.changed(counts)
-        # In a fleet, lanes start with their shards.
-        waiting = await store.pending_lanes() if fleet is None else []
-        # A registration with a lane of a former generation starts none of its lanes: what is in the newest
-        # lanes comes after what is yet to be moved there. The re-partition starts them at its end.
-        stale = {registration_of(found.lane) for found in waiting if pending.is_stale(found.lane)}
-        startable = pending.startable(waiting, stale)
-        # Before anything appends. Until the dispatcher runs, it ignores commits: pending_lanes was read.
         store.subscribe(_CommitListener(dispatcher, backlog))
         metrics.watch_backlog(lambda: backlog.size, backlog.instances)
         metrics.watch_disk(lambda: disk.found)
@@ -476,7 +405,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
             clock=clock,
             metrics=metrics,
             views=views,
-            fleet=fleet,
+            node=node,
+            refresh=refresh,
+            peers=peers,
         )
         prepare(gateway)
         # A plugin that was switched off only now has done nothing yet: what it provides can still be removed.
@@ -495,9 +426,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             if settings.storage.min_free:
                 await essential("The watch of the disk space", None, disk.run)
             await essential("The outgoing side", None, outbound.run)
-            await essential(
-                "The dispatcher", dispatcher.is_stopping, dispatcher.run, lane_services, startable
-            )
+            await essential("The dispatcher", dispatcher.is_stopping, dispatcher.run, lane_services)
             begin = {
                 JobKind.CANCEL: cancellations.cancelling,
                 JobKind.DELETE_INSTANCE: instances.deletion,
@@ -507,7 +436,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 JobKind.REPLAY: replays.replaying,
             }
             await essential("The task of jobs", None, jobs.run, begin)
-            await essential("The task of re-partitions", pending.is_stopping, pending.run, stale)
+            await essential("The task of re-partitions", pending.is_stopping, pending.run)
             await essential(
                 "The task of operational events",
                 None,
@@ -519,24 +448,21 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 "The task of connectors",
                 connectors.is_stopping,
                 connectors.run,
-                events.accept
-                if shared is None
-                else partial(_accept_of_connector, lease, shared.members, events),
+                partial(_accept_of_connector, node, events),
                 store.load_state,
                 instances.logged_out,
             )
-            if shared is None or ownership is None or work is None:
-                await instances.start_connected()
-            else:
+            if peers is not None:
                 await essential("The pauses for other nodes", None, lane_pauses.run, nodes)
-                await essential("The fleet", None, ownership.run, work)
+            await essential("The fleet", None, node.run, work)
+            if peers is not None:
                 # Otherwise nobody else takes away what is pending for this node's registrations.
                 removed = work.read_again if settings.limits.on_full == "drop_oldest" else None
-                nursery.start_soon(BacklogExchange(shared.backlogs, backlog, ownership, removed).run)
+                backlogs = peers.node.shared.backlogs
+                nursery.start_soon(BacklogExchange(backlogs, backlog, peers.node, removed).run)
                 nursery.start_soon(views.pass_on_reports, states)
-                nursery.start_soon(peer_calls.run)
-                nursery.start_soon(database_calls.run)
-                nursery.start_soon(divide_limits, ownership, authenticator, outbound.pools)
+                nursery.start_soon(peers.calls.run)
+                nursery.start_soon(divide_limits, peers.node, authenticator, outbound.pools)
             nursery.start_soon(instances.store_disconnections)
             nursery.start_soon(activity.run)
             if known_names is not None:
@@ -547,7 +473,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
                 clock,
                 settings.storage,
                 settings.events,
-                fleet.is_responsible if fleet else None,
+                node.is_responsible,
             )
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
             nursery.start_soon(
@@ -590,10 +516,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
             finally:
                 ends = trio.current_time() + settings.server.shutdown_grace
                 events.limit_observers(ends)  # of what connectors receive
-                if ownership is not None and lease.is_valid():
-                    # While lanes and connectors run: each shard is handed over when its attempts have ended.
-                    with trio.CancelScope(deadline=ends, shield=True), suppress(StorageUnavailable):
-                        await ownership.hand_over()
+                # While lanes and connectors run: each shard is handed over when its attempts have ended.
+                await node.hand_over(ends)
                 # Attempts that outlast the grace are cut off. Everything else here takes a moment.
                 with trio.CancelScope(deadline=max(ends, trio.current_time() + STOP_WITHIN), shield=True):
                     # Connectors first, so that they raise no more events; then no lane starts an attempt;
@@ -607,8 +531,5 @@ async def open_gateway(  # noqa: C901 -- one step a time
                     background.cancel()
                     await background_ended.wait()
                 nursery.cancel_scope.cancel()
-        if ownership is not None:
-            # Last: what is written after this is refused. Without it, others would wait for heartbeats.
-            with trio.move_on_after(LEAVE_WITHIN, shield=True), suppress(StorageUnavailable):
-                await store.flush()
-                await ownership.leave()
+        # Last: what is written after this is refused.
+        await node.leave(store.flush)

@@ -37,7 +37,7 @@ class LimitedOutbox:
         settings: what happens at a limit.
         drop_oldest: makes room.
         disk: says whether the disk has space.
-        catch_up: in a fleet, reads the records that other nodes have changed, up to a version at least.
+        catch_up: reads the records that other nodes have changed, up to a version at least.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LimitedOutbox:
         settings: LimitsSettings,
         drop_oldest: DropOldest,
         disk: DiskSpaceWatch,
-        catch_up: Callable[[int], Awaitable[None]] | None = None,
+        catch_up: Callable[[int], Awaitable[None]],
     ) -> None:
         self._catch_up = catch_up
         self._store = store
@@ -89,8 +89,6 @@ class LimitedOutbox:
             try:
                 return await self._append_once(address, state, epoch)
             except RecordsChanged as changed:
-                if self._catch_up is None:
-                    raise
                 await self._catch_up(changed.version)
 
     async def _append_once(
@@ -120,8 +118,6 @@ class LimitedOutbox:
             try:
                 return await self._append(appends, need)
             except RecordsChanged as changed:
-                if self._catch_up is None:
-                    raise
                 await self._catch_up(changed.version)
 
     @contextmanager

@@ -30,7 +30,7 @@ import structlog
 import trio
 
 from hookgw.core.backlog import Backlog, Need
-from hookgw.fleet.ownership import Ownership
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.fleet import BacklogNews, SharedBacklog
 from hookgw.store.records import PendingChange
@@ -68,7 +68,7 @@ class BacklogExchange:
     Args:
         shared: where nodes tell each other.
         backlog: this node's count.
-        ownership: says who lives.
+        node: says who lives.
         removed: called with the id of a registration from which another node has taken deliveries away, at
             most once in :data:`REMOVED_EVERY`; ``None`` if only the owner of a registration does that.
     """
@@ -77,7 +77,7 @@ class BacklogExchange:
         self,
         shared: SharedBacklog,
         backlog: Backlog,
-        ownership: Ownership,
+        node: FleetNode,
         removed: Callable[[str], None] | None = None,
     ) -> None:
         self._removed = removed
@@ -85,7 +85,7 @@ class BacklogExchange:
         self._removed_at = -math.inf
         self._shared = shared
         self._backlog = backlog
-        self._ownership = ownership
+        self._node = node
         # Of this node's own news.
         self._generation = 0
         self._number = 0
@@ -135,7 +135,7 @@ class BacklogExchange:
 
     def _look(self) -> bool:
         """Look who is there; return whether anybody else is."""
-        view, generation = self._ownership.view, self._ownership.generation
+        view, generation = self._node.view, self._node.generation
         others = {node.generation for node in view.nodes} - {generation}
         if self._known.keys() - others:
             self._must_count = True  # a node that is gone may have changed more than it has told

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import trio
 
 from hookgw.fleet.lease import HEARTBEAT
-from hookgw.fleet.ownership import Ownership
 from hookgw.kernel.errors import StorageUnavailable
 
 ANSWER_AFTER = 8.0
@@ -35,11 +34,11 @@ class DatabaseCalls:
     """The calls of clients at this node.
 
     Args:
-        ownership: knows how the database is.
+        is_slow: returns whether the database takes long, or does not answer.
     """
 
-    def __init__(self, ownership: Ownership) -> None:
-        self._ownership = ownership
+    def __init__(self, is_slow: Callable[[], bool]) -> None:
+        self._is_slow = is_slow
         self._calls: set[_Call] = set()
 
     @contextmanager
@@ -58,7 +57,7 @@ class DatabaseCalls:
         async with trio.open_nursery() as nursery:
             while True:
                 await trio.sleep(HEARTBEAT)
-                if self._ownership.is_database_slow():
+                if self._is_slow():
                     due = trio.current_time() - ANSWER_AFTER
                     for call in [call for call in self._calls if call.since <= due]:
                         self._calls.discard(call)

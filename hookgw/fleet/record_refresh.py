@@ -6,7 +6,9 @@ over what it reads of its own instances: that could be a moment older than its m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import NamedTuple, Protocol
 
 import msgspec
 import trio
@@ -21,30 +23,17 @@ from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store.fleet import Membership, RecordChanges
 
 
-class RecordRefresh:
-    """Keeps the records in memory as they are in the database.
+class Records(NamedTuple):
+    """The records that are in memory."""
 
-    Args:
-        holds: returns whether this node holds an instance, by its name.
-    """
+    registry: Registry
+    keyring: Keyring
+    global_keys: GlobalKeys
+    sessions: BrowserSessions
 
-    def __init__(
-        self,
-        members: Membership,
-        registry: Registry,
-        keyring: Keyring,
-        global_keys: GlobalKeys,
-        sessions: BrowserSessions,
-        holds: Callable[[str], bool],
-    ) -> None:
-        self._members = members
-        self._registry = registry
-        self._keyring = keyring
-        self._global_keys = global_keys
-        self._sessions = sessions
-        self._holds = holds
-        self._lock = trio.Lock()
-        self._reads = 0
+
+class Refresh(Protocol):
+    """Keeps records in memory as other nodes change them."""
 
     async def catch_up(self, version: int | None = None) -> None:
         """Read what has changed until now, unless a version is known already.
@@ -55,6 +44,42 @@ class RecordRefresh:
         Raises:
             StorageUnavailable: the database refuses.
         """
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Hold the lock of the fleet, with the newest records, while changing what all nodes share."""
+
+
+class NoRefresh:
+    """Nobody else changes records; see :class:`Refresh`."""
+
+    async def catch_up(self, version: int | None = None) -> None:
+        pass
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+
+class RecordRefresh:
+    """Reads what has changed from the database; see :class:`Refresh`.
+
+    Args:
+        holds: returns whether this node holds an instance, by its name.
+    """
+
+    def __init__(self, members: Membership, records: Records, holds: Callable[[str], bool]) -> None:
+        self._members = members
+        self._registry, self._keyring, self._global_keys, self._sessions = records
+        self._holds = holds
+        self._lock = trio.Lock()
+        self._reads = 0
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        async with self._members.starting():
+            await self.catch_up()
+            yield
+
+    async def catch_up(self, version: int | None = None) -> None:
         reads = self._reads
         async with self._lock:
             if version is not None and self._members.known_version >= version:

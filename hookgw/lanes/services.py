@@ -110,7 +110,9 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
         history: has the finished deliveries; ``None`` if what came before does not matter.
         memory: what lanes may hold in memory, in bytes.
         rates: limit the attempts of registrations.
-        may_send: in a fleet, returns whether this node's lease is valid; ``None`` without a fleet.
+        may_send: returns whether this node may make an attempt now.
+        is_shared: whether another node may take a lane over. Then an attempt waits for
+            the outcome of the last one to be on disk.
         monitor: hears of what lanes do.
         clock, settings: the gateway's.
     """
@@ -123,9 +125,10 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     monitor: LaneMonitor
     clock: Clock
     settings: DeliverySettings
+    may_send: Callable[[], bool]
+    is_shared: bool
     history: History | None = None
     rates: RateLimits = msgspec.field(default_factory=RateLimits)
-    may_send: Callable[[], bool] | None = None
 
 
 class DeliveryPlan(msgspec.Struct, frozen=True):
