@@ -22,6 +22,7 @@ from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.events.accept import EventIntake
+from hookgw.events.erasure import Erasures
 from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.peers import Peers
 from hookgw.fleet.record_refresh import Refresh
@@ -36,7 +37,6 @@ from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
-from hookgw.operations.erasure import Erasures
 from hookgw.operations.views import Views
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import LaneStatistics

@@ -12,6 +12,7 @@ import trio
 
 from hookgw.app.gateway import Gateway
 from hookgw.app.reload import ConfigurationReload
+from hookgw.app.shard_work import ShardWork
 from hookgw.app.start_plugins import start_plugins
 from hookgw.auth.authenticator import Authenticator
 from hookgw.auth.media_links import MediaLinks
@@ -37,7 +38,6 @@ from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
 from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.history import DeliveryHistory
-from hookgw.deliveries.monitor import DeliveryMonitor
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.service import DeliveryService
 from hookgw.deliveries.stuck_lanes import StuckLanes
@@ -46,6 +46,7 @@ from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.events.accept import EventIntake
+from hookgw.events.erasure import Erasures
 from hookgw.fair import Share
 from hookgw.fleet.all_nodes import AllNodes
 from hookgw.fleet.backlog_exchange import BacklogExchange
@@ -55,7 +56,6 @@ from hookgw.fleet.lane_pauses import PAUSE, LanePauses
 from hookgw.fleet.own_backlogs import OwnBacklogs
 from hookgw.fleet.peers import Peers, open_peers
 from hookgw.fleet.record_refresh import Records
-from hookgw.fleet.shard_work import ShardWork
 from hookgw.fleet.this_node import LoneNode, ThisNode
 from hookgw.instances.connectors.inbound_media import InboundMedia, load_media_key
 from hookgw.instances.connectors.ingest import IngestService
@@ -73,7 +73,7 @@ from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
-from hookgw.operations.erasure import Erasures
+from hookgw.operations.delivery_monitor import DeliveryMonitor
 from hookgw.operations.history_pruning import prune_history
 from hookgw.operations.node_reports import NodeReports
 from hookgw.operations.problems import Problems
@@ -90,6 +90,7 @@ from hookgw.records.operational_kinds import OPERATIONS_ID
 from hookgw.store import ConnectorState, PendingChange, open_storage
 from hookgw.webhooks.auto_disable import AutoDisable
 from hookgw.webhooks.configured import read_global_webhooks, read_operations
+from hookgw.webhooks.fields import AUDITED
 from hookgw.webhooks.refused_addresses import by_registration, log_refused_addresses
 from hookgw.webhooks.service import RegistrationService
 
@@ -193,7 +194,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             audit = Audit(store, clock)
             global_webhooks = await read_global_webhooks(webhooks, store, audit)
             operations = await read_operations(settings.operations, store, audit)
-            registry = Registry(store, audit, node.check, is_shared=node.is_shared)
+            registry = Registry(store, audit, AUDITED, node.check, is_shared=node.is_shared)
             await registry.load(global_webhooks, operations)
             media_key = await load_media_key(store)
             keyring, global_keys = await open_keyring(
@@ -296,7 +297,17 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock, jobs)
         registrations = RegistrationService(
-            registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
+            registry,
+            instances.create,
+            pending,
+            dispatcher,
+            hooks,
+            catalog,
+            sender,
+            outbound,
+            clock,
+            settings,
+            jobs,
         )
         keys = KeyService(keyring, registry, global_keys, clock, refresh.alone)
         history = DeliveryHistory(store, metrics.limited)
@@ -328,7 +339,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         deliveries = DeliveryService(replays, cancellations)
         problems = Problems(
             instances,
-            registrations,
+            registry,
             dispatcher,
             auto_disable,
             stuck,
@@ -341,7 +352,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         reports = NodeReports(
             instances,
-            registrations,
+            registry,
             deliveries,
             dispatcher,
             auto_disable,

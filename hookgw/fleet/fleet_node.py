@@ -27,12 +27,12 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 
 import structlog
 import trio
-from hookgw.fleet.this_node import Work
 
 from hookgw.config.settings import FleetSettings
 from hookgw.fleet.database_calls import Answer, DatabaseCalls
 from hookgw.fleet.lease import HEARTBEAT, DatabaseClock, Lease
 from hookgw.fleet.record_refresh import RecordRefresh, Records, Refresh
+from hookgw.fleet.this_node import Work
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable, Unavailable
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
-from hookgw.fleet.fleet_node import FleetNode
 
 from hookgw.auth.fleet_secret import FleetSecret
 from hookgw.concurrency.threads import Threads
 from hookgw.config.settings import Settings
 from hookgw.delivery.http.client_tls import default_ssl_context
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.peer_calls import PeerCalls
 
 PEER_TIMEOUT = httpx.Timeout(120.0, connect=2.0)

@@ -9,10 +9,11 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel.signing_keys import Secret
 from hookgw.lanes.dispatcher import PARK_AFTER, Dispatcher
 from hookgw.lanes.lane_queue import PAGE
 from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.records.registrations import Ordering, Secret
+from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, URL, World, registration
 
 CHANGES: list[dict[str, Any]] = [

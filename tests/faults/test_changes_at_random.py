@@ -26,8 +26,7 @@ from trio.testing import MockClock
 import hookgw
 from hookgw.core import jobs
 from hookgw.kernel.errors import Conflict
-from hookgw.parsing import Cancellation
-from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, Outcome
+from hookgw.records.deliveries import Attempt, Cancellation, Delivery, DeliveryState, Outcome
 from hookgw.records.registrations import Ordering, Registration
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.store.sqlite import pending_changes

@@ -16,9 +16,9 @@ from trio.testing import MockClock
 
 from hookgw.core.backlog import Backlog, BacklogFull, ShareFull
 from hookgw.core.pending import PendingDeliveries
+from hookgw.deliveries.requests import Replay
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
-from hookgw.parsing import Replay
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector

@@ -17,9 +17,8 @@ from trio.testing import MockClock
 from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
-from hookgw.parsing import Cancellation
 from hookgw.records.api_keys import Principal
-from hookgw.records.deliveries import DeliveryState
+from hookgw.records.deliveries import Cancellation, DeliveryState
 from hookgw.records.jobs import Job, JobKind, JobState
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes

@@ -12,8 +12,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import StorageUnavailable, Unavailable
-from hookgw.parsing import Replay
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.events import Event
 from hookgw.records.lanes import lane_rule

@@ -12,8 +12,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
-from hookgw.parsing import Replay
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.jobs import JobKind
 from hookgw.store import DeliveryQuery, ReplayStep

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hookgw.instances.requests import BESIDE, FOREIGN, SETTINGS
+from hookgw.instances.requests import BESIDE, SETTINGS
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import is_whole
 from hookgw.records.events import Catalog
+from hookgw.records.instances import FOREIGN
 
 NAMES = {
     **dict.fromkeys(("byEvents", "webhook_by_events", "by_events"), "webhookByEvents"),

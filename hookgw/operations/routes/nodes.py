@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
-from hookgw.web import responses
+from hookgw.operations import responses
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 

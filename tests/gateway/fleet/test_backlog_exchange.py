@@ -10,13 +10,13 @@ from typing import cast
 import pytest
 import trio
 import trio.testing
-from hookgw.fleet.fleet_node import FleetNode
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw.config.settings import LimitsSettings
 from hookgw.core.backlog import Backlog, Need
 from hookgw.fleet.backlog_exchange import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.fleet import FleetMember, FleetView
 from hookgw.store import PendingChange

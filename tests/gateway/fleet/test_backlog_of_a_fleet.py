@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import pytest
 import trio
-from hookgw.fleet.fleet_node import FleetNode
 
 from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import LimitsSettings
@@ -19,6 +18,7 @@ from hookgw.core.backlog import Backlog, BacklogFull, ShareFull, Tally
 from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.disk_space import DiskSpaceWatch
 from hookgw.fleet.backlog_exchange import BacklogExchange
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.record_refresh import NoRefresh
 from hookgw.kernel.units import Size
 from hookgw.records.deliveries import FIRST, Delivery

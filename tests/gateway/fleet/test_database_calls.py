@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
-from hookgw.fleet.fleet_node import SLOW
 from trio.testing import MockClock
 
 from hookgw.fleet.database_calls import ANSWER_AFTER, DatabaseCalls
+from hookgw.fleet.fleet_node import SLOW
 from hookgw.fleet.lease import HEARTBEAT
 from hookgw.kernel.errors import StorageUnavailable
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node

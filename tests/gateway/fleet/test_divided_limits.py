@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 import trio
-from hookgw.fleet.fleet_node import FleetNode
 
 from hookgw.fleet.divided_limits import divide_limits
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView
 
 

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 import structlog
 import trio
-from hookgw.fleet.fleet_node import FleetNode
 from trio.testing import MockClock
 
 from hookgw.config.settings import FleetSettings
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.lease import HEARTBEAT
 from hookgw.kernel.errors import Conflict, StorageUnavailable
 from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch

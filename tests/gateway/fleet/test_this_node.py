@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import cast
 
 import trio
-from hookgw.fleet.this_node import LoneNode, ThisNode, Work
 
 from hookgw.config.settings import FleetSettings
+from hookgw.fleet.this_node import LoneNode, ThisNode, Work
 from hookgw.records.shards import SHARDS
 
 

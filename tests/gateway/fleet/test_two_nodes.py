@@ -16,13 +16,13 @@ import trio
 
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.auth.rate_limit import TokenBucket
 from hookgw.config.settings import Settings
 from hookgw.kernel.errors import StartError
 from hookgw.records.jobs import JobKind, JobState
 from hookgw.records.shards import shard_of
 from hookgw.testing import hang, open_receiver
-from hookgw.web.app import create_app
 from hookgw.web.server.serve import serve
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer

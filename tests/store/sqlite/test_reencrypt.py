@@ -11,8 +11,9 @@ from structlog.testing import capture_logs
 
 from hookgw.config.master_keys import MasterKeys
 from hookgw.kernel.errors import StartError, StorageUnavailable
+from hookgw.kernel.signing_keys import Secret
 from hookgw.records.instances import Instance
-from hookgw.records.registrations import Registration, Secret
+from hookgw.records.registrations import Registration
 from hookgw.records.tls_identity import TlsIdentity
 from hookgw.store import ConnectorState
 from hookgw.store.encryption import key_id
