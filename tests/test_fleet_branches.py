@@ -1,6 +1,6 @@
 """One node is a fleet of one: few places ask whether there are other nodes, each for a reason.
 
-Everybody else asks :class:`~hookgw.fleet.this_node.ThisNode`, which answers for one node as for many.
+Everybody else asks :class:`~hookgw.core.this_node.ThisNode`, which answers for one node as for many.
 """
 
 from __future__ import annotations

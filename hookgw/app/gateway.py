@@ -18,6 +18,7 @@ from hookgw.core.jobs import Jobs
 from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.core.this_node import Refresh, ThisNode
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
 from hookgw.delivery.outbound import OutboundHttp
@@ -25,8 +26,6 @@ from hookgw.events.accept import EventIntake
 from hookgw.events.erasure import Erasures
 from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.peers import Peers
-from hookgw.fleet.record_refresh import Refresh
-from hookgw.fleet.this_node import ThisNode
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable

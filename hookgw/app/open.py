@@ -33,9 +33,11 @@ from hookgw.core.keyring_loading import open_keyring
 from hookgw.core.known_names import KnownNames
 from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
+from hookgw.core.own_backlogs import OwnBacklogs
 from hookgw.core.pending import PendingDeliveries
 from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
+from hookgw.core.this_node import KnownRecords, LoneNode, ThisNode
 from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.replay import Replays
@@ -53,10 +55,7 @@ from hookgw.fleet.backlog_exchange import BacklogExchange
 from hookgw.fleet.divided_limits import divide_limits
 from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.lane_pauses import PAUSE, LanePauses
-from hookgw.fleet.own_backlogs import OwnBacklogs
 from hookgw.fleet.peers import Peers, open_peers
-from hookgw.fleet.record_refresh import Records
-from hookgw.fleet.this_node import LoneNode, ThisNode
 from hookgw.instances.connectors.inbound_media import InboundMedia, load_media_key
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
@@ -251,7 +250,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         authenticator = Authenticator(keyring, settings.auth, clock.steady, metrics.limited)
         sessions = BrowserSessions(store, keyring, clock)
         await sessions.load()
-        refresh = node.refresh_of(Records(registry, keyring, global_keys, sessions))
+        refresh = node.refresh_of(KnownRecords(registry, keyring, global_keys, sessions))
         backlog = Backlog(
             settings.limits,
             settings.operations.backlog_threshold,

@@ -12,8 +12,7 @@ from functools import partial
 from hookgw.core.jobs import Jobs
 from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
-from hookgw.fleet.record_refresh import Refresh
-from hookgw.fleet.this_node import ThisNode
+from hookgw.core.this_node import Refresh, ThisNode
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.service import InstanceService
@@ -28,7 +27,7 @@ from hookgw.webhooks.auto_disable import AutoDisable
 
 
 class ShardWork:
-    """The work for shards; see :class:`hookgw.fleet.this_node.Work`."""
+    """The work for shards; see :class:`hookgw.core.this_node.Work`."""
 
     def __init__(
         self,

@@ -18,8 +18,8 @@ import trio
 
 from hookgw.auth.fleet_secret import HEADER, OF_NODE, VALID_FOR, Origin
 from hookgw.concurrency.clock import Clock
+from hookgw.core.this_node import ThisNode
 from hookgw.fleet.peers import Peers
-from hookgw.fleet.this_node import ThisNode
 from hookgw.records.fleet import FleetMember
 from hookgw.records.shards import shard_of
 

@@ -7,20 +7,18 @@ the call has begun goes on, because a change that is cut off half-way would be w
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import trio
 
+from hookgw.core.this_node import Answer
 from hookgw.fleet.lease import HEARTBEAT
 from hookgw.kernel.errors import StorageUnavailable
 
 ANSWER_AFTER = 8.0
 """Seconds after which a call is answered for the database."""
-
-Answer = Callable[[StorageUnavailable], Awaitable[None]]
-"""Answers a call in the place of what works on it."""
 
 
 @dataclass(eq=False)

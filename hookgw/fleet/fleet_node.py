@@ -29,10 +29,10 @@ import structlog
 import trio
 
 from hookgw.config.settings import FleetSettings
-from hookgw.fleet.database_calls import Answer, DatabaseCalls
+from hookgw.core.this_node import Answer, KnownRecords, Refresh, Work
+from hookgw.fleet.database_calls import DatabaseCalls
 from hookgw.fleet.lease import HEARTBEAT, DatabaseClock, Lease
-from hookgw.fleet.record_refresh import RecordRefresh, Records, Refresh
-from hookgw.fleet.this_node import Work
+from hookgw.fleet.record_refresh import RecordRefresh
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable, Unavailable
 from hookgw.lanes.held_shards import HeldShards
 from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch
@@ -62,7 +62,7 @@ MOVING = 1.0
 
 
 class FleetNode:
-    """This node, one of several; see :class:`hookgw.fleet.this_node.ThisNode`.
+    """This node, one of several; see :class:`hookgw.core.this_node.ThisNode`.
 
     Args:
         settings: its name, and where other nodes reach it.
@@ -133,7 +133,7 @@ class FleetNode:
                 "Set fleet.url and fleet.secret on every node, or stop the others.",
             )
 
-    def refresh_of(self, records: Records) -> Refresh:
+    def refresh_of(self, records: KnownRecords) -> Refresh:
         return RecordRefresh(self._members, records, self.holds)
 
     def held_shards(self, registration: Callable[[str], Registration | None]) -> HeldShards:

@@ -7,66 +7,26 @@ over what it reads of its own instances: that could be a moment older than its m
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import NamedTuple, Protocol
+from contextlib import asynccontextmanager
 
 import msgspec
 import trio
 
-from hookgw.auth.keyring import Keyring
-from hookgw.core.browser_sessions import BrowserSessions
-from hookgw.core.keyring_loading import GlobalKeys
-from hookgw.core.registry import Registry
+from hookgw.core.this_node import KnownRecords
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store.fleet import Membership, RecordChanges
 
 
-class Records(NamedTuple):
-    """The records that are in memory."""
-
-    registry: Registry
-    keyring: Keyring
-    global_keys: GlobalKeys
-    sessions: BrowserSessions
-
-
-class Refresh(Protocol):
-    """Keeps records in memory as other nodes change them."""
-
-    async def catch_up(self, version: int | None = None) -> None:
-        """Read what has changed until now, unless a version is known already.
-
-        Args:
-            version: enough if at least this one is known; ``None`` for whatever is committed now.
-
-        Raises:
-            StorageUnavailable: the database refuses.
-        """
-
-    def alone(self) -> AbstractAsyncContextManager[None]:
-        """Hold the lock of the fleet, with the newest records, while changing what all nodes share."""
-
-
-class NoRefresh:
-    """Nobody else changes records; see :class:`Refresh`."""
-
-    async def catch_up(self, version: int | None = None) -> None:
-        pass
-
-    def alone(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
-
-
 class RecordRefresh:
-    """Reads what has changed from the database; see :class:`Refresh`.
+    """Reads what has changed from the database; see :class:`hookgw.core.this_node.Refresh`.
 
     Args:
         holds: returns whether this node holds an instance, by its name.
     """
 
-    def __init__(self, members: Membership, records: Records, holds: Callable[[str], bool]) -> None:
+    def __init__(self, members: Membership, records: KnownRecords, holds: Callable[[str], bool]) -> None:
         self._members = members
         self._registry, self._keyring, self._global_keys, self._sessions = records
         self._holds = holds

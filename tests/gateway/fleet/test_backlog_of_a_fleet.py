@@ -17,9 +17,9 @@ from hookgw.config.settings import LimitsSettings
 from hookgw.core.backlog import Backlog, BacklogFull, ShareFull, Tally
 from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.disk_space import DiskSpaceWatch
+from hookgw.core.this_node import NoRefresh
 from hookgw.fleet.backlog_exchange import BacklogExchange
 from hookgw.fleet.fleet_node import FleetNode
-from hookgw.fleet.record_refresh import NoRefresh
 from hookgw.kernel.units import Size
 from hookgw.records.deliveries import FIRST, Delivery
 from hookgw.records.events import Event

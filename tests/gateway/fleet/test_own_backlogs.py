@@ -8,8 +8,8 @@ from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import LimitsSettings
 from hookgw.core.audit import Audit
 from hookgw.core.backlog import Backlog
+from hookgw.core.own_backlogs import OwnBacklogs
 from hookgw.core.registry import Registry
-from hookgw.fleet.own_backlogs import OwnBacklogs
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.shards import shard_of
 from hookgw.store import open_store

@@ -8,7 +8,7 @@ from typing import cast
 import trio
 
 from hookgw.config.settings import FleetSettings
-from hookgw.fleet.this_node import LoneNode, ThisNode, Work
+from hookgw.core.this_node import LoneNode, ThisNode, Work
 from hookgw.records.shards import SHARDS
 
 

@@ -11,17 +11,59 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import trio
 
+from hookgw.auth.keyring import Keyring
 from hookgw.config.settings import FleetSettings
-from hookgw.fleet.database_calls import Answer
-from hookgw.fleet.record_refresh import NoRefresh, Records, Refresh
+from hookgw.core.browser_sessions import BrowserSessions
+from hookgw.core.keyring_loading import GlobalKeys
+from hookgw.core.registry import Registry
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.lanes.held_shards import EveryLane, HeldShards
 from hookgw.records.fleet import FleetMember, FleetView, ShardEpoch
 from hookgw.records.registrations import Registration
 from hookgw.records.shards import SHARDS
+
+Answer = Callable[[StorageUnavailable], Awaitable[None]]
+"""Answers a call in the place of what works on it."""
+
+
+class KnownRecords(NamedTuple):
+    """The records that this node has in memory."""
+
+    registry: Registry
+    keyring: Keyring
+    global_keys: GlobalKeys
+    sessions: BrowserSessions
+
+
+class Refresh(Protocol):
+    """Keeps records in memory as other nodes change them."""
+
+    async def catch_up(self, version: int | None = None) -> None:
+        """Read what has changed until now, unless a version is known already.
+
+        Args:
+            version: enough if at least this one is known; ``None`` for whatever is committed now.
+
+        Raises:
+            StorageUnavailable: the database refuses.
+        """
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Hold the lock of the fleet, with the newest records, while changing what all nodes share."""
+
+
+class NoRefresh:
+    """Nobody else changes records; see :class:`Refresh`."""
+
+    async def catch_up(self, version: int | None = None) -> None:
+        pass
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
 
 class Work(Protocol):
@@ -84,7 +126,7 @@ class ThisNode(Protocol):
             StartError: a node of this name lives, or nodes could not reach each other.
         """
 
-    def refresh_of(self, records: Records) -> Refresh:
+    def refresh_of(self, records: KnownRecords) -> Refresh:
         """Return what keeps records in memory as other nodes change them."""
 
     def held_shards(self, registration: Callable[[str], Registration | None]) -> HeldShards:
@@ -161,7 +203,7 @@ class LoneNode:
     def starting(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
-    def refresh_of(self, records: Records) -> Refresh:
+    def refresh_of(self, records: KnownRecords) -> Refresh:
         return NoRefresh()
 
     def held_shards(self, registration: Callable[[str], Registration | None]) -> HeldShards:

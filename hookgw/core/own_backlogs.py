@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hookgw.core.backlog import BacklogObserver, Tally
 from hookgw.core.registry import Registry
-from hookgw.fleet.this_node import ThisNode
+from hookgw.core.this_node import ThisNode
 from hookgw.records.shards import shard_of_registration
 
 
