@@ -32,7 +32,7 @@ ASKED = {
     "hookgw/app/gateway.py Gateway.fleet": "plugins may use the name",
     "hookgw/core/jobs.py Jobs.everywhere": "a list does not read the disk for what is in memory",
     "hookgw/core/metrics.py Metrics.families": "hookgw_node_shards exists only in a fleet",
-    "hookgw/app/open.py open_gateway": "makes the node, reaches the others, and exchanges with them",
+    "hookgw/app/starting.py start": "starts what nodes do for each other",
     "hookgw/core/registry.py Registry.put": "others must hear that a configured webhook is disabled",
     "hookgw/operations/views.py Views.overview": "nodes are shown only where there may be several",
 }

@@ -9,53 +9,32 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from functools import partial
 
-from hookgw.core.jobs import Jobs
-from hookgw.core.pending import PendingDeliveries
-from hookgw.core.registry import Registry
-from hookgw.core.this_node import Refresh, ThisNode
-from hookgw.instances.connectors.runner import Connectors
-from hookgw.instances.connectors.states import ConnectionStates
-from hookgw.instances.service import InstanceService
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.held_shards import UNKNOWN, HeldShards
+from hookgw.core.open import Core
+from hookgw.instances.open import Instances
+from hookgw.lanes.held_shards import UNKNOWN
 from hookgw.records.fleet import FleetView
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import registration_of
 from hookgw.records.shards import shard_of, shard_of_registration
-from hookgw.store import Store
 from hookgw.webhooks.auto_disable import AutoDisable
 
 
 class ShardWork:
     """The work for shards; see :class:`hookgw.core.this_node.Work`."""
 
-    def __init__(
-        self,
-        node: ThisNode,
-        lanes: HeldShards,
-        refresh: Refresh,
-        registry: Registry,
-        store: Store,
-        dispatcher: Dispatcher,
-        jobs: Jobs,
-        pending: PendingDeliveries,
-        auto_disable: AutoDisable,
-        instances: InstanceService,
-        connectors: Connectors,
-        states: ConnectionStates,
-    ) -> None:
-        self._node = node
-        self._lanes = lanes
-        self._refresh = refresh
-        self._registry = registry
-        self._store = store
-        self._dispatcher = dispatcher
-        self._jobs = jobs
-        self._pending = pending
+    def __init__(self, core: Core, instances: Instances, auto_disable: AutoDisable) -> None:
+        self._node = core.node
+        self._lanes = core.shards
+        self._refresh = core.refresh
+        self._registry = core.registry
+        self._store = core.store
+        self._dispatcher = core.dispatcher
+        self._jobs = core.jobs
+        self._pending = core.pending
         self._auto_disable = auto_disable
-        self._instances = instances
-        self._connectors = connectors
-        self._states = states
+        self._instances = instances.service
+        self._connectors = instances.connectors
+        self._states = instances.states
 
     async def acquire(self, shards: Collection[int]) -> None:
         await self._dispatcher.acquire(shards, partial(self._backlog, shards))
