@@ -100,8 +100,7 @@ class ShardWork:
     async def seen(self, view: FleetView) -> None:
         await self._refresh.catch_up(view.version)
         # Deliveries that came in before this node knew their registration: it may be one of its own.
-        unknown, self._lanes.unknown = self._lanes.unknown, set()
-        self._dispatcher.start((lane, 1) for lane in unknown if not self._is_gone(lane))
+        self._dispatcher.start((lane, 1) for lane in self._lanes.take_unknown() if not self._is_gone(lane))
 
 
 def _concerns(shards: Collection[int], job: Job) -> bool:

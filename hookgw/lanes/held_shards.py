@@ -62,6 +62,11 @@ class HeldShards:
             self._known[registration_id] = shard
         return shard
 
+    def take_unknown(self) -> set[str]:
+        """Return the lanes in :attr:`unknown`, and forget them there."""
+        unknown, self.unknown = self.unknown, set()
+        return unknown
+
     def is_wanted(self, lane: str) -> bool:
         """Return whether this node must hear of what others append to a lane. Called in any thread."""
         shard = self._find(lane)
