@@ -51,16 +51,14 @@ async def open_gateway(
     threads: Threads = SYSTEM_THREADS,
     prepare: Callable[[Gateway], None] = lambda _: None,
 ) -> AsyncIterator[Gateway]:
-    """Run a gateway for the length of a block.
+    """Run a gateway within the block.
 
     Args:
         settings: the configuration.
         base: the folder that relative plugin folders are below; the working directory by default.
         clock: the time, for tests.
-        hooks: plugins that are loaded already; by default the settings say which to load.
         resolve: looks up names instead of the system's resolver, for tests.
         connect: opens the connections to receivers instead of the system, for tests.
-        threads: make the calls that block; a simulation makes them inline.
         prepare: called with the gateway before anything runs. It may call hooks that switch a plugin off.
 
     Yields:

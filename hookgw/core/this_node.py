@@ -91,7 +91,9 @@ class Work(Protocol):
         """Go on."""
 
     async def seen(self, view: FleetView) -> None:
-        """A heartbeat was confirmed, and this is the fleet. May raise ``StorageUnavailable``."""
+        """Called with the current view of the fleet after each confirmed heartbeat; may raise
+        ``StorageUnavailable``.
+        """
 
 
 class ThisNode(Protocol):

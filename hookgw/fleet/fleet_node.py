@@ -200,7 +200,7 @@ class FleetNode:
         await self._viewed.wait()
 
     def nudge(self) -> None:
-        """Something has changed in the fleet: look at once instead of with the next heartbeat."""
+        """Look at the fleet at once instead of with the next heartbeat: something has changed."""
         self._nudge.set()
 
     async def join(self) -> None:
@@ -327,7 +327,7 @@ class FleetNode:
             await viewed.wait()
 
     async def _rejoin(self, work: Work) -> None:
-        """Others hold this node's shards by now: stop all of it, then be a new member."""
+        """Stop everything, then join as a new member: others hold this node's shards by now."""
         self._suspend(work)
         logger.error("other nodes took over", node=self.name, shards=len(self._held))
         await work.release(self._held | self._giving)

@@ -1,8 +1,8 @@
-"""Which shards' lanes run on this node: its dispatcher starts these, and no others.
+"""The shards of this node: its dispatcher starts only the lanes in these shards.
 
 A node hears of the deliveries that it appends itself, and of other nodes' deliveries in its own shards. After
-it has taken a shard, and until it knows what is pending there, the node only notes which lanes it hears of.
-Then these lanes begin with what is on disk: a lane that began with the delivery it heard of would pass over
+the node has taken a shard, and until it knows the pending deliveries there, it only notes the lanes that it
+hears of. Then these lanes start from disk: a lane that began with the delivery it heard of would pass over
 earlier deliveries.
 """
 
@@ -45,7 +45,6 @@ class HeldShards:
         self._noted: dict[int, set[str]] = {}
 
     def held(self) -> frozenset[int]:
-        """Return the shards whose lanes run."""
         return frozenset(self._held)
 
     def shard_of_lane(self, lane: str) -> int:
@@ -81,7 +80,7 @@ class HeldShards:
         return shard
 
     def admits(self, lane: str) -> bool:
-        """Return whether a lane may start; note it if its shard is being acquired."""
+        """Return whether a lane may start; note the lane if its shard is being acquired."""
         shard = self.shard_of_lane(lane)
         if shard in self._held:
             return True
@@ -101,7 +100,6 @@ class HeldShards:
         return set().union(*(self._noted.pop(shard, set()) for shard in shards))
 
     def drop(self, shards: Collection[int]) -> None:
-        """Hold these shards no longer."""
         self._held.difference_update(shards)
         for shard in shards:
             self._noted.pop(shard, None)

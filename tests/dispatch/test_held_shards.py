@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.lanes import held_shards
-from hookgw.lanes.dispatcher import PARK_AFTER
+from hookgw.lanes.dispatcher import RETIRE_AFTER
 from hookgw.lanes.held_shards import UNKNOWN, EveryLane, HeldShards
 from hookgw.records.deliveries import LaneState
 from hookgw.records.registrations import Ordering, Registration
@@ -150,7 +150,7 @@ async def test_a_shard_that_comes_back_is_read_from_the_start(autojump_clock: Mo
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS}, lambda: now(world))
         dispatcher.dispatch([first := world.outbox.add(1)[0]])
-        await trio.sleep(2 * PARK_AFTER)
+        await trio.sleep(2 * RETIRE_AFTER)
         await dispatcher.release({OURS})
         assert world.monitor.states == [LaneState.IDLE]
         # The settlement was stale, because another node held the shard by then: it changed nothing.
