@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from hookgw.config.settings import Settings
+from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.fields import CREATE_FIELDS
 from hookgw.kernel.errors import ConfigError
 from hookgw.plugins.hooks import Hooks
@@ -38,6 +39,17 @@ def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[Pars
     if not any(plugin.error for plugin in hooks.plugins()):
         _check_integrations(settings.instances.integrations, hooks.connectors())
     return catalog, webhooks
+
+
+def remove_switched_off(hooks: Hooks, catalog: Catalog, connectors: Connectors) -> None:
+    """Remove what plugins provide that were switched off after :func:`start_plugins`.
+
+    Call this before anything runs: they have done nothing yet.
+    """
+    kept = hooks.kinds()
+    for kind in [kind for kind in catalog if kind.plugin and kind not in kept]:
+        catalog.remove(kind)
+    connectors.keep(hooks.connectors())
 
 
 def _check_integrations(integrations: Mapping[str, str], connectors: Collection[str]) -> None:

@@ -6,26 +6,28 @@ import math
 import random
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import structlog
 import trio
 from trio.testing import MockClock
 
-from hookgw.fleet.lease import HEARTBEAT, Lease
-from hookgw.fleet.ownership import Ownership
+from hookgw.config.settings import FleetSettings
+from hookgw.fleet.fleet_node import FleetNode
+from hookgw.fleet.lease import HEARTBEAT
 from hookgw.kernel.errors import Conflict, StorageUnavailable
-from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
+from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch
 from hookgw.records.shards import SHARDS, share_targets
-from hookgw.store.fleet import RecordChanges
+from hookgw.store.fleet import RecordChanges, SharedStore
 
 
 class Database:
     """The rows of a fleet, and who works on which shard."""
 
     def __init__(self) -> None:
-        self.nodes: dict[int, FleetNode] = {}
+        self.nodes: dict[int, FleetMember] = {}
         self.beats: dict[int, float] = {}
         self.owners: list[int | None] = [None] * SHARDS
         self.generations = 0
@@ -70,7 +72,7 @@ class Members:
                 raise Conflict(f"A node {node} lives.")
         database.generations += 1
         self._generation = database.generations
-        database.nodes[self._generation] = FleetNode(node, self._generation, url, 0.0)
+        database.nodes[self._generation] = FleetMember(node, self._generation, url, 0.0)
         database.beats[self._generation] = database.now()
         return self._generation
 
@@ -80,7 +82,7 @@ class Members:
             return None
         database.beats[self._generation] = now = database.now()
         nodes = tuple(
-            FleetNode(n.name, n.generation, n.url, now - database.beats[n.generation], n.is_leaving)
+            FleetMember(n.name, n.generation, n.url, now - database.beats[n.generation], n.is_leaving)
             for n in database.nodes.values()
         )
         return FleetView(nodes, tuple(database.owners), time=now)
@@ -116,7 +118,7 @@ class Members:
     async def announce_leaving(self) -> None:
         database = await self._reach()
         node = database.nodes[self._generation]
-        database.nodes[self._generation] = FleetNode(node.name, node.generation, node.url, 0.0, True)
+        database.nodes[self._generation] = FleetMember(node.name, node.generation, node.url, 0.0, True)
 
     async def leave(self) -> None:
         await self._reach()
@@ -127,14 +129,19 @@ class Members:
         self._database.owners = [None if o == generation else o for o in self._database.owners]
 
 
+def fleet_node(members: Members, name: str) -> FleetNode:
+    settings = FleetSettings(node=name, url=f"http://{name}")
+    return FleetNode(settings, cast("SharedStore", SimpleNamespace(members=members)))
+
+
 class Node:
     """A node that works on shards: it notes which, and whether another node does at the same time."""
 
     def __init__(self, database: Database, name: str) -> None:
         self.name = name
         self.members = Members(database)
-        self.lease = Lease()
-        self.ownership = Ownership(self.members, name, f"http://{name}", self.lease)
+        self.this = fleet_node(self.members, name)
+        self.lease = self.this.lease
         self.works_on: set[int] = set()
         self.is_suspended = False
         self.starting_takes = 0.01
@@ -144,10 +151,12 @@ class Node:
 
     async def acquire(self, shards: Collection[int]) -> None:
         await trio.sleep(self.starting_takes)
+        self.this.hold(shards)
         self.works_on |= set(shards)
         self.acquired.append(trio.current_time())
 
     async def release(self, shards: Collection[int]) -> None:
+        self.this.drop(shards)
         if self.in_flight & set(shards):
             await trio.sleep(self.stopping_takes)
         self.works_on -= set(shards)
@@ -178,8 +187,8 @@ async def running(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScope]]:
     async def run(node: Node, *, task_status: trio.TaskStatus[None]) -> None:
         with trio.CancelScope() as scope:
             scopes[node.name] = scope
-            await node.ownership.join()
-            await node.ownership.run(node, task_status=task_status)
+            await node.this.join()
+            await node.this.run(node, task_status=task_status)
         node.works_on.clear()
 
     async with trio.open_nursery() as nursery:
@@ -201,8 +210,8 @@ async def test_one_node_holds_everything(autojump_clock: MockClock) -> None:
     node = Node(Database(), "a")
     async with running(node):
         await trio.sleep(1)
-        assert node.works_on == node.ownership.held == set(range(SHARDS))
-        assert node.ownership.view.owner_of(7) is not None
+        assert node.works_on == node.this.shards == set(range(SHARDS))
+        assert node.this.view.owner_of(7) is not None
 
 
 async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share(autojump_clock: MockClock) -> None:
@@ -216,19 +225,19 @@ async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share(autojum
     with structlog.testing.capture_logs() as logs:
         a.starting_takes = 0.3
         async with running(a):
-            assert not a.ownership.has_begun
-            assert not a.ownership.is_whole
+            assert not a.this.has_begun()
+            assert not a.this.is_whole
             await trio.sleep(1)
-            assert a.ownership.has_begun
+            assert a.this.has_begun()
             assert said(logs) == [("a", SHARDS, 1)]
             # Most of what b is to have has an attempt in flight; what it has already, it works on.
             a.in_flight, a.stopping_takes = set(range(100, SHARDS)), 3.0
             async with running(b):
                 await trio.sleep(2)
-                assert b.ownership.has_begun
-                assert not b.ownership.is_whole
+                assert b.this.has_begun()
+                assert not b.this.is_whole
                 await trio.sleep(5)
-                assert b.ownership.is_whole
+                assert b.this.is_whole
                 assert sorted(said(logs)[1:]) == [("a", 128, 2), ("b", 128, 2)]
 
 
@@ -237,12 +246,12 @@ async def test_a_node_that_is_due_none_has_begun(autojump_clock: MockClock) -> N
     node = Node(database, "one too many")
     for number in range(SHARDS):
         generation = database.generations = number + 1
-        database.nodes[generation] = FleetNode(f"n{number}", generation, "", 0.0)
+        database.nodes[generation] = FleetMember(f"n{number}", generation, "", 0.0)
         database.owners[number] = generation
     database.beats = dict.fromkeys(database.nodes, math.inf)
     async with running(node):
         await trio.sleep(1)
-        assert node.ownership.has_begun
+        assert node.this.has_begun()
         assert not node.works_on
 
 
@@ -303,7 +312,7 @@ async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) 
         left = trio.Event()
 
         async def leave() -> None:
-            await a.ownership.hand_over()
+            await a.this.hand_over(math.inf)
             left.set()
 
         async with trio.open_nursery() as nursery:
@@ -315,7 +324,7 @@ async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) 
             await trio.sleep(3 * HEARTBEAT)
             assert len(b.works_on) == SHARDS
             scopes["a"].cancel()
-            await a.ownership.leave()
+            await a.this.leave(trio.lowlevel.checkpoint)
             assert not a.lease.is_valid()
             assert [node.name for node in database.nodes.values()] == ["b"]
 
@@ -326,7 +335,7 @@ async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too(autojump_
     node.starting_takes = 2.0
     async with running(node):
         await trio.sleep(0.1)
-        await node.ownership.hand_over()
+        await node.this.hand_over(math.inf)
         assert trio.current_time() >= 2.0  # nothing of a gateway may stop while shards begin
         assert not node.works_on
         assert database.owners == [None] * SHARDS
@@ -355,12 +364,12 @@ async def test_a_node_that_was_removed_works_again_as_a_new_member(autojump_cloc
     a = Node(database, "a")
     async with running(a):
         await trio.sleep(1)
-        former = a.ownership.generation
+        former = a.this.generation
         # By the database alone: its lease had not ended.
         database.nodes.clear()
         database.owners = [None] * SHARDS
         await trio.sleep(3 * HEARTBEAT)
-        assert a.ownership.generation > former
+        assert a.this.generation > former
         assert len(a.sends_for) == SHARDS
 
 
@@ -373,7 +382,7 @@ async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over(
         await trio.sleep(1)
         a.in_flight, a.stopping_takes = set(a.works_on), 2.0
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(a.ownership.hand_over)
+            nursery.start_soon(a.this.hand_over, math.inf)
             await trio.sleep(0.1)
             database.nodes.clear()
             database.owners = [None] * SHARDS
@@ -430,7 +439,7 @@ async def test_a_second_node_of_a_name_is_refused(autojump_clock: MockClock) -> 
     a, other = Node(database, "a"), Node(database, "a")
     async with running(a):
         with pytest.raises(Conflict):
-            await other.ownership.join()
+            await other.this.join()
 
 
 async def test_a_node_that_was_killed_comes_back_under_its_name(autojump_clock: MockClock) -> None:
