@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -15,7 +15,10 @@ from hookgw.kernel.fields import read_fields
 from hookgw.kernel.json_fields import Fields, as_object, one_of
 from hookgw.kernel.masking import MASK, repr_without
 from hookgw.records.api_keys import WEAK
+from hookgw.records.events import Catalog
 from hookgw.records.instances import FOREIGN, InstanceSettings
+from hookgw.records.registrations import DEFAULT_LABEL
+from hookgw.webhooks.change import RegistrationChange, ignore_read_only, read_change
 
 _DEFAULT = "WHATSAPP-BAILEYS"
 """The integration that clients of Evolution API 1 mean, which know no other."""
@@ -37,7 +40,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     integration: str
     options: dict[str, Any]
     settings: InstanceSettings
-    webhook: Any
+    webhook: RegistrationChange | None
     warnings: list[str]
     requested_integration: str = ""
     connect: bool = False
@@ -47,9 +50,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_creation(
-    body: Any,
-    read_registration: Callable[[Fields, str], Any],
-    integrations: Mapping[str, str] = MappingProxyType({}),
+    body: Any, catalog: Catalog, integrations: Mapping[str, str] = MappingProxyType({})
 ) -> Creation:
     """Read the body of an instance's ``create``. Raise ``Invalid`` with every mistake.
 
@@ -57,9 +58,6 @@ def parse_creation(
     beside it.
 
     Args:
-        body: the decoded JSON.
-        read_registration: reads the fields of the first registration of an instance, of which it gets the
-            name; mistakes stay in them.
         integrations: the connectors for the integrations of Evolution API.
     """
     body = as_object(body, "The body")
@@ -85,7 +83,10 @@ def parse_creation(
         fields.ignore(*BESIDE)
         inner = registration if is_object else {"url": registration}
         layers = Fields(("webhook", inner), ("", {name: body[name] for name in BESIDE if name in body}))
-        webhook = read_registration(layers, name)
+        webhook = read_change(layers, catalog)
+        ignore_read_only(
+            layers, {"instance": name, "label": DEFAULT_LABEL, "paused": False, "state": "active"}
+        )
         # The outer fields report these mistakes together with their own.
         fields.problems += layers.problems
         layers.problems.clear()

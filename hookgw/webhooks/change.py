@@ -21,7 +21,6 @@ from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Secret, Signature
 from hookgw.records.events import Catalog
 from hookgw.records.registrations import (
     DEFAULT_GRACE,
-    DEFAULT_LABEL,
     Registration,
     in_grace,
     new_registration_id,
@@ -160,15 +159,6 @@ def read_change(
             f"{given[0]} is {signature}, but the secret is not: send one that starts with {prefix}."
         )
     return RegistrationChange(is_set=stored_enabled is None, **values)
-
-
-def read_first(catalog: Catalog, fields: Fields, instance: str) -> RegistrationChange:
-    """Read the fields of the registration that an instance is created with; see :func:`read_change`."""
-    change = read_change(fields, catalog)
-    ignore_read_only(
-        fields, {"instance": instance, "label": DEFAULT_LABEL, "paused": False, "state": "active"}
-    )
-    return change
 
 
 def ignore_read_only(fields: Fields, shown: Mapping[str, object] | None = None) -> None:

@@ -48,13 +48,7 @@ from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import DAY
 from hookgw.records.events import Catalog
-from hookgw.records.registrations import (
-    DEFAULT_GRACE,
-    Ordering,
-    Registration,
-    RetryOptions,
-    is_global,
-)
+from hookgw.records.registrations import DEFAULT_GRACE, Ordering, Registration, RetryOptions, is_global
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.webhooks.filters import MAX_CONDITIONS, Condition, read_filter, write_condition
 from hookgw.webhooks.tls import TLS_PARTS, check_whole, unmask_tls

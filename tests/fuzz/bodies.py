@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -38,7 +37,6 @@ from hookgw.webhooks.change import (
     RegistrationChange,
     parse_grace,
     parse_registration,
-    read_first,
     unmask_change,
 )
 from hookgw.webhooks.fields import Showing
@@ -97,7 +95,7 @@ def _sent_back(change: RegistrationChange, stored: Registration) -> Registration
 def other_bodies(data: bytes) -> None:
     """What else is posted is taken or refused with sentences."""
     for parse in (
-        lambda body: parse_creation(body, partial(read_first, CATALOG)),
+        lambda body: parse_creation(body, CATALOG),
         parse_text_message,
         parse_media_message,
         parse_audio_message,
