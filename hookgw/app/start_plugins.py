@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 
 from hookgw.config.settings import Settings
 from hookgw.instances.connectors.runner import Connectors
+from hookgw.instances.fields import CREATE_FIELDS
 from hookgw.kernel.errors import ConfigError
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.event_kinds import BUILT_IN_KINDS
@@ -25,7 +26,7 @@ def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[Pars
     Raises:
         StartError: a plugin failed, or the configuration breaks a rule of a plugin or of hookgw.
     """
-    hooks.configure(settings.plugins.options)
+    hooks.configure(settings.plugins.options, reserved=CREATE_FIELDS)
     while True:
         before = hooks.plugins()
         # This checks the connectors, too.

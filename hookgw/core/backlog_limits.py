@@ -60,7 +60,7 @@ class LimitedOutbox:
         state: ConnectorState | None = None,
         epoch: ShardEpoch | None = None,
     ) -> list[bool]:
-        """Append events; see :meth:`hookgw.store.protocol.Outbox.append`.
+        """Append events; see :meth:`hookgw.store.Outbox.append`.
 
         At a limit everything is refused, also deliveries to registrations that have room, so that an accepted
         event reaches every registration that wants it. With ``limits.on_full: drop_oldest``, the oldest

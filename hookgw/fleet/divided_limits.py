@@ -1,19 +1,22 @@
-"""Divides limits among the nodes of a fleet.
+"""Limits that the nodes of a fleet share: each node holds its part of them.
 
 What is divided
 ---------------
 
 ====================================  =======  ==========================================================
-limit                                 divided  why ====================================  =======
-========================================================== requests with a key                   yes      they
-come to any node wrong keys of an address              yes      they come to any node connections to a host
-yes      lanes on all nodes lead to it rate of a registration                no       its lanes are on one
-node attempts of a registration at once    no       its lanes are on one node requests of networks, media
-no       an instance is on one node, and they are forwarded there requests and bodies in progress       no
-the memory is the machine's connections of clients, descriptors   no       the open files are the process's
-memory of deliveries                  no       the memory is the machine's backlog
-no       every node knows the whole of it ====================================  =======
-==========================================================
+limit                                 divided  why
+====================================  =======  ==========================================================
+requests with a key                   yes      they come to any node
+wrong keys of an address              yes      they come to any node
+connections to a host                 yes      lanes on all nodes lead to it
+rate of a registration                no       its lanes are on one node
+attempts of a registration at once    no       its lanes are on one node
+requests of networks, media           no       an instance is on one node, and they are forwarded there
+requests and bodies in progress       no       the memory is the machine's
+connections of clients, descriptors   no       the open files are the process's
+memory of deliveries                  no       the memory is the machine's
+backlog                               no       every node knows the whole of it
+====================================  =======  ==========================================================
 
 A call that is forwarded counts where it came in, and not again at the node that answers it.
 """

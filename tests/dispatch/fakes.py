@@ -41,7 +41,7 @@ from hookgw.records.fleet import ShardEpoch
 from hookgw.records.lanes import registration_of
 from hookgw.records.registrations import Registration
 from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange
-from hookgw.store.protocol import StoreListener
+from hookgw.store.protocol.outbox import StoreListener
 
 URL = "http://127.0.0.1:9/hook"
 NEW_URL = "http://127.0.0.2:9/hook"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -33,7 +34,13 @@ from hookgw.records.event_filters import EventFilter
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog, Event
 from hookgw.records.registrations import Registration
-from hookgw.webhooks.change import RegistrationChange, parse_grace, parse_registration, unmask_change
+from hookgw.webhooks.change import (
+    RegistrationChange,
+    parse_grace,
+    parse_registration,
+    read_first,
+    unmask_change,
+)
 from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.responses import present_registration
 from tests.fuzz.sentences import check_sentences
@@ -90,7 +97,7 @@ def _sent_back(change: RegistrationChange, stored: Registration) -> Registration
 def other_bodies(data: bytes) -> None:
     """What else is posted is taken or refused with sentences."""
     for parse in (
-        lambda body: parse_creation(body, CATALOG),
+        lambda body: parse_creation(body, partial(read_first, CATALOG)),
         parse_text_message,
         parse_media_message,
         parse_audio_message,

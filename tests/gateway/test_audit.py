@@ -13,8 +13,9 @@ from trio.testing import MockClock
 from hookgw.app.gateway import Gateway
 from hookgw.concurrency.clock import virtual_clock
 from hookgw.core.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
-from hookgw.core.audited_changes import OF_INSTANCE, instance_changed, registration_changed
+from hookgw.core.audited_changes import instance_changed, registration_changed
 from hookgw.deliveries.requests import Replay
+from hookgw.instances.fields import AUDITED as OF_INSTANCE
 from hookgw.kernel.audited import LONGEST, MOST_FIELDS, FieldChange
 from hookgw.kernel.rates import Rate
 from hookgw.records.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jsonschema_rs
@@ -23,7 +24,7 @@ from hookgw.messages.requests import parse_text_message as parse_text
 from hookgw.records.event_filters import FilterOp
 from hookgw.records.events import Catalog, EventKind
 from hookgw.records.registrations import Ordering
-from hookgw.webhooks.change import parse_grace, parse_registration
+from hookgw.webhooks.change import parse_grace, parse_registration, read_first
 from hookgw.webhooks.fields import plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
 from tests.support.certificates import certificate_of
@@ -45,7 +46,7 @@ PARSERS: dict[str, Callable[[Any], object]] = {
     "RegistrationRequest": lambda body: parse_registration(body, CATALOG),
     "RegistrationUpdate": lambda body: parse_registration(body, CATALOG, stored_enabled=True),
     "RotateRequest": parse_grace,
-    "CreateRequest": lambda body: parse_creation(body, CATALOG),
+    "CreateRequest": lambda body: parse_creation(body, partial(read_first, CATALOG)),
     "SendTextRequest": parse_text,
     "SendMediaRequest": message_requests.parse_media_message,
     "SendAudioRequest": message_requests.parse_audio_message,

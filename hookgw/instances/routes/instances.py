@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -27,7 +28,7 @@ from hookgw.web.present import present_done, present_started
 from hookgw.web.request_body import json_response, read_json, reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
-from hookgw.webhooks.change import unmask_change
+from hookgw.webhooks.change import read_first, unmask_change
 from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.responses import present_registration
 
@@ -75,7 +76,8 @@ class InstanceRoutes:
         """
         # No 404 here: the instance is what the call makes.
         integrations = self._gateway.settings.instances.integrations
-        asked = parse_creation(await read_json(self._limit), self._gateway.catalog, integrations)
+        read_webhook = partial(read_first, self._gateway.catalog)
+        asked = parse_creation(await read_json(self._limit), read_webhook, integrations)
         webhook = asked.webhook
         if webhook is not None:
             webhook = unmask_change(webhook, None, self._gateway.hooks.secret_options)

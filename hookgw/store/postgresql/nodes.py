@@ -75,11 +75,6 @@ _VIEW = """SELECT
 class Nodes:
     """The fleet in one database.
 
-    Args:
-        server: the database.
-        cipher: of the records.
-        threads: make the calls that block.
-
     Attributes:
         known_version: see :class:`hookgw.store.fleet.Membership`.
         generation: of this process, stamped on what it writes for its shards; 0 before :meth:`join`.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,19 +9,19 @@ from hookgw.instances.requests import Creation, parse_creation
 from hookgw.kernel.errors import Invalid
 from hookgw.records.events import Catalog, EventKind
 from hookgw.records.instances import InstanceSettings
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks.change import RegistrationChange, read_first
 
-CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])
+READ = partial(read_first, Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")]))
 URL = "https://example.com/hook"
 
 
 def creation(**fields: Any) -> Creation:
-    return parse_creation({"instanceName": "loja1", **fields}, CATALOG)
+    return parse_creation({"instanceName": "loja1", **fields}, READ)
 
 
 def problems(body: Any) -> tuple[str, ...]:
     with pytest.raises(Invalid) as caught:
-        parse_creation(body, CATALOG)
+        parse_creation(body, READ)
     return caught.value.messages
 
 
@@ -123,7 +124,7 @@ def test_a_client_of_version_1_names_no_integration() -> None:
     connectors = {"WHATSAPP-BAILEYS": "matrix", "EVOLUTION": "simulator"}
 
     def parsed(**fields: Any) -> tuple[str, str, bool]:
-        made = parse_creation({"instanceName": "loja1", **fields}, CATALOG, connectors)
+        made = parse_creation({"instanceName": "loja1", **fields}, READ, connectors)
         return made.integration, made.requested_integration, made.connect
 
     assert parsed(qrcode=True) == ("matrix", "WHATSAPP-BAILEYS", True)
