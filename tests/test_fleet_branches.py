@@ -18,7 +18,7 @@ OTHER_WORDS = ("hookgw/command/", "hookgw/config/", "hookgw/fair/")
 
 NAMES = {"fleet", "is_shared", "peers"}
 ATTRIBUTES = NAMES | {"_fleet", "_is_shared", "_peers", "shared", "_node"}
-CLASSES = {"FleetNode", "LoneNode"}
+CLASSES = {"FleetNode"}
 
 MOST = 20
 ASKED = {

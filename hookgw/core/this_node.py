@@ -1,10 +1,9 @@
 """This node: which shards it works on, and what it may do. Nobody else asks whether there are other nodes.
 
-A node that shares its storage with no other is a fleet of one, :class:`LoneNode`: it holds every shard, for
-ever. :class:`hookgw.fleet.fleet_node.FleetNode` is one of several.
+A node that shares its storage with no other is a fleet of one: it holds every shard, for ever.
 """
 
-# ruff: noqa: ARG002 -- the lone node has one answer to everything
+# ruff: noqa: ARG002 -- the only node has one answer to everything
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ class KnownRecords(NamedTuple):
     sessions: BrowserSessions
 
 
-class Refresh(Protocol):
-    """Keeps records in memory as other nodes change them."""
+class Refresh:
+    """Keeps records in memory as other nodes change them: here, nobody does."""
 
     async def catch_up(self, version: int | None = None) -> None:
         """Read what has changed until now, unless a version is known already.
@@ -54,15 +53,6 @@ class Refresh(Protocol):
 
     def alone(self) -> AbstractAsyncContextManager[None]:
         """Hold the lock of the fleet, with the newest records, while changing what all nodes share."""
-
-
-class NoRefresh:
-    """Nobody else changes records; see :class:`Refresh`."""
-
-    async def catch_up(self, version: int | None = None) -> None:
-        pass
-
-    def alone(self) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
 
@@ -96,28 +86,27 @@ class Work(Protocol):
         """
 
 
-class ThisNode(Protocol):
-    """This node of the fleet."""
+_NOT_WAITING: AbstractContextManager[None] = nullcontext()
+"""One for all calls: it has no state."""
 
-    @property
-    def name(self) -> str:
-        """The name of this node."""
 
-    @property
-    def label(self) -> str:
-        """The same where nodes must be told apart; empty if there can be no other."""
+class ThisNode:
+    """The only node; :class:`hookgw.fleet.fleet_node.FleetNode` is one of several.
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether other nodes may use the storage. Ask for this only where a user sees the difference."""
+    Attributes:
+        name: of the node.
+        label: the same where nodes must be told apart; empty if there can be no other.
+        is_shared: whether others may use the storage. Ask for this only where a user sees the difference.
+        view: the fleet at the last heartbeat.
+        shards: those that this node acts for.
+    """
 
-    @property
-    def view(self) -> FleetView:
-        """The fleet at the last heartbeat."""
+    is_shared = False
 
-    @property
-    def shards(self) -> Collection[int]:
-        """The shards that this node works on."""
+    def __init__(self, settings: FleetSettings) -> None:
+        self.name, self.label = settings.node or socket.gethostname(), ""
+        self.view = FleetView((FleetMember(self.name, 1, "", 0.0),), (1,) * SHARDS)
+        self.shards: set[int] = set(range(SHARDS))
 
     def starting(self) -> AbstractAsyncContextManager[None]:
         """Enter the fleet, and hold its lock for the block.
@@ -127,19 +116,23 @@ class ThisNode(Protocol):
         Raises:
             StartError: a node of this name lives, or nodes could not reach each other.
         """
+        return nullcontext()
 
     def refresh_of(self, records: KnownRecords) -> Refresh:
         """Return what keeps records in memory as other nodes change them."""
+        return Refresh()
 
     def held_shards(self, registration: Callable[[str], Registration | None]) -> HeldShards:
-        """Return the shards of lanes, for the dispatcher. Hear from now on what others append to these.
+        """Return the shards of lanes. Hear from now on what others append to these.
 
         Args:
             registration: returns a registration by its id.
         """
+        return EveryLane()
 
     def holds(self, instance: str) -> bool:
         """Return whether this node has an instance, by its name."""
+        return True
 
     def check(self, instance: str) -> None:
         """Check that this node has an instance.
@@ -154,101 +147,40 @@ class ThisNode(Protocol):
         Raises:
             StorageUnavailable: this node may not act for it.
         """
-
-    def is_responsible(self) -> bool:
-        """Return whether this node does what one node has to do for all, such as pruning the history."""
-
-    def may_act(self) -> bool:
-        """Return whether this node holds what it holds: it is in touch with the database."""
-
-    def has_begun(self) -> bool:
-        """Return whether this node has worked on its first shards since it was started."""
-
-    def waiting(self, answer: Answer) -> AbstractContextManager[None]:
-        """Answer a call and cancel the block if the database keeps it waiting for too long."""
-
-    def hold(self, shards: Collection[int]) -> None:
-        """Act for shards from now on."""
-
-    def drop(self, shards: Collection[int]) -> None:
-        """Act for shards no longer: no change of their instances begins."""
-
-    async def run(self, work: Work, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Work on the shards until cancelled. Call it in the block of :meth:`starting` or after it."""
-
-    async def hand_over(self, ends: float) -> None:
-        """Give all shards to other nodes, those without attempts in flight at once.
-
-        Args:
-            ends: when to give up, by ``trio.current_time()``.
-        """
-
-    async def leave(self, flush: Callable[[], Awaitable[None]]) -> None:
-        """Leave the fleet, once :meth:`run` has ended: nothing is written later.
-
-        Args:
-            flush: waits until everything is on disk.
-        """
-
-
-class LoneNode:
-    """The only node; see :class:`ThisNode`."""
-
-    label = ""
-    is_shared = False
-    shards = frozenset(range(SHARDS))
-
-    def __init__(self, settings: FleetSettings) -> None:
-        self.name = settings.node or socket.gethostname()
-        self.view = FleetView((FleetMember(self.name, 1, "", 0.0),), (1,) * SHARDS)
-
-    def starting(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()
-
-    def refresh_of(self, records: KnownRecords) -> Refresh:
-        return NoRefresh()
-
-    def held_shards(self, registration: Callable[[str], Registration | None]) -> HeldShards:
-        return EveryLane()
-
-    def holds(self, instance: str) -> bool:
-        return True
-
-    def check(self, instance: str) -> None:
-        pass
-
-    def epoch_of(self, instance: str) -> ShardEpoch | None:
         return None
 
     def is_responsible(self) -> bool:
+        """Return whether this node does what one node has to do for all, such as pruning the history."""
         return True
 
     def may_act(self) -> bool:
+        """Return whether this node holds what it holds: it is in touch with the database."""
         return True
 
     def has_begun(self) -> bool:
+        """Return whether this node has worked on its first shards, or is due none."""
         return True
 
     def waiting(self, answer: Answer) -> AbstractContextManager[None]:
+        """Answer a call and cancel the block if the database keeps it waiting for too long."""
         return _NOT_WAITING
 
     def hold(self, shards: Collection[int]) -> None:
-        pass
+        """Act for shards from now on."""
+        self.shards.update(shards)
 
     def drop(self, shards: Collection[int]) -> None:
-        pass
+        """Act for shards no longer: no change of their instances begins."""
+        self.shards.difference_update(shards)
 
     async def run(self, work: Work, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Work on the shards until cancelled. Call it after :meth:`starting`."""
         await work.acquire(self.shards)
         task_status.started()
         await trio.sleep_forever()
 
     async def hand_over(self, ends: float) -> None:
-        pass
+        """Give all shards to other nodes until ``ends``, those without attempts in flight at once."""
 
     async def leave(self, flush: Callable[[], Awaitable[None]]) -> None:
-        pass
-
-
-_NOT_WAITING: AbstractContextManager[None] = nullcontext()
-"""One for all calls: it has no state."""
+        """Leave the fleet, once :meth:`run` has ended and ``flush`` has put everything on disk."""

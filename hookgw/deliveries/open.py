@@ -15,15 +15,6 @@ from hookgw.fleet.lane_pauses import LanePauses
 
 @dataclass(frozen=True, eq=False)
 class Deliveries:
-    """What works on deliveries.
-
-    Attributes:
-        service: replays and cancels them.
-        replays, cancellations: the jobs of these.
-        history: lists and finds them.
-        stuck: knows the lanes that one delivery holds up.
-    """
-
     service: DeliveryService
     replays: Replays
     cancellations: Cancellations
@@ -32,7 +23,6 @@ class Deliveries:
 
 
 def open_deliveries(core: Core, lane_pauses: LanePauses) -> Deliveries:
-    """Return what works on deliveries."""
     registry, store, jobs = core.registry, core.store, core.jobs
     history = DeliveryHistory(store, core.metrics.limited)
     replays = Replays(registry, store, history, jobs, core.outbox, core.audit)

@@ -12,19 +12,11 @@ from hookgw.fleet.lane_pauses import LanePauses
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """What works on events.
-
-    Attributes:
-        intake: accepts them.
-        erasures: erases what concerns a person.
-    """
-
     intake: EventIntake
     erasures: Erasures
 
 
 def open_events(core: Core, states: SeesStates, lane_pauses: LanePauses) -> Events:
-    """Return what works on events."""
     intake = EventIntake(
         core.settings.events,
         core.catalog,

@@ -21,7 +21,6 @@ Each node decides for itself, from the same figures (:func:`hookgw.records.shard
 from __future__ import annotations
 
 import math
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 
@@ -29,7 +28,7 @@ import structlog
 import trio
 
 from hookgw.config.settings import FleetSettings
-from hookgw.core.this_node import Answer, KnownRecords, Refresh, Work
+from hookgw.core.this_node import Answer, KnownRecords, Refresh, ThisNode, Work
 from hookgw.fleet.database_calls import DatabaseCalls
 from hookgw.fleet.lease import HEARTBEAT, DatabaseClock, Lease
 from hookgw.fleet.record_refresh import RecordRefresh
@@ -61,30 +60,22 @@ MOVING = 1.0
 """Seconds after which a client may ask again for an instance that moves."""
 
 
-class FleetNode:
+class FleetNode(ThisNode):
     """This node, one of several; see :class:`hookgw.core.this_node.ThisNode`.
 
-    Args:
-        settings: its name, and where other nodes reach it.
-        shared: the storage of the fleet.
-
     Attributes:
-        name: its name.
-        view: the fleet at the last heartbeat.
         generation: of this node.
-        shards: those that it acts for.
         is_whole: whether it works on all of its share now.
-        lease: how long it may act for them. Heartbeats renew it.
-        shared: the same.
+        lease: how long it may act. Heartbeats renew it.
     """
 
     is_shared = True
 
     def __init__(self, settings: FleetSettings, shared: SharedStore) -> None:
-        self.name = self.label = settings.node or socket.gethostname()
-        self.view = FleetView()
+        super().__init__(settings)
+        self.label, self.view = self.name, FleetView()
+        self.shards.clear()
         self.generation = 0
-        self.shards: set[int] = set()
         self.is_whole = False
         self.lease = Lease()
         self.shared = shared
@@ -162,17 +153,10 @@ class FleetNode:
         return self.lease.is_valid()
 
     def has_begun(self) -> bool:
-        """Return whether this node has worked on its first shards, or is due none."""
         return self._has_begun
 
     def waiting(self, answer: Answer) -> AbstractContextManager[None]:
         return self._database_calls.waiting(answer)
-
-    def hold(self, shards: Collection[int]) -> None:
-        self.shards.update(shards)
-
-    def drop(self, shards: Collection[int]) -> None:
-        self.shards.difference_update(shards)
 
     def owner_of(self, instance: str) -> FleetMember:
         """Return the node that has an instance.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hookgw.config.settings import FleetSettings
 from hookgw.core.open import Core
-from hookgw.core.this_node import LoneNode, ThisNode
+from hookgw.core.this_node import ThisNode
 from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.lane_pauses import LanePauses
 from hookgw.fleet.peers import Peers, open_peers
@@ -17,18 +17,11 @@ from hookgw.store import Store
 
 def node_of(settings: FleetSettings, store: Store) -> ThisNode:
     """Return this node: alone, unless others can use the storage."""
-    return LoneNode(settings) if store.shared is None else FleetNode(settings, store.shared)
+    return ThisNode(settings) if store.shared is None else FleetNode(settings, store.shared)
 
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """This node among others.
-
-    Attributes:
-        peers: the others; ``None`` if there can be none.
-        lane_pauses: pauses lanes on other nodes, and for them.
-    """
-
     peers: Peers | None
     lane_pauses: LanePauses
 

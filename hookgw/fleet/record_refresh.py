@@ -12,15 +12,15 @@ from contextlib import asynccontextmanager
 import msgspec
 import trio
 
-from hookgw.core.this_node import KnownRecords
+from hookgw.core.this_node import KnownRecords, Refresh
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store.fleet import Membership, RecordChanges
 
 
-class RecordRefresh:
-    """Reads what has changed from the database; see :class:`hookgw.core.this_node.Refresh`.
+class RecordRefresh(Refresh):
+    """Reads the changes from the database.
 
     Args:
         holds: returns whether this node holds an instance, by its name.

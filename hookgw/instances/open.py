@@ -17,16 +17,6 @@ from hookgw.instances.service import InstanceService
 
 @dataclass(frozen=True, eq=False)
 class Instances:
-    """What works on instances.
-
-    Attributes:
-        service: creates, changes and deletes them.
-        states: of their connections.
-        connectors: runs a connector for each that is connected.
-        ingest: passes requests of networks to connectors.
-        links: to files that came in.
-    """
-
     service: InstanceService
     states: ConnectionStates
     connectors: Connectors
@@ -35,11 +25,6 @@ class Instances:
 
 
 def open_instances(core: Core, media_key: bytes) -> Instances:
-    """Return what works on instances.
-
-    Args:
-        media_key: signs links to files.
-    """
     settings, clock, registry = core.settings, core.clock, core.registry
     states = ConnectionStates(core.node.holds)
     links = MediaLinks(media_key, settings.media.lifetime, settings.server.address, clock.wall)

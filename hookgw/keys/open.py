@@ -7,5 +7,4 @@ from hookgw.keys.service import KeyService
 
 
 def open_keys(core: Core) -> KeyService:
-    """Return what works on keys."""
     return KeyService(core.keyring, core.registry, core.global_keys, core.clock, core.refresh.alone)

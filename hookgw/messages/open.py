@@ -14,21 +14,12 @@ from hookgw.messages.service import MessageService
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """What works on messages.
-
-    Attributes:
-        service: sends, edits and deletes them through connectors.
-        chats: finds chats and contacts in the history.
-        media: opens links to files.
-    """
-
     service: MessageService
     chats: ChatSearch
     media: MediaDownloads
 
 
 def open_messages(core: Core, instances: Instances, history: DeliveryHistory) -> Messages:
-    """Return what works on messages."""
     registry, clock, connectors = core.registry, core.clock, instances.connectors
     limit = core.settings.media.limit
     media = MediaDownloads(registry, connectors, instances.links, limit, clock.steady, core.metrics.limited)

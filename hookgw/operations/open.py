@@ -21,15 +21,6 @@ from hookgw.webhooks.auto_disable import AutoDisable
 
 @dataclass(frozen=True, eq=False)
 class Operations:
-    """What operators use.
-
-    Attributes:
-        monitor: hears of what lanes do.
-        activity: how much happened lately.
-        views: what lists and pages show of all nodes.
-        backups: copies the data file.
-    """
-
     monitor: DeliveryMonitor
     activity: Activity
     views: Views
@@ -39,11 +30,6 @@ class Operations:
 async def open_operations(
     core: Core, fleet: Fleet, instances: Instances, auto_disable: AutoDisable, deliveries: Deliveries
 ) -> Operations:
-    """Return what operators use.
-
-    Raises:
-        StorageUnavailable: the disk refuses.
-    """
     node, registry, clock, dispatcher = core.node, core.registry, core.clock, core.dispatcher
     monitor = DeliveryMonitor(
         registry, core.hooks, core.metrics, core.operational, auto_disable, deliveries.stuck

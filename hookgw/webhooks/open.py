@@ -11,19 +11,11 @@ from hookgw.webhooks.service import CreateInstance, RegistrationService
 
 @dataclass(frozen=True, eq=False)
 class Webhooks:
-    """What works on registrations.
-
-    Attributes:
-        service: creates, changes and deletes them.
-        auto_disable: knows those that fail, and disables them.
-    """
-
     service: RegistrationService
     auto_disable: AutoDisable
 
 
 def open_webhooks(core: Core, create_instance: CreateInstance) -> Webhooks:
-    """Return what works on registrations."""
     settings, registry, pending = core.settings, core.registry, core.pending
     auto_disable = AutoDisable(registry, pending, core.operational, core.clock, settings.delivery)
     core.metrics.watch_registrations(registry.registration, core.backlog.registrations, auto_disable.failing)

@@ -17,7 +17,7 @@ from hookgw.config.settings import LimitsSettings
 from hookgw.core.backlog import Backlog, BacklogFull, ShareFull, Tally
 from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.disk_space import DiskSpaceWatch
-from hookgw.core.this_node import NoRefresh
+from hookgw.core.this_node import Refresh
 from hookgw.fleet.backlog_exchange import BacklogExchange
 from hookgw.fleet.fleet_node import FleetNode
 from hookgw.kernel.units import Size
@@ -59,7 +59,7 @@ class Node:
         self.place = place
         self.backlog = Backlog(limits, 0, Silent())
         disk = DiskSpaceWatch(store, 0)
-        self.outbox = LimitedOutbox(store, self.backlog, limits, self.drop_oldest, disk, NoRefresh().catch_up)
+        self.outbox = LimitedOutbox(store, self.backlog, limits, self.drop_oldest, disk, Refresh().catch_up)
         self.exchange = BacklogExchange(store.backlogs, self.backlog, cast("FleetNode", place))
         self.events = 0
         store.subscribe(self)
