@@ -100,6 +100,29 @@ async def test_the_code_is_a_picture(browser: Browser, gateway: Gateway, loja1: 
     assert 'alt="QR code"' not in (await browser.get(PAGE)).text
 
 
+async def test_from_the_form_to_the_code_is_one_button(
+    browser: Browser,
+) -> None:
+    """The page of a new instance connects it; then it shows the code and asks for the receiver's URL."""
+    fields = {"name": "loja1", "integration": "simulator", "option.connect_delay": "1d"}
+    fields["option.qr_code"] = "true"
+    created = await browser.submit("/instances", "/new-instance", fields)
+    assert "/instances/loja1/connect" in created.text
+    connected = await browser.submit(PAGE, f"{PAGE}/connect")
+    assert connected.headers["location"].startswith(f"/dashboard{PAGE}")
+    page = (await browser.get(PAGE)).text
+    assert 'alt="QR code"' in page
+    assert 'href="#url"' in page
+    assert 'id="url"' in page
+    await browser.submit(PAGE, f"{PAGE}/webhooks", {"url": "http://127.0.0.1:9/", "enabled": "true"})
+    assert 'href="#url"' not in (await browser.get(PAGE)).text
+
+
+async def test_without_a_connector_there_is_nothing_to_connect(browser: Browser) -> None:
+    created = await browser.submit("/instances", "/new-instance", {"name": "loja1"})
+    assert "/instances/loja1/connect" not in created.text
+
+
 async def test_a_webhook_is_set_with_its_secret_and_changed(
     browser: Browser, gateway: Gateway, loja1: str
 ) -> None:

@@ -177,5 +177,6 @@ class InstancesPage:
             name=created.instance.name,
             path=f"/instances/{quote(created.instance.name)}",
             key=created.key,
+            has_connector=bool(integration),
             warnings=instances.option_warnings(created.instance),
         )
