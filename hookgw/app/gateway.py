@@ -24,6 +24,7 @@ from hookgw.delivery.outbound import OutboundHttp
 from hookgw.events.accept import EventIntake
 from hookgw.fleet.fleet import Fleet
 from hookgw.instances.connectors.ingest import IngestService
+from hookgw.instances.connectors.server_search import ServerSearch
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
 from hookgw.keys.service import KeyService
@@ -102,6 +103,7 @@ class Gateway:
     restarts: PluginRestarts
     outbound: OutboundHttp
     http: httpx.AsyncClient
+    server_search: ServerSearch
     dispatcher: Dispatcher
     backlog: Backlog
     disk: DiskSpaceWatch

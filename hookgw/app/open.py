@@ -66,6 +66,7 @@ from hookgw.fleet.shard_work import UNKNOWN, LaneShards, ShardOwner, ShardWork
 from hookgw.instances.connectors.inbound_media import InboundMedia, load_media_key
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
+from hookgw.instances.connectors.server_search import CANDIDATES, ServerSearch
 from hookgw.instances.connectors.session import EventRules
 from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.service import InstanceService
@@ -318,6 +319,12 @@ async def open_gateway(  # noqa: C901 -- one step a time
         plugins = {connector.plugin for connector in connectors_by_name.values()}
         plugins |= {plugin for plugin, _ in hooks.background() if hooks.servers(plugin)}
         clients = outbound.connector_clients({plugin: hooks.servers(plugin) for plugin in plugins})
+        search = ServerSearch(
+            outbound.connector_clients({"connectors --find": CANDIDATES})["connectors --find"].http,
+            connectors_by_name,
+            lambda connector: hooks.servers(connectors_by_name[connector].plugin),
+            settings,
+        )
         links = MediaLinks(media_key, settings.media.lifetime, settings.server.address, clock.wall)
         connectors = Connectors(
             connectors_by_name,
@@ -464,6 +471,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             restarts=restarts,
             outbound=outbound,
             http=outbound.http,
+            server_search=search,
             dispatcher=dispatcher,
             backlog=backlog,
             disk=disk,

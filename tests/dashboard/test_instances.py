@@ -7,6 +7,7 @@ import re
 import pytest
 import trio
 import trustme
+from hookgw.instances.connectors.server_search import FoundServer
 
 from hookgw.app.gateway import Gateway
 from hookgw.kernel.errors import TooManyRequests
@@ -121,6 +122,30 @@ async def test_from_the_form_to_the_code_is_one_button(
 async def test_without_a_connector_there_is_nothing_to_connect(browser: Browser) -> None:
     created = await browser.submit("/instances", "/new-instance", {"name": "loja1"})
     assert "/instances/loja1/connect" not in created.text
+
+
+async def test_servers_are_found_by_a_button_for_global_keys(
+    browser: Browser, visitor: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [FoundServer("waha", "http://waha:3000", None, False, "plugins: {options: {}}")]
+
+    async def find() -> list[FoundServer]:
+        return found
+
+    monkeypatch.setattr(gateway.server_search, "find", find)
+    assert "waha:3000" not in (await browser.get("/instances")).text
+    page = (await browser.submit("/instances", "/find-servers")).text
+    assert "http://waha:3000" in page
+    assert "<code>plugins: {options: {}}</code>" in page
+    found.clear()
+    assert "None of these answers" in (await browser.submit("/instances", "/find-servers")).text
+
+    created = await gateway.instances.create("loja2")
+    await browser.submit("/", "/logout")
+    await visitor.log_in(created.key)
+    page = (await visitor.get("/instances")).text
+    assert "Find servers" not in page
+    assert (await visitor.submit("/instances", "/find-servers")).status_code == 403
 
 
 async def test_a_webhook_is_set_with_its_secret_and_changed(
