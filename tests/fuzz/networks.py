@@ -119,13 +119,13 @@ def evolution(data: bytes) -> None:
 
     async def post() -> None:
         connector, session = Evolution(), FakeSession(catalog=ALL_KINDS)
-        connection = connector._connections["shop"] = Connection(session, State(secret="s"))
-        connector._receivers["shop"] = Receiver(connection)
+        connection = Connection(session, State(secret="s"))
         await connection.report(ConnectionState.OPEN)
         request = IngestRequest(method="POST", query={}, headers={PROOF: "s"}, body=data, path="call")
-        for _ in range(2):
-            answer = await connector.ingest(session, request)
-            assert answer.status in (200, 408)
+        with connector.connections.joined(session, Receiver(connection)):
+            for _ in range(2):
+                answer = await connector.ingest(session, request)
+                assert answer.status in (200, 408)
         ids = [event.event_id for event in session.events if event.event_id]
         assert len(ids) == len(set(ids))
 
