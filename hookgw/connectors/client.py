@@ -11,6 +11,7 @@ import httpx
 import msgspec
 
 from hookgw.connectors.errors import Unreachable
+from hookgw.connectors.json_values import number
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.masking import MASK
 from hookgw.records.connectors import MediaSink, Session
@@ -119,7 +120,7 @@ class NetworkClient:
     async def open(
         self,
         method: str,
-        url: str,
+        url: str | httpx.URL,
         *,
         body: Any = None,
         headers: dict[str, str] | None = None,
@@ -139,7 +140,9 @@ class NetworkClient:
         try:
             async with opening as response:
                 if not response.is_success:
-                    received = await _beginning_of(response, _LARGEST_REFUSAL)
+                    is_long = (number(response.headers.get("content-length")) or 0) > _LARGEST_REFUSAL
+                    # Of a long page, the status says enough.
+                    received = b"" if is_long else await _beginning_of(response, _LARGEST_REFUSAL)
                     raise self.refusal(response, (await self.decode(received))[0])
                 yield response
         except httpx.HTTPError as error:
@@ -202,11 +205,11 @@ async def pass_file(
     """
     # Of a compressed answer, it is not the length of the file.
     is_plain = response.headers.get("content-encoding", "identity") == "identity"
-    length = response.headers.get("content-length", "") if is_plain else ""
+    length = number(response.headers.get("content-length")) if is_plain else None
     said = response.headers.get("content-type", "application/octet-stream")
     await sink.begin(
         mimetype=said if mimetype is None else mimetype,
-        size=int(length) if length.isascii() and length.isdigit() else size,
+        size=size if length is None else length,
     )
     async with aclosing(chunks_of(response)) as chunks:
         async for chunk in chunks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hookgw.kernel.network_json import NetworkEvents
@@ -41,10 +41,17 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> int | None:
-    """Return an integer from 0 to 2^53, or ``None`` for any other value."""
+    """Return an integer from 0 to 2^53, also one that is written as a text; ``None`` for any other value."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 16:
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_NUMBER:
         return None
     return value
+
+
+def seconds(value: Any) -> int:
+    """Return a time in seconds since the epoch, or 0 for any other value; at most :data:`LATEST_TIME`."""
+    return min(number(value) or 0, LATEST_TIME)
 
 
 def degrees(value: Any, most: float = 180) -> float | None:
@@ -61,6 +68,16 @@ def degrees(value: Any, most: float = 180) -> float | None:
     except (ValueError, OverflowError):
         return None
     return found if -most <= found <= most else None
+
+
+def one_line(value: Any) -> str:
+    """Return a text on one line, with single spaces; an empty one for any other value."""
+    return " ".join(text(value).split())
+
+
+def texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values that are texts, without empty ones."""
+    return {name: shown for name, value in values.items() if (shown := text(value))}
 
 
 def filled(**values: Any) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from hookgw.connectors.json_values import one_line
 from hookgw.kernel.errors import Invalid
 from hookgw.records.connectors import Session
 from hookgw.records.messages import (
@@ -25,6 +26,13 @@ from hookgw.records.messages import (
 _TYPE = r"[\w.+-]{1,127}/[\w.+-]{1,127}"
 _MIMETYPE = re.compile(_TYPE, re.ASCII)
 _WITH_PARAMETERS = re.compile(rf"{_TYPE}(?: *; *[\w.+-]+=[\w.+-]+)*", re.ASCII)
+
+
+class MediaUrl(Protocol):
+    """Makes a link to a file: :meth:`hookgw.Session.media_url`, for code that knows no session."""
+
+    def __call__(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
+        """Return the link."""
 
 
 class SentFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,11 +83,6 @@ def check_mimetype(mimetype: str, *, parameters: bool = False) -> str:
     if not (_WITH_PARAMETERS if parameters else _MIMETYPE).fullmatch(mimetype):
         raise Invalid("mimetype must be a media type such as image/png.")
     return mimetype
-
-
-def one_line(value: str) -> str:
-    """Return a text on one line, with single spaces."""
-    return " ".join(value.split())
 
 
 def vcard_of(contact: Contact, *, written: Callable[[str], str] = one_line, telephone: str = "TEL") -> str:

@@ -11,7 +11,7 @@ import structlog
 import trio
 
 from hookgw import ConnectionState, InstanceSettings, NetworkRefused, QRCode, Session
-from hookgw.connectors import filled, mapping, save_state, text
+from hookgw.connectors import mapping, save_state, text, texts
 
 from .client import Client, Refused
 from .events import STATES, Report, plain
@@ -305,11 +305,8 @@ class Connection:
 
 
 def _account_of(found: dict[str, Any]) -> dict[str, Any]:
-    return filled(
-        wuid=text(found.get("ownerJid")),
-        profileName=text(found.get("profileName")),
-        profilePictureUrl=text(found.get("profilePicUrl")),
-    )
+    names = {"wuid": "ownerJid", "profileName": "profileName", "profilePictureUrl": "profilePicUrl"}
+    return texts({name: found.get(source) for name, source in names.items()})
 
 
 def _reason_of(error: Exception) -> int:
