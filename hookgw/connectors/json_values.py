@@ -40,6 +40,13 @@ def text(value: Any) -> str:
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
+def found_at(value: Any, *path: str) -> Any:
+    """Return what is at a path of names in an object; ``None`` if there is nothing."""
+    for name in path:
+        value = mapping(value).get(name)
+    return value
+
+
 def number(value: Any) -> int | None:
     """Return an integer from 0 to 2^53, also one that is written as a text; ``None`` for any other value."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 16:

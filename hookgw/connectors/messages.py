@@ -35,7 +35,7 @@ class MediaUrl(Protocol):
         """Return the link."""
 
 
-class SentFile(msgspec.Struct, frozen=True, kw_only=True):
+class FileToSend(msgspec.Struct, frozen=True, kw_only=True):
     """The file of a message.
 
     Attributes:
@@ -49,7 +49,7 @@ class SentFile(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
-async def file_of(message: MediaMessage, session: Session, *, limit: int) -> SentFile:
+async def file_to_send(message: MediaMessage, session: Session, *, limit: int) -> FileToSend:
     """Return the file of a message.
 
     hookgw itself fetches a URL: the network's server would do so for any address in its own network.
@@ -63,11 +63,11 @@ async def file_of(message: MediaMessage, session: Session, *, limit: int) -> Sen
         Invalid, NetworkRefused: see :meth:`hookgw.Session.fetch`.
     """
     if message.content is not None:
-        return SentFile(content=message.content, said="", name=message.file_name)
+        return FileToSend(content=message.content, said="", name=message.file_name)
     url = message.url or ""
     fetched = await session.fetch(url, limit=limit)
     name = message.file_name or unquote(urlsplit(url).path).rpartition("/")[2]
-    return SentFile(content=fetched, said=fetched.mimetype, name=name)
+    return FileToSend(content=fetched, said=fetched.mimetype, name=name)
 
 
 def check_mimetype(mimetype: str, *, parameters: bool = False) -> str:
@@ -104,7 +104,7 @@ def vcard_of(contact: Contact, *, written: Callable[[str], str] = one_line, tele
     return f"BEGIN:VCARD\nVERSION:3.0\n{shown}\nEND:VCARD"
 
 
-def content_of(
+def sent_content(
     message: Message,
     chat: str,
     *,
@@ -147,7 +147,7 @@ def sent_data(
 
     Args:
         key: of the message: ``remoteJid``, ``fromMe``, ``id`` and perhaps ``participant``.
-        content: see :func:`content_of`.
+        content: see :func:`sent_content`.
         now: seconds since the epoch.
         status: ``PENDING``, or ``SERVER_ACK`` if the network has it already.
         source: what the message was sent with, such as ``web``.

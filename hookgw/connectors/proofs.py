@@ -14,7 +14,7 @@ def is_secret(given: str, secret: str) -> bool:
     return bool(secret) and hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())
 
 
-def is_signature(given: str, secret: str, body: bytes, *, algorithm: str = "sha256") -> bool:
+def is_signature(given: str, secret: str | bytes, body: bytes, *, algorithm: str = "sha256") -> bool:
     """Return whether a text is the HMAC of a body in hexadecimal digits; nothing is with an empty secret.
 
     Args:
@@ -23,4 +23,5 @@ def is_signature(given: str, secret: str, body: bytes, *, algorithm: str = "sha2
         body: the bytes as they came, before they are parsed: the same JSON has many spellings.
         algorithm: a name of :mod:`hashlib`.
     """
-    return bool(secret) and is_secret(given, hmac.new(secret.encode(), body, algorithm).hexdigest())
+    key = secret.encode() if isinstance(secret, str) else secret
+    return bool(key) and is_secret(given, hmac.new(key, body, algorithm).hexdigest())

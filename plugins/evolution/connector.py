@@ -39,7 +39,7 @@ from hookgw import (
 from hookgw.connectors import (
     REQUEST_TIMEOUT,
     NetworkConnector,
-    file_of,
+    file_to_send,
     is_secret,
     items,
     load_state,
@@ -274,7 +274,7 @@ class Evolution(NetworkConnector[Receiver]):
             await receiver.connection.release()
 
     async def _fetched(self, session: Session, message: MediaMessage) -> MediaMessage:
-        file = await file_of(message, session, limit=LARGEST_FILE)
+        file = await file_to_send(message, session, limit=LARGEST_FILE)
         guessed = mimetypes.guess_type((message.url or "").partition("?")[0])[0]
         mimetype = message.mimetype or guessed or file.said or None
         return msgspec.structs.replace(

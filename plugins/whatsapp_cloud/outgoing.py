@@ -23,9 +23,9 @@ from hookgw import (
 from hookgw.connectors import (
     MediaUrl,
     check_mimetype,
-    content_of,
     filled,
     items,
+    sent_content,
     sent_data,
     text,
     whatsapp_chat_of,
@@ -165,7 +165,7 @@ def payload_of(
             jid = f"{contact['wa_id']}@s.whatsapp.net"
     ids = [text(sent.get("id")) for sent in items(answer.get("messages"))]
     file = _shown_file(message, media_id, media_url) if isinstance(message, MediaMessage) else None
-    name, content = content_of(message, jid, file=file)
+    name, content = sent_content(message, jid, file=file)
     if isinstance(message, LocationMessage):
         content = {field: value for field, value in content.items() if value != ""}
     key = {"remoteJid": jid, "fromMe": True, "id": ids[0] if ids else ""}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import trio
 
 from hookgw import ConnectionState, IngestRequest, Invalid, Recent
+from hookgw.connectors import mapping
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import EVENT_ID, Catalog, Event
@@ -21,7 +22,6 @@ from plugins.telegram.fields import mapping as telegram_mapping
 from plugins.waha import content as waha_content
 from plugins.waha import events as waha_events
 from plugins.waha.connector import read_envelope
-from plugins.waha.fields import mapping
 from plugins.webhook.body import event_of
 from plugins.webhook.options import read_options
 from plugins.whatsapp_cloud.events import Knowledge, translate
