@@ -40,10 +40,12 @@ if TYPE_CHECKING:
         MediaUrl,
         check_mimetype,
         file_to_send,
+        is_mimetype,
         sent_content,
         sent_data,
         text_data,
         vcard_of,
+        vcard_text,
     )
     from hookgw.connectors.options import (
         check_names,
@@ -89,7 +91,7 @@ _HOMES = {
     ),
     "hookgw.connectors.messages": (
         *("MediaUrl", "FileToSend", "check_mimetype", "sent_content", "file_to_send", "sent_data"),
-        *("text_data", "vcard_of"),
+        *("is_mimetype", "text_data", "vcard_of", "vcard_text"),
     ),
     "hookgw.connectors.options": (*("check_names", "check_token", "is_bare", "read_options", "server_url"),),
     "hookgw.connectors.proofs": ("is_secret", "is_signature"),
@@ -125,6 +127,7 @@ __all__ = [
     "filled",
     "found_at",
     "is_bare",
+    "is_mimetype",
     "is_secret",
     "is_signature",
     "items",
@@ -147,6 +150,7 @@ __all__ = [
     "text_data",
     "texts",
     "vcard_of",
+    "vcard_text",
     "wait_after",
     "whatsapp_chat_of",
     "whatsapp_number_of",

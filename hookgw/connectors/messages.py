@@ -70,19 +70,31 @@ async def file_to_send(message: MediaMessage, session: Session, *, limit: int) -
     return FileToSend(content=fetched, said=fetched.mimetype, name=name)
 
 
-def check_mimetype(mimetype: str, *, parameters: bool = False) -> str:
-    """Return a media type.
+def is_mimetype(text: str, *, parameters: bool = False) -> bool:
+    """Return whether a text is a media type.
 
     Args:
-        mimetype: such as ``image/png``.
-        parameters: whether the network takes some, as in ``audio/ogg; codecs=opus``.
+        text: such as ``image/png``.
+        parameters: whether there may be some, as in ``audio/ogg; codecs=opus``.
+    """
+    return bool((_WITH_PARAMETERS if parameters else _MIMETYPE).fullmatch(text))
+
+
+def check_mimetype(mimetype: str, *, parameters: bool = False) -> str:
+    """Return a media type; see :func:`is_mimetype`.
 
     Raises:
         Invalid: it is none.
     """
-    if not (_WITH_PARAMETERS if parameters else _MIMETYPE).fullmatch(mimetype):
+    if not is_mimetype(mimetype, parameters=parameters):
         raise Invalid("mimetype must be a media type such as image/png.")
     return mimetype
+
+
+def vcard_text(value: str) -> str:
+    """Return a text as a value of a vCard, to which it adds no line (RFC 6350, 3.4)."""
+    value = value.replace("\\", "\\\\").replace(",", "\\,").replace(";", "\\;")
+    return value.replace("\r\n", "\\n").replace("\n", "\\n").replace("\r", "\\n")
 
 
 def vcard_of(contact: Contact, *, written: Callable[[str], str] = one_line, telephone: str = "TEL") -> str:
@@ -90,7 +102,7 @@ def vcard_of(contact: Contact, *, written: Callable[[str], str] = one_line, tele
 
     Args:
         contact: the contact.
-        written: makes a field one line of the card.
+        written: makes a field one line of the card: :func:`one_line`, or :func:`vcard_text`.
         telephone: the name of the line with the phone number, with its parameters.
     """
     lines = {
@@ -100,7 +112,7 @@ def vcard_of(contact: Contact, *, written: Callable[[str], str] = one_line, tele
         "EMAIL": contact.email,
         "URL": contact.url,
     }
-    shown = "\n".join(f"{name}:{written(value)}" for name, value in lines.items() if value)
+    shown = "\n".join(f"{name}:{written(value)}" for name, value in lines.items() if value or name == "FN")
     return f"BEGIN:VCARD\nVERSION:3.0\n{shown}\nEND:VCARD"
 
 

@@ -17,7 +17,16 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.connectors import filled, mapping, sent_content, sent_data, text, vcard_of, whatsapp_number_of
+from hookgw.connectors import (
+    filled,
+    mapping,
+    sent_content,
+    sent_data,
+    text,
+    vcard_of,
+    vcard_text,
+    whatsapp_number_of,
+)
 
 from .ids import chat_id_of, jid_of, parse_message_id
 
@@ -140,10 +149,4 @@ def _card_of(contact: Contact) -> str:
     telephone = "TEL;type=CELL;type=VOICE"
     with suppress(Invalid):  # else it is a number that only a person understands, without a chat
         telephone += f";waid={whatsapp_number_of(contact.phone_number)}"
-    return vcard_of(contact, written=_escape, telephone=telephone)
-
-
-def _escape(value: str) -> str:
-    """Return a text that adds no line to a card (RFC 6350, 3.4)."""
-    value = value.replace("\\", "\\\\").replace(",", "\\,").replace(";", "\\;")
-    return value.replace("\r\n", "\\n").replace("\n", "\\n").replace("\r", "\\n")
+    return vcard_of(contact, written=vcard_text, telephone=telephone)

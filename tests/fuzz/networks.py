@@ -18,7 +18,6 @@ from plugins.evolution.state import State
 from plugins.evolution.webhook import PROOF
 from plugins.gateway_kinds import KINDS
 from plugins.telegram import events as telegram_events
-from plugins.telegram.fields import mapping as telegram_mapping
 from plugins.waha import content as waha_content
 from plugins.waha import events as waha_events
 from plugins.waha.connector import read_envelope
@@ -80,7 +79,7 @@ def whatsapp_cloud(data: bytes) -> None:
 def telegram(data: bytes) -> None:
     """An update of Telegram becomes valid events, or none, or the body is no JSON."""
     try:
-        update = telegram_mapping(decode_json(data))
+        update = mapping(decode_json(data))
     except ValueError:
         return
     bot = telegram_events.Bot(id="7", media_url=_link, has_done=lambda *what: what[1] == what[2], now=1.0)
