@@ -16,7 +16,7 @@ from hookgw import (
     TextMessage,
 )
 
-from .events import SOURCE, TRANSACTION_PREFIX, MediaUrl, message_of
+from .events import SOURCE, TRANSACTION_PREFIX, message_of
 
 _MEDIA_TYPES = {
     MediaKind.IMAGE: "m.image",

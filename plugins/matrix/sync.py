@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import copy
-import random
+import time
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
@@ -18,11 +18,12 @@ import structlog
 import trio
 
 from hookgw import ConnectionState, Invalid, NetworkRefused, NewEvent, NotFound
+from hookgw.connectors import Unreachable, each, emit_valid, found_at, mapping, read_file, text, wait_after
 
 from . import events
-from .client import Refused, Unreachable, read_body
-from .connection import Connection, LoggedOut, now
-from .events import Account, each, mapping, text
+from .client import Refused
+from .connection import Connection, LoggedOut
+from .events import Account
 
 logger = structlog.get_logger("hookgw.matrix")
 
@@ -38,7 +39,6 @@ _MOST_FILES = 8 * 2**20
 """Bytes of files in the events that wait for a commit."""
 _MOST_PAGES = 10_000
 _MOST_LOOKUPS = 20
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _MOST_JOINS = 100
 _MOST_TARGETS = 1_000
 _MOST_KEPT = 1_000
@@ -160,9 +160,7 @@ class Receiver:
             self._is_open = False
             await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
         self._batch.clear()
-        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 10)) * random.uniform(1, 1.2)  # noqa: S311 (no secret)
-        if error.retry_after is not None:
-            wait = max(error.retry_after, _FIRST_WAIT)
+        wait = wait_after(error, failures)
         logger.warning(
             "homeserver failed",
             instance=self._session.instance,
@@ -200,22 +198,22 @@ class Receiver:
         self._batch, self._files, self._lookups = [], 0, _MOST_LOOKUPS
         self._is_slow = False
         self._unread.clear()
-        for event in each(mapping(answer.get("account_data")).get("events")):
+        for event in each(found_at(answer, "account_data", "events")):
             await trio.lowlevel.checkpoint()  # one at a time: each may have thousands of rooms
             # The filter lets only m.direct pass.
             self._connection.note_direct_rooms(mapping(event.get("content")))
         rooms = mapping(answer.get("rooms"))
         if is_first:
-            state.started = int(now() * 1000)  # what the answer has of rooms is history
+            state.started = int(time.time() * 1000)  # what the answer has of rooms is history
         else:
             for room, changes in [*mapping(rooms.get("join")).items(), *mapping(rooms.get("leave")).items()]:
                 await self._room(room, mapping(changes))
-            account, time = self._connection.account, now()
-            found = each(mapping(answer.get("presence")).get("events"))
-            await self._add_all(events.presence(event, account, time) for event in found)
+            account, now = self._connection.account, time.time()
+            found = each(found_at(answer, "presence", "events"))
+            await self._add_all(events.presence(event, account, now) for event in found)
         invited = self._invitations(mapping(rooms.get("invite")))
         state.since = next_batch
-        await self._commit(self._batch, is_last=True)
+        await emit_valid(self._session, self._batch, state=msgspec.to_builtins(state), logger=logger)
         for room in invited:
             self._nursery.start_soon(self._join, room)
         for room, id_ in self._unread.items():
@@ -224,7 +222,7 @@ class Receiver:
     async def _room(self, room: str, changes: dict[str, Any]) -> None:
         timeline = mapping(changes.get("timeline"))
         in_turns = self._session.in_turns
-        _, joined_before = await in_turns(self._learn(room, mapping(changes.get("state")).get("events")))
+        _, joined_before = await in_turns(self._learn(room, found_at(changes, "state", "events")))
         found, joined = await in_turns(self._learn(room, timeline.get("events")))
         started, start = self._connection.state.started, None
         if joined is not None:
@@ -242,7 +240,7 @@ class Receiver:
         await self._timeline(room, found, start)
         if start is not None:
             return  # receipts from before the join are none of our business
-        for event in each(mapping(changes.get("ephemeral")).get("events")):
+        for event in each(found_at(changes, "ephemeral", "events")):
             await trio.lowlevel.checkpoint()
             content = mapping(event.get("content"))
             if event.get("type") == "m.receipt":
@@ -374,7 +372,7 @@ class Receiver:
         with trio.move_on_after(FILE_TIME) as scope:
             try:
                 async with self._connection.client.download(reference) as response:
-                    content = await read_body(response, limit)
+                    content = await read_file(response, limit)
             except (Invalid, NetworkRefused, NotFound) as error:
                 reason = str(error)
         # A homeserver that cannot get at its files must not hold up message after message.
@@ -438,22 +436,8 @@ class Receiver:
         await self._connection.learn_authors(room, asked)
 
     async def _commit_part(self) -> None:
-        await self._commit(self._batch, is_last=False)
+        await emit_valid(self._session, self._batch, logger=logger)
         self._batch, self._files = [], 0
-
-    async def _commit(self, batch: list[NewEvent], *, is_last: bool) -> None:
-        state = msgspec.to_builtins(self._connection.state) if is_last else msgspec.UNSET
-        try:
-            await self._session.emit_all(batch, state=state)
-        except Invalid as error:
-            if len(batch) <= 1 and not is_last:
-                logger.warning("event refused", instance=self._session.instance, reason=str(error))
-                return
-            # One event that breaks a rule must not keep back the others, nor come again for ever.
-            for event in batch:
-                await self._commit([event], is_last=False)
-            if is_last:
-                await self._session.emit_all([], state=state)
 
     def _invitations(self, rooms: dict[str, Any]) -> list[str]:
         """Add the events of invitations, and return the rooms to join."""
@@ -514,7 +498,7 @@ class _Start:
         self._join = text(joined.get("event_id"))
         self._started = started
         self._invite = ""
-        if mapping(unsigned.get("prev_content")).get("membership") == "invite":
+        if found_at(unsigned, "prev_content", "membership") == "invite":
             self._invite = text(unsigned.get("replaces_state"))
         self._is_past_invite = self._is_past_join = False
 
@@ -541,8 +525,8 @@ class _Start:
 def _as_own_join(event: dict[str, Any], user: str) -> dict[str, Any] | None:
     if event.get("type") == "m.room.member" and event.get("state_key") == user:
         unsigned = mapping(event.get("unsigned"))
-        before = mapping(unsigned.get("prev_content")).get("membership")
-        if mapping(event.get("content")).get("membership") == "join" and before != "join":
+        before = found_at(unsigned, "prev_content", "membership")
+        if found_at(event, "content", "membership") == "join" and before != "join":
             return event
     return None
 
@@ -593,5 +577,5 @@ def _target(event: dict[str, Any]) -> str:
     if event.get("type") == "m.room.redaction":
         return text(event.get("redacts")) or text(content.get("redacts"))
     if event.get("type") == "m.reaction":
-        return text(mapping(content.get("m.relates_to")).get("event_id"))
+        return text(found_at(content, "m.relates_to", "event_id"))
     return ""

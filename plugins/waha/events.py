@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
-from hookgw import NewEvent, Recent, event_id_of
+from hookgw import NewEvent, event_id_of
+from hookgw.connectors import MediaUrl, Recent, found_at, items, mapping, text
 
-from .content import MediaUrl, content_of, edited_content_of
-from .fields import found_at, id_text, items, mapping, number, seconds, text
+from .content import content_of, edited_content_of
+from .fields import id_text, number, seconds
 from .ids import is_group, jid_of, parse_message_id
 
 _STATUSES: dict[float, str] = {

@@ -10,13 +10,13 @@ from itertools import chain
 import structlog
 import trio
 
-from hookgw import ConnectionState, Invalid, NetworkRefused, NotFound, Recent, Session
+from hookgw import ConnectionState, Invalid, NetworkRefused, NotFound, Session
+from hookgw.connectors import REQUEST_TIMEOUT, Recent, Unreachable, each, emit_valid, items, read_file, text
 
 from . import events
-from .client import REQUEST_TIMEOUT, Client, Refused, Unreachable, read_body
+from .client import Client, Refused
 from .errors import code_of
 from .events import Knowledge, Received
-from .fields import each, items, text
 from .options import PLUGIN, Options
 from .turns import Turns
 from .webhooks import EVENTS, Change, read_changes
@@ -58,7 +58,7 @@ class Connection:
 
     def __init__(self, session: Session, options: Options) -> None:
         self.session = session
-        self.client = Client(session.http, session.decode_json, options)
+        self.client = Client(session, options)
         self.options = options
         self._state = ConnectionState.CONNECTING
         self._doubt = trio.Event()
@@ -143,7 +143,7 @@ class Connection:
                     await self._put_files(received)
             await turn.wait()
             if received:
-                await self._emit(received)
+                await emit_valid(self.session, [one.event for one in received], logger=logger)
         for one in received:
             # A repeated one is no news: Meta may repeat it days later.
             if not one.message_id or self._received.get(one.message_id):
@@ -199,28 +199,12 @@ class Connection:
                 continue
             try:
                 async with self._file_limit, self.client.download(one.media_id, limit=limit) as file:
-                    content = await read_body(file.chunks, limit)
+                    content = await read_file(file.response, limit)
             except (Invalid, NetworkRefused, NotFound) as error:
                 logger.warning("file not in event", instance=self.session.instance, reason=str(error))
                 continue
             one.event.data["message"]["base64"] = base64.b64encode(content).decode()
             size += len(content)
-
-    async def _emit(self, received: Sequence[Received]) -> None:
-        try:
-            await self.session.emit_all([one.event for one in received])
-        except Invalid as error:
-            if len(received) == 1:
-                logger.warning(
-                    "event refused",
-                    instance=self.session.instance,
-                    kind=received[0].event.kind,
-                    reason=str(error),
-                )
-                return
-            # One event that breaks a rule must not keep back the others, nor come again for seven days.
-            for one in received:
-                await self._emit([one])
 
     async def _check(self) -> None:
         """Ask for the number, and report the open connection.

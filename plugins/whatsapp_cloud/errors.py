@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from .fields import mapping, number, text
+from hookgw.connectors import mapping, number, text
 
 TOKEN_REFUSED = frozenset({"0", "102", "190"})
 """The access token has expired, was revoked, or is none."""
