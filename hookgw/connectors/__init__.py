@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         retry_after_of,
     )
     from hookgw.connectors.connector import Connections, NetworkConnector, load_state, save_state, schema_with
-    from hookgw.connectors.errors import Refused, Unreachable, wait_after
-    from hookgw.connectors.events import emit_valid
+    from hookgw.connectors.errors import Refused, Unreachable, pause_after, wait_after
+    from hookgw.connectors.events import attach_file, emit_valid
     from hookgw.connectors.json_values import (
         LARGEST_NUMBER,
         LATEST_TIME,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         number,
         one_line,
         seconds,
+        strings,
         text,
         texts,
     )
@@ -73,8 +74,8 @@ _HOMES = {
         "schema_with",
         "seconds",
     ),
-    "hookgw.connectors.errors": ("Refused", "Unreachable", "wait_after"),
-    "hookgw.connectors.events": ("emit_valid",),
+    "hookgw.connectors.errors": ("Refused", "Unreachable", "pause_after", "wait_after"),
+    "hookgw.connectors.events": ("attach_file", "emit_valid"),
     "hookgw.connectors.json_values": (
         *(
             "LARGEST_NUMBER",
@@ -87,7 +88,7 @@ _HOMES = {
             "mapping",
             "number",
         ),
-        *("one_line", "seconds", "text", "texts"),
+        *("one_line", "seconds", "strings", "text", "texts"),
     ),
     "hookgw.connectors.messages": (
         *("MediaUrl", "FileToSend", "check_mimetype", "sent_content", "file_to_send", "sent_data"),
@@ -115,6 +116,7 @@ __all__ = [
     "Recent",
     "Refused",
     "Unreachable",
+    "attach_file",
     "check_mimetype",
     "check_names",
     "check_token",
@@ -136,6 +138,7 @@ __all__ = [
     "number",
     "one_line",
     "pass_file",
+    "pause_after",
     "read_file",
     "read_options",
     "repr_without",
@@ -146,6 +149,7 @@ __all__ = [
     "sent_content",
     "sent_data",
     "server_url",
+    "strings",
     "text",
     "text_data",
     "texts",

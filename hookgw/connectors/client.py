@@ -164,8 +164,8 @@ class NetworkClient:
         """Return the error for a request without an answer."""
         if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
             return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)
-        reason = self.hide(str(error)).removesuffix(".") or type(error).__name__
-        return Unreachable(f"{self.server} cannot be reached: {reason}.")
+        reason = self.hide(str(error)) or type(error).__name__
+        return Unreachable(f"{self.server} cannot be reached: {reason}")
 
 
 def retry_after_of(response: httpx.Response) -> float | None:

@@ -1,9 +1,12 @@
-"""What goes wrong between hookgw and a network's server, and when to try again. No I/O."""
+"""What goes wrong between hookgw and a network's server, and when to try again."""
 
 from __future__ import annotations
 
 import random
 from http import HTTPStatus
+from typing import Any
+
+import trio
 
 from hookgw.kernel.errors import NetworkRefused
 
@@ -57,3 +60,18 @@ def wait_after(error: NetworkRefused, failures: int) -> float:
     if error.retry_after is not None:
         return max(error.retry_after, _FIRST_WAIT)
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 10)) * random.uniform(1, 1.2)  # noqa: S311 (no secret)
+
+
+async def pause_after(error: NetworkRefused, failures: int, what: str, *, instance: str, logger: Any) -> None:
+    """Log a failure, and wait before the next try; see :func:`wait_after`.
+
+    Args:
+        error, failures: the last failure, and how many there were in a row.
+        what: has failed, for the log.
+        instance: its name.
+        logger: of structlog.
+    """
+    wait = wait_after(error, failures)
+    more = {"reason": str(error), "code": error.code, "retry_after": round(wait, 1)}
+    logger.warning(what, instance=instance, **more)
+    await trio.sleep(wait)

@@ -40,6 +40,11 @@ def text(value: Any) -> str:
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
+def strings(value: Any) -> list[str]:
+    """Return the texts in a JSON array; none for any other value."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
 def found_at(value: Any, *path: str) -> Any:
     """Return what is at a path of names in an object; ``None`` if there is nothing."""
     for name in path:

@@ -11,7 +11,7 @@ def is_secret(given: str, secret: str) -> bool:
     It compares in constant time: how long it takes must not say how much of a guess is right.
     """
     # On bytes: compare_digest takes no other text than ASCII.
-    return bool(secret) and hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())
+    return bool(secret) and hmac.compare_digest(_bytes(given), _bytes(secret))
 
 
 def is_signature(given: str, secret: str | bytes, body: bytes, *, algorithm: str = "sha256") -> bool:
@@ -23,5 +23,10 @@ def is_signature(given: str, secret: str | bytes, body: bytes, *, algorithm: str
         body: the bytes as they came, before they are parsed: the same JSON has many spellings.
         algorithm: a name of :mod:`hashlib`.
     """
-    key = secret.encode() if isinstance(secret, str) else secret
+    key = _bytes(secret) if isinstance(secret, str) else secret
     return bool(key) and is_secret(given, hmac.new(key, body, algorithm).hexdigest())
+
+
+def _bytes(text: str) -> bytes:
+    # No other text has the same bytes: not even one with half of a surrogate pair, which JSON can express.
+    return text.encode("utf-8", "surrogatepass")

@@ -11,7 +11,7 @@ import structlog
 import trio
 
 from hookgw import ConnectionState, InstanceSettings, NetworkRefused, QRCode, Session
-from hookgw.connectors import mapping, save_state, text, texts
+from hookgw.connectors import found_at, mapping, save_state, text, texts
 
 from .client import Client, Refused
 from .events import STATES, Report, plain
@@ -121,7 +121,7 @@ class Connection:
 
     async def take_code(self, report: Report) -> bool:
         """Take the code from a QRCODE_UPDATED of Evolution API. Return whether it has one."""
-        code = mapping(mapping(report.data).get("qrcode"))
+        code = mapping(found_at(report.data, "qrcode"))
         if not isinstance(code.get("code"), str):
             return False
         if not self._is_late(report):
@@ -182,7 +182,8 @@ class Connection:
             base64=self.session.wants_base64(),
         )
         found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)
-        found = mapping(mapping(found).get("webhook")) or (found if isinstance(found, dict) else None)
+        nested = found_at(found, "webhook")
+        found = nested if isinstance(nested, dict) else found if isinstance(found, dict) else None
         if self.state.target == target and is_set(found, wanted, all_events=self._all_events):
             return
         if found is not None and not self._is_own(found):
@@ -217,15 +218,14 @@ class Connection:
 
     def _is_own(self, found: dict[str, Any]) -> bool:
         # Also with a former token, after the ingestUrl was rotated.
-        url = found.get("url")
         own = (self.session.ingest_url or "").rpartition("/")[0] + "/"
-        return is_ours(found, self.session.ingest_url or "") or (isinstance(url, str) and url.startswith(own))
+        return is_ours(found, self.session.ingest_url or "") or text(found.get("url")).startswith(own)
 
     async def _look_at_state(self) -> None:
         client = self._connected()
         reports = self._reports
         answer = await client.call("GET", "instance/connectionState", seconds=CHECK_TIMEOUT)
-        state = STATES.get(text(mapping(mapping(answer).get("instance")).get("state")))
+        state = STATES.get(text(found_at(answer, "instance", "state")))
         if reports != self._reports:
             return  # a webhook brought a newer state meanwhile
         if state == "open":
@@ -242,7 +242,7 @@ class Connection:
             # Somebody called connect: without a login, there is a code.
             self._has_asked = True
             answer = await client.call("GET", "instance/connect", seconds=_CONNECT_TIMEOUT)
-            answer = mapping(mapping(answer).get("qrcode", answer))
+            answer = mapping(found_at(answer, "qrcode")) or mapping(answer)
             if text(answer.get("code")):
                 await self.report(ConnectionState.CONNECTING)
                 await self._show(answer)

@@ -36,16 +36,8 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.connectors import (
-    REQUEST_TIMEOUT,
-    NetworkConnector,
-    file_to_send,
-    is_secret,
-    items,
-    load_state,
-    mapping,
-    text_data,
-)
+from hookgw import connectors as kit
+from hookgw.connectors import found_at, items
 from hookgw.connectors import text as text_of
 
 from .client import Client, Refused
@@ -66,7 +58,7 @@ _BAD_REQUEST, _NOT_FOUND = 400, 404
 logger = structlog.get_logger("hookgw.evolution")
 
 
-class Evolution(NetworkConnector[Receiver]):
+class Evolution(kit.NetworkConnector[Receiver]):
     """Connects instances to the accounts in Evolution API."""
 
     name = "evolution"
@@ -109,7 +101,7 @@ class Evolution(NetworkConnector[Receiver]):
         It never returns: also after the account was logged out, Evolution API has events to tell, and drops
         them if hookgw does not take them.
         """
-        state = await load_state(session, State)
+        state = await kit.load_state(session, State)
         state.secret = state.secret or secrets.token_urlsafe(32)
         connection = Connection(session, state)
         with self.connections.joined(session, Receiver(connection)):
@@ -140,7 +132,7 @@ class Evolution(NetworkConnector[Receiver]):
         receiver = self.connections.get(session)
         if receiver is None:
             raise Unavailable("The connector is about to start. Retry later.")
-        if not is_secret(request.headers.get(PROOF, ""), receiver.connection.state.secret):
+        if not kit.is_secret(request.headers.get(PROOF, ""), receiver.connection.state.secret):
             raise ProofRefused(f"The header {PROOF} is missing, or is not the one that hookgw has set.")
         if request.method != "POST":
             raise NotSupported("Evolution API sends its events with POST.")
@@ -164,7 +156,7 @@ class Evolution(NetworkConnector[Receiver]):
             message = msgspec.structs.replace(message, link_preview=False)
         path, body = request_of(message)
         sent = await client.call("POST", path, body)
-        if not isinstance(mapping(mapping(sent).get("key")).get("id"), str):
+        if not isinstance(found_at(sent, "key", "id"), str):
             raise NetworkRefused("Evolution API did not say which message it has sent.")
         stamp = sent.get("messageTimestamp")
         return {
@@ -179,7 +171,7 @@ class Evolution(NetworkConnector[Receiver]):
         client = self._connected(session)
         body = {"number": recipient_of(key.remote_jid or number), "key": key_of(key), "text": text}
         await client.call("POST", "chat/updateMessage", body)
-        data = text_data(key_of(key), text, time.time())
+        data = kit.text_data(key_of(key), text, time.time())
         return {**data, "editedMessage": data["message"]}  # where Evolution API's own MESSAGES_EDITED has it
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
@@ -202,7 +194,7 @@ class Evolution(NetworkConnector[Receiver]):
             return
         body = {"number": recipient_of(number), "presence": presence, "delay": int(delay * 1000)}
         # It answers when the presence has ended.
-        await client.call("POST", "chat/sendPresence", body, seconds=REQUEST_TIMEOUT + delay)
+        await client.call("POST", "chat/sendPresence", body, seconds=kit.REQUEST_TIMEOUT + delay)
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return which numbers are on WhatsApp."""
@@ -274,7 +266,7 @@ class Evolution(NetworkConnector[Receiver]):
             await receiver.connection.release()
 
     async def _fetched(self, session: Session, message: MediaMessage) -> MediaMessage:
-        file = await file_to_send(message, session, limit=LARGEST_FILE)
+        file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
         guessed = mimetypes.guess_type((message.url or "").partition("?")[0])[0]
         mimetype = message.mimetype or guessed or file.said or None
         return msgspec.structs.replace(

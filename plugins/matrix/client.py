@@ -11,7 +11,15 @@ from urllib.parse import quote
 import httpx
 
 from hookgw import NotFound, Session
-from hookgw.connectors import REQUEST_TIMEOUT, NetworkClient, Unreachable, mapping, retry_after_of, text
+from hookgw.connectors import (
+    REQUEST_TIMEOUT,
+    NetworkClient,
+    Unreachable,
+    mapping,
+    read_file,
+    retry_after_of,
+    text,
+)
 from hookgw.connectors import Refused as KitRefused
 
 FILE_TIMEOUT = 300.0
@@ -131,6 +139,11 @@ class Client(NetworkClient):
                     raise
                 response = await stack.enter_async_context(self._file(f"media/v3/download/{path}"))
             yield response
+
+    async def read(self, reference: str, limit: int) -> bytes:
+        """Return a file of the media repository, of at most so many bytes."""
+        async with self.download(reference) as response:
+            return await read_file(response, limit)
 
     def _file(self, path: str) -> AbstractAsyncContextManager[httpx.Response]:
         # httpx takes the token away where a redirect leads to another host.

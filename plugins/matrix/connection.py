@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from hookgw import EventLeftOut, Invalid, NetworkRefused, Session
-from hookgw.connectors import Recent, each, repr_without, save_state, text
+from hookgw.connectors import Recent, each, repr_without, save_state, strings, text
 
 from .client import Client, Refused
 from .events import Account
@@ -163,11 +163,7 @@ class Connection:
 
     def note_direct_rooms(self, content: dict[str, Any]) -> None:
         """Keep the content of the account data ``m.direct``."""
-        self.direct = {
-            user: [room for room in rooms if isinstance(room, str)]
-            for user, rooms in content.items()
-            if isinstance(rooms, list)
-        }
+        self.direct = {user: strings(rooms) for user, rooms in content.items() if isinstance(rooms, list)}
 
     def is_group(self, room: str) -> bool:
         """Return whether a room is not a direct chat."""

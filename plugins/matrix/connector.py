@@ -25,7 +25,7 @@ from hookgw import (
     Session,
     TextMessage,
 )
-from hookgw.connectors import NetworkConnector, check_mimetype, file_to_send, load_state, pass_file, text_data
+from hookgw import connectors as kit
 
 from . import outgoing
 from .client import Refused
@@ -39,7 +39,7 @@ TYPING_TIME = 10.0
 """Seconds for which a presence of unknown length is shown."""
 
 
-class Matrix(NetworkConnector[Connection]):
+class Matrix(kit.NetworkConnector[Connection]):
     """Connects instances to Matrix."""
 
     name = "matrix"
@@ -55,7 +55,7 @@ class Matrix(NetworkConnector[Connection]):
         except Invalid as error:
             await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
             return
-        connection = Connection(session, options, await load_state(session, State))
+        connection = Connection(session, options, await kit.load_state(session, State))
         with self.connections.joined(session, connection):
             async with trio.open_nursery() as nursery:
                 try:
@@ -94,7 +94,7 @@ class Matrix(NetworkConnector[Connection]):
         content = outgoing.edit_of(key, text)
         await connection.send_event(room, "m.room.message", content, _new_transaction())
         edited = {"remoteJid": room, "fromMe": True, "id": key.id, "participant": connection.user}
-        return text_data(edited, text, time.time())
+        return kit.text_data(edited, text, time.time())
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         """Redact a message: its content is removed for everyone."""
@@ -171,7 +171,7 @@ class Matrix(NetworkConnector[Connection]):
         connection = self._connected(session)
         try:
             async with connection.client.download(reference) as response:
-                await pass_file(response, sink)
+                await kit.pass_file(response, sink)
         except Refused as error:
             if error.code == "M_NOT_FOUND":
                 raise NotFound("The homeserver no longer has the file.") from error
@@ -218,9 +218,9 @@ class Matrix(NetworkConnector[Connection]):
 
 async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str]:
     """Return the content and the type of a file to send."""
-    file = await file_to_send(message, session, limit=LARGEST_FILE)
+    file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
     guessed = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-    return file.content, check_mimetype(message.mimetype or file.said or guessed)
+    return file.content, kit.check_mimetype(message.mimetype or file.said or guessed)
 
 
 def _new_transaction() -> str:

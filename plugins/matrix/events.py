@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hookgw import NewEvent, event_id_of
-from hookgw.connectors import MediaUrl, each, found_at, mapping, number, text
+from hookgw.connectors import MediaUrl, each, found_at, mapping, number, strings, text
 
 SOURCE = "matrix"
 TRANSACTION_PREFIX = "hookgw-"
@@ -209,7 +209,7 @@ def _context(content: Mapping[str, Any], relation: Mapping[str, Any]) -> dict[st
     if relation.get("rel_type") == "m.thread" and (thread := text(relation.get("event_id"))):
         context["threadId"] = thread
     users = found_at(content, "m.mentions", "user_ids")
-    mentioned = [user for user in users if isinstance(user, str)] if isinstance(users, list) else []
+    mentioned = strings(users)
     if mentioned:
         context["mentionedJid"] = mentioned
     return context or None

@@ -7,7 +7,6 @@ already, and loses none.
 
 from __future__ import annotations
 
-import base64
 import copy
 import time
 from collections.abc import Generator, Iterable, Iterator
@@ -17,8 +16,9 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import ConnectionState, Invalid, NetworkRefused, NewEvent, NotFound
-from hookgw.connectors import Unreachable, each, emit_valid, found_at, mapping, read_file, text, wait_after
+from hookgw import ConnectionState, NetworkRefused, NewEvent
+from hookgw import connectors as kit
+from hookgw.connectors import each, found_at, mapping, strings, text
 
 from . import events
 from .client import Refused
@@ -141,7 +141,7 @@ class Receiver:
                     continue
                 failures += 1
                 await self._wait(error, failures)
-            except Unreachable as error:
+            except kit.Unreachable as error:
                 # The next answer should be smaller: it may have been too large, or too slow.
                 self._limit = max(1, self._limit // 2)
                 failures += 1
@@ -160,15 +160,8 @@ class Receiver:
             self._is_open = False
             await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
         self._batch.clear()
-        wait = wait_after(error, failures)
-        logger.warning(
-            "homeserver failed",
-            instance=self._session.instance,
-            reason=str(error),
-            code=error.code,
-            retry_after=round(wait, 1),
-        )
-        await trio.sleep(wait)
+        instance = self._session.instance
+        await kit.pause_after(error, failures, "homeserver failed", instance=instance, logger=logger)
 
     async def _log_in_again(self, error: Refused) -> str:
         options = self._connection.options
@@ -194,7 +187,7 @@ class Receiver:
         )
         next_batch = text(answer.get("next_batch"))
         if not next_batch:
-            raise Unreachable("The homeserver's answer has no next_batch.")
+            raise kit.Unreachable("The homeserver's answer has no next_batch.")
         self._batch, self._files, self._lookups = [], 0, _MOST_LOOKUPS
         self._is_slow = False
         self._unread.clear()
@@ -213,7 +206,7 @@ class Receiver:
             await self._add_all(events.presence(event, account, now) for event in found)
         invited = self._invitations(mapping(rooms.get("invite")))
         state.since = next_batch
-        await emit_valid(self._session, self._batch, state=msgspec.to_builtins(state), logger=logger)
+        await kit.emit_valid(self._session, self._batch, state=msgspec.to_builtins(state), logger=logger)
         for room in invited:
             self._nursery.start_soon(self._join, room)
         for room, id_ in self._unread.items():
@@ -247,10 +240,7 @@ class Receiver:
                 await self._look_up(room, [id_ for id_, _ in events.read_by(content)])
                 await self._add_all(events.receipts(content, room, self._connection.account))
             elif event.get("type") == "m.typing":
-                users = content.get("user_ids")
-                typing = (
-                    {user for user in users if isinstance(user, str)} if isinstance(users, list) else set()
-                )
+                typing = set(strings(content.get("user_ids")))
                 self._add(events.typing(room, self._typing.get(room, ()), typing, self._connection.account))
                 self._typing.pop(room, None)
                 if typing:
@@ -365,24 +355,14 @@ class Receiver:
                 await self._commit_part()
 
     async def _put_file(self, new: NewEvent, reference: str, size: int) -> None:
-        """Put a file into its event, beside the link. Without the file, the event is still complete."""
-        limit, content, reason = self._session.base64_limit, b"", "it took too long"
+        limit = self._session.base64_limit
         if size > limit or self._is_slow:
             return
-        with trio.move_on_after(FILE_TIME) as scope:
-            try:
-                async with self._connection.client.download(reference) as response:
-                    content = await read_file(response, limit)
-            except (Invalid, NetworkRefused, NotFound) as error:
-                reason = str(error)
+        reading = self._connection.client.read(reference, limit)
+        found = await kit.attach_file(self._session, new, reading, seconds=FILE_TIME, logger=logger)
         # A homeserver that cannot get at its files must not hold up message after message.
-        self._is_slow = scope.cancelled_caught
-        if not content:
-            room = new.data["key"]["remoteJid"]
-            logger.warning("file not in event", instance=self._session.instance, room=room, reason=reason)
-            return
-        new.data["message"]["base64"] = base64.b64encode(content).decode()
-        self._files += len(content)
+        self._is_slow = found is None
+        self._files += found or 0
 
     def _add(self, event: NewEvent | None) -> None:
         if event is not None:
@@ -436,7 +416,7 @@ class Receiver:
         await self._connection.learn_authors(room, asked)
 
     async def _commit_part(self) -> None:
-        await emit_valid(self._session, self._batch, logger=logger)
+        await kit.emit_valid(self._session, self._batch, logger=logger)
         self._batch, self._files = [], 0
 
     def _invitations(self, rooms: dict[str, Any]) -> list[str]:
@@ -467,7 +447,7 @@ class Receiver:
                     )
                     break
                 wait = error.retry_after
-            except Unreachable:
+            except kit.Unreachable:
                 wait = None
             await trio.sleep(wait or 5.0 * 2**attempt)
         # Stored with the next events. Until then, a restart joins once more, which changes nothing.

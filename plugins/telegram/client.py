@@ -18,7 +18,7 @@ import httpx
 import msgspec
 
 from hookgw import NetworkRefused, NotFound, Session
-from hookgw.connectors import NetworkClient, Unreachable, mapping, retry_after_of, text
+from hookgw.connectors import NetworkClient, Unreachable, mapping, read_file, retry_after_of, text
 from hookgw.connectors import Refused as KitRefused
 
 from .fields import identifier
@@ -149,11 +149,21 @@ class Client(NetworkClient):
         async with self.open("GET", url, timeout=FILE_TIMEOUT) as response:
             yield response
 
+    async def read(self, file_id: str, limit: int) -> bytes:
+        """Return a file that somebody sent, of at most so many bytes."""
+        async with self.download(file_id) as response:
+            return await read_file(response, limit)
+
     def refusal(self, response: httpx.Response, answer: Any) -> Exception:  # noqa: ARG002
         """Return the error for a download without success."""
         if response.status_code == HTTPStatus.NOT_FOUND:
             return NotFound("Telegram no longer has the file.")
         return Unreachable(_STATUS_UNKNOWN.format(response.status_code))
+
+    def unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        """Return the error for a request without an answer, as a sentence: another one may follow."""
+        found = super().unreachable(error)
+        return found if found.retry_after else Unreachable(f"{str(found).removesuffix('.')}.")
 
     async def _call(
         self,

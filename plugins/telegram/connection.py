@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import secrets
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -12,18 +11,9 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import Invalid, NetworkRefused, NewEvent, NotFound, Session
-from hookgw.connectors import (
-    Recent,
-    Unreachable,
-    emit_valid,
-    mapping,
-    number,
-    read_file,
-    repr_without,
-    save_state,
-    text,
-)
+from hookgw import Invalid, NetworkRefused, NewEvent, Session
+from hookgw import connectors as kit
+from hookgw.connectors import mapping, number, text
 
 from . import events
 from .client import Client, Refused
@@ -62,7 +52,7 @@ class State(msgspec.Struct, kw_only=True):
     offset: int = 0
     secret: str = ""
 
-    __repr__ = repr_without("secret")
+    __repr__ = kit.repr_without("secret")
 
 
 class Connection:
@@ -91,7 +81,7 @@ class Connection:
         self.changing_webhook = trio.Lock()
         self.is_leaving = False
         self._nursery = nursery
-        self._done: Recent[tuple[str, ...], bool] = Recent(_KNOWN)
+        self._done: kit.Recent[tuple[str, ...], bool] = kit.Recent(_KNOWN)
         self._file_time = 0.0
         self._files = 0
 
@@ -133,7 +123,7 @@ class Connection:
             except Refused as again:
                 if again.is_unauthorized:
                     raise TokenRefused(error) from None
-            except Unreachable:
+            except kit.Unreachable:
                 pass  # the next request finds out
             return
         raise TokenRefused(error)
@@ -142,7 +132,7 @@ class Connection:
         """Return the secret of the webhook. A new one is stored before Telegram gets it."""
         if not self.state.secret:
             self.state.secret = secrets.token_urlsafe(32)
-            await save_state(self.session, self.state)
+            await kit.save_state(self.session, self.state)
         return self.state.secret
 
     async def store(
@@ -165,7 +155,7 @@ class Connection:
         state: Any = msgspec.UNSET
         if offset is not None:
             state = msgspec.to_builtins(msgspec.structs.replace(self.state, offset=offset))
-        await emit_valid(self.session, batch, state=state, logger=logger)
+        await kit.emit_valid(self.session, batch, state=state, logger=logger)
         if offset is not None:
             self.state.offset = offset
         for update in updates:
@@ -186,26 +176,14 @@ class Connection:
         return translated
 
     async def _put_file(self, new: NewEvent, update: Mapping[str, Any]) -> None:
-        """Put a file into its event, beside the link. Without the file, the event is still complete."""
         file = file_of(update)
         limit = self.session.base64_limit
         if file is None or file[1] > limit or self._file_time <= 0 or self._files >= MOST_FILES:
             return
-        content, reason, began = b"", "it took too long", trio.current_time()
-        with trio.move_on_after(self._file_time) as scope:
-            try:
-                async with self.client.download(file[0]) as response:
-                    content = await read_file(response, limit)
-                reason = ""
-            except (Invalid, NetworkRefused, NotFound) as error:
-                reason = str(error)
+        began, reading = trio.current_time(), self.client.read(file[0], limit)
+        found = await kit.attach_file(self.session, new, reading, seconds=self._file_time, logger=logger)
         self._file_time -= trio.current_time() - began
-        if reason or scope.cancelled_caught:
-            chat = new.data["key"]["remoteJid"]
-            logger.warning("file not in event", instance=self.session.instance, chat=chat, reason=reason)
-            return
-        new.data["message"]["base64"] = base64.b64encode(content).decode()
-        self._files += len(content)
+        self._files += found or 0
 
     async def _answer_button(self, query: str) -> None:
         try:

@@ -28,15 +28,8 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.connectors import (
-    NetworkConnector,
-    file_to_send,
-    load_state,
-    mapping,
-    pass_file,
-    sent_content,
-    sent_data,
-)
+from hookgw import connectors as kit
+from hookgw.connectors import mapping
 
 from . import outgoing
 from .client import Refused
@@ -62,7 +55,7 @@ _ACTIONS = {"composing": "typing", "recording": "record_voice"}
 _URL_FAILED = ("http url", "web page content", "upload file by url", "wrong file identifier", "wrong type")
 
 
-class Telegram(NetworkConnector[Connection]):
+class Telegram(kit.NetworkConnector[Connection]):
     """Connects instances to Telegram."""
 
     name = "telegram"
@@ -92,7 +85,7 @@ class Telegram(NetworkConnector[Connection]):
         except Invalid as error:
             await session.set_state(ConnectionState.CLOSE, HTTPStatus.BAD_REQUEST, message=str(error))
             return
-        state = await load_state(session, State)
+        state = await kit.load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)
             # Before the first state, with which requests of Telegram are let in.
@@ -247,7 +240,7 @@ class Telegram(NetworkConnector[Connection]):
         connection = self.connections.of(session)
         async with connection.client.download(reference) as response:
             # Telegram's server says application/octet-stream for most files; the link knows better.
-            await pass_file(response, sink, mimetype="")
+            await kit.pass_file(response, sink, mimetype="")
 
     async def _send_file(self, connection: Connection, message: MediaMessage) -> Any:
         method, field, parameters = outgoing.media_call(message)
@@ -262,7 +255,7 @@ class Telegram(NetworkConnector[Connection]):
                 ):
                     raise
                 # Telegram cannot fetch it: hookgw may, and Telegram takes larger files that are uploaded.
-        fetched = await file_to_send(message, connection.session, limit=outgoing.LARGEST_FILE)
+        fetched = await kit.file_to_send(message, connection.session, limit=outgoing.LARGEST_FILE)
         file = outgoing.file_to_upload(message, fetched)
         return await _call(connection, method, parameters, upload=(field, file))
 
@@ -278,7 +271,7 @@ class Telegram(NetworkConnector[Connection]):
         now = time.time()
         # A reaction is no message of its own on Telegram, and has no id.
         key = {"remoteJid": chat, "fromMe": True, "id": f"reaction-{id_}-{int(now * 1000)}"}
-        return sent_data(key, sent_content(message, chat), now, status="SERVER_ACK", source=SOURCE)
+        return kit.sent_data(key, kit.sent_content(message, chat), now, status="SERVER_ACK", source=SOURCE)
 
     def _options_of(self, options: dict[str, Any]) -> Options:
         return read_options({**self.defaults, **options})

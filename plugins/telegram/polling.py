@@ -17,7 +17,7 @@ import structlog
 import trio
 
 from hookgw import ConnectionState, NetworkRefused
-from hookgw.connectors import NetworkEvents, Unreachable, mapping, number, text, wait_after
+from hookgw.connectors import NetworkEvents, Unreachable, mapping, number, pause_after, text
 
 from .client import Refused, Unreadable
 from .connection import Connection
@@ -203,15 +203,7 @@ class Poller:
         elif failures > 1 and not self._was_open:
             # Perhaps base_url is wrong, or not among the operator's servers: the state shows the reason.
             await self._session.set_state(ConnectionState.CLOSE, 503, message=f"{error} hookgw keeps trying.")
-        wait = wait_after(error, failures)
-        logger.warning(
-            "polling failed",
-            instance=self._session.instance,
-            reason=str(error),
-            code=error.code,
-            retry_after=round(wait, 1),
-        )
-        await trio.sleep(wait)
+        await pause_after(error, failures, "polling failed", instance=self._session.instance, logger=logger)
 
 
 def _with_id(found: NetworkEvents) -> Generator[None, None, list[dict[str, Any]]]:

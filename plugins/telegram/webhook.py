@@ -20,7 +20,7 @@ from hookgw import (
     NotSupported,
     ProofRefused,
 )
-from hookgw.connectors import is_secret, mapping, number, text, wait_after
+from hookgw.connectors import is_secret, mapping, number, pause_after, text
 
 from .client import Refused
 from .connection import Connection
@@ -86,14 +86,8 @@ class WebhookKeeper:
                     # Perhaps base_url is wrong, or not among the operator's servers: the state says why.
                     reason = f"{error} hookgw keeps trying."
                     await self._session.set_state(ConnectionState.CLOSE, 503, message=reason)
-                wait = wait_after(error, failures)
-                logger.warning(
-                    "webhook not checked",
-                    instance=self._session.instance,
-                    reason=str(error),
-                    retry_after=round(wait, 1),
-                )
-                await trio.sleep(wait)
+                what, instance = "webhook not checked", self._session.instance
+                await pause_after(error, failures, what, instance=instance, logger=logger)
                 continue
             failures = 0
             if is_taken:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 
 from hookgw import Session
-from hookgw.connectors import REQUEST_TIMEOUT, NetworkClient, found_at, mapping, retry_after_of, text
+from hookgw.connectors import REQUEST_TIMEOUT, NetworkClient, found_at, mapping, retry_after_of, strings, text
 from hookgw.connectors import Refused as KitRefused
 
 FILE_TIMEOUT = 120.0
@@ -122,7 +122,7 @@ def _words(answer: Any) -> str:
     answer = mapping(answer)
     messages = answer.get("message")
     if isinstance(messages, list):
-        messages = "; ".join(part for part in messages if isinstance(part, str))
+        messages = "; ".join(strings(messages))
     found = text(messages) or text(found_at(answer, "exception", "message"))
     found = found or text(answer.get("error")) or text(found_at(answer, "error", "message"))
     status = text(answer.get("status"))

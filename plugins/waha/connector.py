@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import mimetypes
 import time
@@ -26,7 +25,6 @@ from hookgw import (
     MediaSink,
     Message,
     MessageKey,
-    NetworkRefused,
     NewEvent,
     NotFound,
     NotSupported,
@@ -36,18 +34,8 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.connectors import (
-    NetworkConnector,
-    check_mimetype,
-    file_to_send,
-    is_signature,
-    load_state,
-    mapping,
-    pass_file,
-    read_file,
-    text,
-    text_data,
-)
+from hookgw import connectors as kit
+from hookgw.connectors import mapping, text
 
 from . import outgoing
 from .client import FILE_TIMEOUT, Refused
@@ -84,7 +72,7 @@ _LONGEST_SHOWN_TYPING = 60.0
 _EXACT_ENGINES = frozenset({"WEBJS", "WPP"})
 
 
-class Waha(NetworkConnector[Connection]):
+class Waha(kit.NetworkConnector[Connection]):
     """Connects instances to sessions of WAHA servers."""
 
     name = "waha"
@@ -116,7 +104,7 @@ class Waha(NetworkConnector[Connection]):
             # An instance that was imported, or whose configuration has changed.
             await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
             return
-        state = await load_state(session, State)
+        state = await kit.load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)
             with self.connections.joined(session, connection):
@@ -168,25 +156,17 @@ class Waha(NetworkConnector[Connection]):
                 await connection.fetching.acquire()
                 is_next = True
             if is_next and (reference := file_of(payload)):
-                file = None
-                with trio.move_on_after(FILE_TIME):
-                    file = await self._small_file(connection, reference)
-                if file is not None:
-                    event.data["message"]["base64"] = base64.b64encode(file).decode()
+                reading = self._read_file(connection, reference)
+                await kit.attach_file(connection.session, event, reading, seconds=FILE_TIME, logger=logger)
             await connection.session.emit_all([event])
         finally:
             if is_next:
                 connection.fetching.release()
 
-    async def _small_file(self, connection: Connection, reference: str) -> bytes | None:
-        """Return a file that fits into an event; ``None`` if it does not, or cannot be read."""
+    async def _read_file(self, connection: Connection, reference: str) -> bytes:
         path = path_of(reference)
-        try:
-            async with connection.client.download("files", *(path or ())) as response:
-                return await read_file(response, connection.session.base64_limit)
-        except (Invalid, NetworkRefused) as error:
-            logger.info("file not fetched", instance=connection.session.instance, reason=str(error))
-            return None
+        async with connection.client.download("files", *(path or ())) as response:
+            return await kit.read_file(response, connection.session.base64_limit)
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Send a message to a chat."""
@@ -249,7 +229,9 @@ class Waha(NetworkConnector[Connection]):
         connection.done.put(("edit", _id_in(target), text), "")
         path = (connection.options.session, "chats", chat, "messages", target)
         await connection.client.call("PUT", *path, body={"text": text})
-        return text_data({"remoteJid": jid_of(chat), "fromMe": True, "id": _id_in(target)}, text, time.time())
+        return kit.text_data(
+            {"remoteJid": jid_of(chat), "fromMe": True, "id": _id_in(target)}, text, time.time()
+        )
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         """Delete a message for everyone."""
@@ -381,7 +363,7 @@ class Waha(NetworkConnector[Connection]):
 
 async def _stream(connection: Connection, path: list[str], sink: MediaSink) -> None:
     async with connection.client.download("files", *path) as response:
-        await pass_file(response, sink)
+        await kit.pass_file(response, sink)
 
 
 def check_proof(request: IngestRequest, key: bytes) -> None:
@@ -396,7 +378,7 @@ def check_proof(request: IngestRequest, key: bytes) -> None:
     given = request.headers.get("x-webhook-hmac")
     if given is None:
         raise ProofRefused("X-Webhook-Hmac is missing: WAHA does not sign its requests.")
-    if not is_signature(given.lower(), key, request.body, algorithm="sha512"):
+    if not kit.is_signature(given.lower(), key, request.body, algorithm="sha512"):
         raise ProofRefused("X-Webhook-Hmac is not the HMAC-SHA512 of the body with the webhook's key.")
 
 
@@ -423,12 +405,12 @@ def _id_in(message_id: str) -> str:
 
 async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str, str]:
     """Return content, type and name of a file to send."""
-    file = await file_to_send(message, session, limit=LARGEST_FILE)
+    file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
     if len(file.content) > LARGEST_FILE:
         raise Invalid(f"media: WAHA takes files of at most {LARGEST_FILE // 2**20} MiB.")
     # These say nothing.
     said = "" if file.said in ("application/octet-stream", "binary/octet-stream") else file.said
     mimetype = message.mimetype or said or mimetypes.guess_type(file.name)[0] or _TYPES[message.kind]
-    check_mimetype(mimetype, parameters=True)
+    kit.check_mimetype(mimetype, parameters=True)
     suffix = mimetypes.guess_extension(mimetype.partition(";")[0]) or ""
     return file.content, mimetype, file.name or f"{message.kind.value}{suffix}"

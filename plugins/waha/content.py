@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from hookgw.connectors import MediaUrl, degrees, found_at, mapping, text, texts
+from hookgw.connectors import MediaUrl, degrees, found_at, mapping, strings, text, texts
 
 from .fields import id_text, renamed
 from .ids import jid_of, parse_message_id
@@ -298,7 +298,7 @@ def _of_web(
     if (place := _place_of(mapping(payload.get("location")))) is not None:
         return Content("locationMessage", {"locationMessage": place}, context)
     cards = payload.get("vCards")
-    cards = [card for card in cards if isinstance(card, str)] if isinstance(cards, list) else []
+    cards = strings(cards)
     if cards:
         contacts = [{"displayName": _name_on(card), "vcard": card} for card in cards]
         if len(contacts) == 1:

@@ -20,17 +20,8 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.connectors import (
-    MediaUrl,
-    check_mimetype,
-    filled,
-    items,
-    sent_content,
-    sent_data,
-    text,
-    whatsapp_chat_of,
-    whatsapp_number_of,
-)
+from hookgw import connectors as kit
+from hookgw.connectors import items, text
 
 from .events import BSUID, SOURCE
 
@@ -75,7 +66,7 @@ def recipient_of(number: str) -> tuple[str, dict[str, str]]:
     user = number.removesuffix("@lid")
     if BSUID.fullmatch(user):
         return f"{user}@lid", {"recipient_type": "individual", "recipient": user}
-    jid = whatsapp_chat_of(number)
+    jid = kit.whatsapp_chat_of(number)
     user, _, server = jid.partition("@")
     if server == "g.us":
         return jid, {"recipient_type": "group", "to": user}
@@ -122,7 +113,7 @@ def mimetype_of(message: MediaMessage) -> str:
         Invalid: the given type is none.
     """
     if message.mimetype:
-        return check_mimetype(message.mimetype, parameters=True)
+        return kit.check_mimetype(message.mimetype, parameters=True)
     content = message.content or b""
     for beginning, mimetype in _BEGINNINGS:
         if content.startswith(beginning):
@@ -147,7 +138,7 @@ def payload_of(
     jid: str,
     now: float,
     media_id: str,
-    media_url: MediaUrl,
+    media_url: kit.MediaUrl,
 ) -> dict[str, Any]:
     """Return a message that hookgw sent: ``data`` of SEND_MESSAGE; its id is empty if Meta did not say one.
 
@@ -165,12 +156,12 @@ def payload_of(
             jid = f"{contact['wa_id']}@s.whatsapp.net"
     ids = [text(sent.get("id")) for sent in items(answer.get("messages"))]
     file = _shown_file(message, media_id, media_url) if isinstance(message, MediaMessage) else None
-    name, content = sent_content(message, jid, file=file)
+    name, content = kit.sent_content(message, jid, file=file)
     if isinstance(message, LocationMessage):
         content = {field: value for field, value in content.items() if value != ""}
     key = {"remoteJid": jid, "fromMe": True, "id": ids[0] if ids else ""}
     # Accepted; the status SERVER_ACK follows when Meta has sent it.
-    data = sent_data(key, (name, content), now, status="PENDING", source=SOURCE)
+    data = kit.sent_data(key, (name, content), now, status="PENDING", source=SOURCE)
     return {**data, "contextInfo": {"stanzaId": message.reply_to.id}} if message.reply_to else data
 
 
@@ -184,7 +175,7 @@ def _content(message: Message, media_id: str) -> tuple[str, Any]:
             return message.kind.value, _file(message, media_id)
         case LocationMessage():
             place: dict[str, Any] = {"latitude": message.latitude, "longitude": message.longitude}
-            return "location", {**place, **filled(name=message.name, address=message.address)}
+            return "location", {**place, **kit.filled(name=message.name, address=message.address)}
         case ContactMessage():
             return "contacts", [_card(contact) for contact in message.contacts]
         case ReactionMessage():
@@ -214,9 +205,9 @@ def _card(contact: Contact) -> dict[str, Any]:
     if contact.phone_number:
         digits = ""
         with suppress(Invalid):  # a card may have a number that only a person understands
-            digits = whatsapp_number_of(contact.phone_number)
+            digits = kit.whatsapp_number_of(contact.phone_number)
         # With wa_id, the card has a button to write to this person.
-        card["phones"] = [{"phone": contact.phone_number, "type": "CELL", **filled(wa_id=digits)}]
+        card["phones"] = [{"phone": contact.phone_number, "type": "CELL", **kit.filled(wa_id=digits)}]
     if contact.organization:
         card["org"] = {"company": contact.organization}
     if contact.email:
@@ -226,12 +217,12 @@ def _card(contact: Contact) -> dict[str, Any]:
     return card
 
 
-def _shown_file(message: MediaMessage, media_id: str, media_url: MediaUrl) -> dict[str, Any]:
+def _shown_file(message: MediaMessage, media_id: str, media_url: kit.MediaUrl) -> dict[str, Any]:
     # Of a link, only its sender knows the type.
     mimetype = mimetype_of(message) if media_id else message.mimetype or ""
     url = media_url(media_id, mimetype=mimetype, file_name=message.file_name) if media_id else message.url
-    file: dict[str, Any] = {"url": url, **filled(mediaId=media_id, mimetype=mimetype)}
-    file.update(filled(caption=message.caption, fileName=message.file_name))
+    file: dict[str, Any] = {"url": url, **kit.filled(mediaId=media_id, mimetype=mimetype)}
+    file.update(kit.filled(caption=message.caption, fileName=message.file_name))
     if message.content is not None:
         # A string: this is protobuf's JSON form of a 64-bit integer.
         file["fileLength"] = str(len(message.content))
