@@ -8,6 +8,7 @@ import re
 import secrets
 import shutil
 import subprocess
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -20,24 +21,30 @@ from hookgw.command.output import say
 
 _KEYS = {"HOOKGW_GLOBAL_KEY": 24, "WAHA_API_KEY": 24, "GRAFANA_PASSWORD": 12}
 """The keys in .env, and of how many random bytes each is made. A byte is two characters."""
+_GOWA_KEY = "GOWA_PASSWORD"
 _SHORTEST = 16
 _OTHER_NAMES = ("compose.yml", "docker-compose.yaml", "docker-compose.yml")
 _ASSIGNMENT = re.compile(r"""\s*(?:export\s+)?(\w+)\s*[=:]\s*(["']?)(.*?)\2\s*""")
 _ARM = frozenset({"aarch64", "arm64"})
 PATIENCE = 20.0
 """Seconds that docker may take to say whether it has compose."""
-# What compose.yaml gives hookgw, with addresses of this machine.
+# GOWA instead of WAHA, because it is one binary. hookgw gets what compose.yaml gives it, elsewhere.
 _WITHOUT_COMPOSE = """\
-  WAHA (https://waha.devlike.pro) on this machine, at port 3000, with the variable WAHA_API_KEY of .env
+  GOWA (https://github.com/aldinokemal/go-whatsapp-web-multidevice/releases), one binary, in this folder:
+
+    set -a && . ./.env && set +a
+    export APP_HOST=127.0.0.1 APP_PORT=3000 APP_BASIC_AUTH="hookgw:$GOWA_PASSWORD"
+    ./whatsapp rest
 
   hookgw, in this folder:
 
     set -a && . ./.env && set +a
     export HOOKGW_SERVER__PUBLIC_URL=http://127.0.0.1:8080
-    export HOOKGW_INSTANCES__INTEGRATIONS='{"WHATSAPP-BAILEYS": "waha"}'
-    export HOOKGW_PLUGINS__OPTIONS__WAHA__BASE_URL=http://127.0.0.1:3000
-    export HOOKGW_PLUGINS__OPTIONS__WAHA__SERVERS='["http://127.0.0.1:3000"]'
-    export HOOKGW_PLUGINS__OPTIONS__WAHA__API_KEY="'$WAHA_API_KEY'"
+    export HOOKGW_INSTANCES__INTEGRATIONS='{"WHATSAPP-BAILEYS": "gowa"}'
+    export HOOKGW_PLUGINS__OPTIONS__GOWA__BASE_URL=http://127.0.0.1:3000
+    export HOOKGW_PLUGINS__OPTIONS__GOWA__SERVERS='["http://127.0.0.1:3000"]'
+    export HOOKGW_PLUGINS__OPTIONS__GOWA__USER=hookgw
+    export HOOKGW_PLUGINS__OPTIONS__GOWA__PASSWORD="'$GOWA_PASSWORD'"
     hookgw serve
 """
 
@@ -56,20 +63,21 @@ def whatsapp() -> None:
     """
     try:
         _prepare_compose_file(Path("compose.yaml"))
-        new, short = _add_to_env(Path(".env"))
+        with_compose = has_compose()
+        new, short = _add_to_env(Path(".env"), _KEYS if with_compose else {**_KEYS, _GOWA_KEY: 24})
     except OSError as error:
         raise Failed(f"{error.filename}: {error.strerror}.") from error
     for name in short:
         say(f"{name} in .env has fewer than {_SHORTEST} characters. It stays; take a longer one.", err=True)
     say(f".env has all keys. New: {', '.join(new)}." if new else ".env has all keys, and stays as it is.")
-    if has_compose():
+    if with_compose:
         say("Next:", "", "  docker compose --profile whatsapp up", "")
     else:
         say("docker compose was not found. Without it, start these two, each in a terminal:", "")
         say(*_WITHOUT_COMPOSE.split("\n"))
     say(
         "Then open http://127.0.0.1:8080/dashboard, log in with HOOKGW_GLOBAL_KEY of .env, create an "
-        "instance with the integration waha, connect it, and scan its code."
+        f"instance with the integration {'waha' if with_compose else 'gowa'}, connect it, and scan its code."
     )
 
 
@@ -102,14 +110,14 @@ def _compose_file() -> str:
     return (Path(__file__).parents[2] / "compose.yaml").read_text("utf-8")
 
 
-def _add_to_env(file: Path) -> tuple[list[str], list[str]]:
+def _add_to_env(file: Path, keys: Mapping[str, int]) -> tuple[list[str], list[str]]:
     """Add what a file .env lacks; return the new names, and the keys that are there and too short."""
     text = file.read_text("utf-8") if file.exists() else ""
     lines = map(_ASSIGNMENT.fullmatch, text.splitlines())
     values = {
         one[1]: one[3] for one in lines if one is not None
     }  # of a name with two lines, the last one counts
-    wanted = {name: secrets.token_hex(size) for name, size in _KEYS.items()}
+    wanted = {name: secrets.token_hex(size) for name, size in keys.items()}
     if platform.machine().lower() in _ARM:
         wanted["WAHA_CPU"] = "-arm"
     if not file.with_name("Dockerfile").exists() and (source := _source()):
@@ -121,7 +129,7 @@ def _add_to_env(file: Path) -> tuple[list[str], list[str]]:
         descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as opened:
             opened.write(added if not text or text.endswith("\n") else "\n" + added)
-    short = [name for name in _KEYS if name not in new and len(values[name]) < _SHORTEST]
+    short = [name for name in keys if name not in new and len(values[name]) < _SHORTEST]
     return list(new), short
 
 

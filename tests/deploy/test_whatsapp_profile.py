@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -67,30 +68,39 @@ def test_what_the_command_says_without_compose_brings_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = initialised(tmp_path, monkeypatch)
-    commands = [line for line in said.splitlines() if line.startswith("    ")]
+    paragraphs = re.findall(r"(?:^    .+\n)+", said, re.MULTILINE)
+    [gowa, hookgw] = [f"cd '{tmp_path}'\n" + textwrap.dedent(one) for one in paragraphs]
+    (tmp_path / "whatsapp").write_text(
+        f"#!/bin/sh\n[ $1 = rest ] && cd '{ROOT}' && exec '{sys.executable}' -m tests.networks.gowa\n",
+        "utf-8",
+    )
+    (tmp_path / "whatsapp").chmod(0o755)
     path = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     neighbours: dict[str, Neighbour] = {
         "hookgw": {
             "address": "127.0.0.1",
-            "command": ["sh", "-ec", "\n".join([f"cd '{tmp_path}'", *commands])],
+            "command": ["sh", "-ec", hookgw],
             "environment": {**path, **receivers_beside_hookgw()},
         },
-        "waha": {
-            "address": "127.0.0.1",
-            "command": [*WAHA, "127.0.0.1"],
-            "environment": {"WAHA_API_KEY": read_env(tmp_path / ".env")["WAHA_API_KEY"]},
-        },
+        "gowa": {"address": "127.0.0.1", "command": ["sh", "-ec", gowa], "environment": path},
         "n8n": {"address": RECEIVER, "command": (), "environment": {}},
     }
-    run_neighbours(neighbours, f"{__name__}:scan_and_receive", tmp_path)
+    run_neighbours(neighbours, f"{__name__}:scan_and_receive_by_gowa", tmp_path)
 
 
 def scan_and_receive(folder: Path) -> None:
     """Create an instance without options, scan its code, and receive a message as a webhook."""
-    trio.run(_scan_and_receive, (folder / HOOKGW_KEY).read_text("utf-8"))
+    network = "http://waha:3000", "/ping", "default", "5511988887777@c.us"
+    trio.run(_scan_and_receive, (folder / HOOKGW_KEY).read_text("utf-8"), *network)
 
 
-async def _scan_and_receive(key: str) -> None:
+def scan_and_receive_by_gowa(folder: Path) -> None:
+    """The same with GOWA, whose device has the instance's name."""
+    network = "http://gowa:3000", "/app/info", "shop", "5511988887777@s.whatsapp.net"
+    trio.run(_scan_and_receive, (folder / HOOKGW_KEY).read_text("utf-8"), *network)
+
+
+async def _scan_and_receive(key: str, network: str, alive: str, account: str, sender: str) -> None:
     with trio.fail_after(40):
         async with (
             open_receiver(host=RECEIVER) as receiver,
@@ -103,17 +113,15 @@ async def _scan_and_receive(key: str) -> None:
                 return answer.json()
 
             await until_it_answers(http, "http://hookgw:8080/readyz")
-            await until_it_answers(http, "http://waha:3000/ping")
+            await until_it_answers(http, network + alive)
             create = {"instanceName": "shop", "integration": "WHATSAPP-BAILEYS"}
             await call("POST", "http://hookgw:8080/instance/create", create)
             url = receiver.url.replace(RECEIVER, "n8n")
             await call("POST", "http://hookgw:8080/webhook/set/shop", {"url": url})
             shown = await call("GET", "http://hookgw:8080/instance/connect/shop")
             assert shown["code"]
-            await call("POST", "http://waha:3000/fake/default/scan")
-            await call(
-                "POST", "http://waha:3000/fake/default/receive", {"chat": "5511988887777@c.us", "body": "hi"}
-            )
+            await call("POST", f"{network}/fake/{account}/scan")
+            await call("POST", f"{network}/fake/{account}/receive", {"chat": sender, "body": "hi"})
             events: list[dict[str, Any]] = []
             while "MESSAGES_UPSERT" not in {event["event"] for event in events}:
                 await receiver.wait_for(len(events) + 1)

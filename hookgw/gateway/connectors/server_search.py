@@ -41,12 +41,12 @@ class _Product(NamedTuple):
     Attributes:
         path: what it answers without a key.
         recognise: returns whether an answer is its, and its version.
-        option: the option with its key, and the variable that may have it.
+        options: the lines that give hookgw a key.
     """
 
     path: str
     recognise: Callable[[httpx.Response, Any], tuple[bool, str | None]]
-    option: tuple[str, str]
+    options: tuple[str, ...]
 
 
 def _recognise_waha(_: httpx.Response, answer: Any) -> tuple[bool, str | None]:
@@ -75,9 +75,9 @@ def _text(value: Any) -> str | None:
 
 
 _PRODUCTS = {
-    "waha": _Product("/ping", _recognise_waha, ("api_key", "WAHA_API_KEY")),
-    "gowa": _Product("/app/info", _recognise_gowa, ("basic_auth", "APP_BASIC_AUTH")),
-    "evolution": _Product("/", _recognise_evolution, ("api_key", "AUTHENTICATION_API_KEY")),
+    "waha": _Product("/ping", _recognise_waha, ('api_key: "${WAHA_API_KEY}"',)),
+    "gowa": _Product("/app/info", _recognise_gowa, ("user: hookgw", 'password: "${GOWA_PASSWORD}"')),
+    "evolution": _Product("/", _recognise_evolution, ('api_key: "${AUTHENTICATION_API_KEY}"',)),
 }
 _CANDIDATES: Mapping[tuple[str, int], tuple[str, ...]] = {
     ("waha", 3000): ("waha",),
@@ -88,6 +88,18 @@ _CANDIDATES: Mapping[tuple[str, int], tuple[str, ...]] = {
 }
 """Hosts and ports, with the products that may be there. Each product costs one request."""
 CANDIDATES: tuple[Origin, ...] = tuple(("http", host, port) for host, port in _CANDIDATES)
+
+
+def recognise(connector: str, response: httpx.Response) -> tuple[bool, str | None]:
+    """Return whether an answer is that of a connector's server to a stranger, and its version."""
+    # Another hookgw may answer as Evolution API does.
+    if "x-hookgw-version" in response.headers or len(response.content) > _LARGEST:
+        return False, None
+    try:
+        answer = decode_strict(response.content)
+    except ValueError:
+        answer = None
+    return _PRODUCTS[connector].recognise(response, answer)
 
 
 class ServerSearch:
@@ -136,22 +148,14 @@ class ServerSearch:
             response = await self._http.get(url + product.path, follow_redirects=False)
         except httpx.HTTPError:
             return None
-        # Another hookgw may answer as Evolution API does.
-        if "x-hookgw-version" in response.headers or len(response.content) > _LARGEST:
-            return None
-        try:
-            answer = decode_strict(response.content)
-        except ValueError:
-            answer = None
-        is_it, version = product.recognise(response, answer)
+        is_it, version = recognise(connector, response)
         if not is_it:
             return None
         is_listed = ("http", host, port) in self._listed(connector)
-        lines = "" if is_listed else self._configuration(connector, url, product.option)
+        lines = "" if is_listed else self._configuration(connector, url, product.options)
         return FoundServer(connector, url, version, is_listed, lines)
 
-    def _configuration(self, connector: str, url: str, option: tuple[str, str]) -> str:
-        name, variable = option
+    def _configuration(self, connector: str, url: str, options: tuple[str, ...]) -> str:
         lines = []
         if self._settings.server.public_url is None:
             lines.append("server:")
@@ -165,6 +169,6 @@ class ServerSearch:
         lines.append("  options:")
         lines.append(f"    {connector}:")
         lines.append(f"      base_url: {url}")
-        lines.append(f'      {name}: "${{{variable}}}"')
+        lines += [f"      {line}" for line in options]
         lines.append(f'      servers: ["{url}"]')
         return "\n".join(lines)

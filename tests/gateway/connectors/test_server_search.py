@@ -133,7 +133,7 @@ async def test_the_lines_are_a_configuration(connector: str, public_url: str | N
     [found] = await search_of(network, settings=settings).find()
     file = tmp_path / "config.yaml"
     file.write_text(found.configuration, encoding="utf-8")
-    variables = {"WAHA_API_KEY": "k", "APP_BASIC_AUTH": "u:p", "AUTHENTICATION_API_KEY": "k"}
+    variables = {"WAHA_API_KEY": "k", "GOWA_PASSWORD": "p", "AUTHENTICATION_API_KEY": "k"}
     read = load_settings(file, variables)
     assert read.plugins.options[connector]["base_url"] == found.url
     assert read.plugins.options[connector]["servers"] == [found.url]
