@@ -70,6 +70,12 @@ def whatsapp() -> None:
     for name in short:
         say(f"{name} in .env has fewer than {_SHORTEST} characters. It stays; take a longer one.", err=True)
     say(f".env has all keys. New: {', '.join(new)}." if new else ".env has all keys, and stays as it is.")
+    if with_compose and not Path("Dockerfile").exists() and not _values_in(Path(".env")).get("HOOKGW_SOURCE"):
+        say(
+            "The image of hookgw is built from a clone: set HOOKGW_SOURCE in .env to its folder, or build it "
+            "there once, with `docker build -t hookgw .`.",
+            err=True,
+        )
     if with_compose:
         say("Next:", "", "  docker compose --profile whatsapp up", "")
     else:
@@ -112,11 +118,7 @@ def _compose_file() -> str:
 
 def _add_to_env(file: Path, keys: Mapping[str, int]) -> tuple[list[str], list[str]]:
     """Add what a file .env lacks; return the new names, and the keys that are there and too short."""
-    text = file.read_text("utf-8") if file.exists() else ""
-    lines = map(_ASSIGNMENT.fullmatch, text.splitlines())
-    values = {
-        one[1]: one[3] for one in lines if one is not None
-    }  # of a name with two lines, the last one counts
+    values, text = _values_in(file), file.read_text("utf-8") if file.exists() else ""
     wanted = {name: secrets.token_hex(size) for name, size in keys.items()}
     if platform.machine().lower() in _ARM:
         wanted["WAHA_CPU"] = "-arm"
@@ -131,6 +133,13 @@ def _add_to_env(file: Path, keys: Mapping[str, int]) -> tuple[list[str], list[st
             opened.write(added if not text or text.endswith("\n") else "\n" + added)
     short = [name for name in keys if name not in new and len(values[name]) < _SHORTEST]
     return list(new), short
+
+
+def _values_in(file: Path) -> dict[str, str]:
+    """Return the variables of a file .env. Of a name with two lines, the last one counts."""
+    lines = file.read_text("utf-8").splitlines() if file.exists() else []
+    found = map(_ASSIGNMENT.fullmatch, lines)
+    return {one[1]: one[3] for one in found if one is not None}
 
 
 def _source() -> str:

@@ -52,7 +52,8 @@ class Refused(KitRefused):
             reason = "The GOWA server does not accept the options user and password."
         elif self.is_logged_out:
             reason = (
-                "The account is not logged in on the GOWA server: connect the instance, and scan the code."
+                "The account is not logged in on the GOWA server, or not connected to WhatsApp. "
+                "Connect the instance, and scan the code if there is one."
             )
         elif 300 <= status < 400:
             reason = f"The GOWA server redirects (status {status}); set base_url to the address behind it."

@@ -189,6 +189,8 @@ class Connection:
         except Refused as error:
             if error.word in _LOGGED_IN:
                 return _CONNECTING_EVERY
+            if error.is_logged_out:  # so it says, too, if it does not reach WhatsApp
+                raise Unreachable("The GOWA server cannot connect to WhatsApp.") from error
             raise
         async with self.client.download(text(login.get("qr_link"))) as response:
             picture = await read_file(response, _LARGEST_PICTURE)

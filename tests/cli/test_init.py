@@ -84,6 +84,21 @@ def test_a_clone_is_its_own_source(folder: Path) -> None:
     assert "HOOKGW_SOURCE" not in read_env(folder / ".env")
 
 
+def test_without_a_clone_it_says_where_the_image_comes_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker(folder, "exit 0")
+    assert "HOOKGW_SOURCE" not in init().stderr
+    (folder / ".env").unlink()
+    monkeypatch.setattr(
+        "hookgw.command.init.installed_from", lambda: ""
+    )  # from an index, or the single binary
+    assert "set HOOKGW_SOURCE in .env" in init().stderr
+    monkeypatch.setattr("hookgw.command.init.installed_from", lambda: "git+https://git.example/hookgw.git")
+    assert "HOOKGW_SOURCE" not in init().stderr
+    assert read_env(folder / ".env")["HOOKGW_SOURCE"] == "https://git.example/hookgw.git"
+
+
 def test_arm_has_an_image_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     init()
     images = [services_of(ROOT / "compose.yaml", read_env(folder / ".env"), ["whatsapp"])["waha"]["image"]]

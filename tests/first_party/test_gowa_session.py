@@ -149,6 +149,11 @@ async def test_a_device_that_was_removed_is_made_again(autojump_clock: MockClock
         (Fault("GET /devices", 302, b"", 9**9), 408, "redirects"),
         (Fault("GET /devices", 200, b"<html>", 9**9), 408, "with JSON"),
         (Fault("GET /devices", 500, b'{"message": "disk full"}', 9**9), 408, "GOWA: disk full"),
+        (
+            Fault("/login", 401, b'{"code": "AUTHENTICATION_ERROR", "message": "reconnect error"}', 9**9),
+            408,
+            "cannot connect to WhatsApp",
+        ),
     ],
 )
 async def test_a_server_that_refuses_is_named(
