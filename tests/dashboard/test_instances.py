@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 import trio
 import trustme
 from hookgw.instances.connectors.server_search import FoundServer
 
 from hookgw.app.gateway import Gateway
+from hookgw.config.settings import InstancesSettings, Settings
 from hookgw.kernel.errors import TooManyRequests
 from hookgw.kernel.masking import MASK
 from hookgw.records.connectors import ConnectionState
@@ -122,6 +124,19 @@ async def test_from_the_form_to_the_code_is_one_button(
 async def test_without_a_connector_there_is_nothing_to_connect(browser: Browser) -> None:
     created = await browser.submit("/instances", "/new-instance", {"name": "loja1"})
     assert "/instances/loja1/connect" not in created.text
+
+
+class TestWithAUsualIntegration:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        instances = InstancesSettings(integrations={"WHATSAPP-BAILEYS": "simulator"})
+        return msgspec.structs.replace(settings, instances=instances)
+
+    async def test_it_is_chosen_in_the_form(self, browser: Browser) -> None:
+        page = (await browser.get("/instances")).text
+        assert "<option selected>simulator</option>" in page
+        assert 'name="option.rate"' in page
+        assert "<option selected>" not in (await browser.get("/instances?integration=")).text
 
 
 async def test_servers_are_found_by_a_button_for_global_keys(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import trio
 
 from hookgw import ConnectionState, IngestRequest, Invalid, Recent
@@ -17,6 +19,8 @@ from plugins.evolution.receiving import Receiver
 from plugins.evolution.state import State
 from plugins.evolution.webhook import PROOF
 from plugins.gateway_kinds import KINDS
+from plugins.gowa import events as gowa_events
+from plugins.gowa.qr_picture import read_qr_code
 from plugins.telegram import events as telegram_events
 from plugins.waha import content as waha_content
 from plugins.waha import events as waha_events
@@ -107,6 +111,26 @@ def waha(data: bytes) -> None:
     if isinstance(event.data, dict):
         reference = waha_content.file_of(mapping(envelope.get("payload")))
         assert not reference or ".." not in (waha_content.path_of(reference) or [".."])
+
+
+def gowa(data: bytes) -> None:
+    """A report of GOWA becomes valid events, or none, or the body is no JSON object."""
+    try:
+        envelope = decode_json(data)
+    except ValueError:
+        return
+    if not isinstance(envelope, dict):
+        return
+    for event in gowa_events.translate(envelope, gowa_events.Account(media_url=_link, report="r")):
+        assert EVENT_ID.fullmatch(event.event_id or "")
+        stored = Event(id="e", kind=event.kind, instance="a", data_json=Event.encode(event.data), time=0.0)
+        assert event.kind == "NETWORK_EVENT" or SCHEMAS.problem(stored) is None
+
+
+def qr_picture(data: bytes) -> None:
+    """A picture has a code, or is refused."""
+    with suppress(ValueError):
+        read_qr_code(b"\x89PNG\r\n\x1a\n" + data)
 
 
 def _link(reference: str, *, mimetype: str = "", file_name: str = "") -> str:

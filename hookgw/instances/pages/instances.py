@@ -81,7 +81,9 @@ class InstancesPage:
         servers: Sequence[FoundServer] | None = None,
     ) -> Response:
         search, number = self._asked()
-        chosen = form.get("integration") if form else request.args.get("integration", "")
+        # What clients of Evolution API get for an account of WhatsApp is what people want here, too.
+        usual = self._gateway.settings.instances.integrations.get("WHATSAPP-BAILEYS", "")
+        chosen = form.get("integration") if form else request.args.get("integration", usual)
         return await self._site.render(
             "instances.html",
             200 if error is None else error.status,
