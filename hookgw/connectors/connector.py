@@ -73,7 +73,7 @@ class NetworkConnector(Generic[Connection]):
     name: str
     options_schema: dict[str, Any]
     default_names: ClassVar[tuple[str, ...]] = ()
-    not_connected = "The instance is not connected."
+    not_connected: str = "The instance is not connected."
 
     def __init__(self) -> None:
         self.defaults: Mapping[str, Any] = {}

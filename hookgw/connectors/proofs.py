@@ -21,7 +21,7 @@ def is_signature(given: str, secret: str | bytes, body: bytes, *, algorithm: str
         given: from the request, in lower case.
         secret: the key.
         body: the bytes as they came, before they are parsed: the same JSON has many spellings.
-        algorithm: a name of :mod:`hashlib`.
+        algorithm: in the words of Python's hashlib, such as ``sha512``.
     """
     key = _bytes(secret) if isinstance(secret, str) else secret
     return bool(key) and is_secret(given, hmac.new(key, body, algorithm).hexdigest())

@@ -53,20 +53,6 @@ class Refused(KitRefused):
         self.error = error
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True):
-    """A file at Meta that is being read.
-
-    Attributes:
-        mimetype: its type.
-        size: its length in bytes, as far as Meta says it before the content.
-        response: has the content.
-    """
-
-    mimetype: str
-    size: int | None
-    response: httpx.Response
-
-
 class Client(NetworkClient):
     """Makes requests for one phone number.
 
@@ -110,8 +96,10 @@ class Client(NetworkClient):
         raise Unreachable("Meta did not say where it stored the file.")
 
     @asynccontextmanager
-    async def download(self, media_id: str, *, limit: int | None = None) -> AsyncIterator[File]:
-        """Open a file. Its content is still to be read.
+    async def download(
+        self, media_id: str, *, limit: int | None = None
+    ) -> AsyncIterator[tuple[httpx.Response, str, int | None]]:
+        """Open a file: yield the answer, whose body is still to be read, and the file's type and size.
 
         Args:
             media_id: its id.
@@ -138,7 +126,7 @@ class Client(NetworkClient):
             # No redirects: the token would be sent wherever they lead.
             async with self.open("GET", url, timeout=FILE_TIMEOUT) as response:
                 said = text(found.get("mime_type")) or response.headers.get("content-type", "")
-                yield File(mimetype=said, size=size, response=response)
+                yield response, said, size
         except Refused as refusal:
             if refusal.remote_status in (404, 410):
                 raise NotFound("WhatsApp no longer has the file.") from refusal

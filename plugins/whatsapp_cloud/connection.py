@@ -201,8 +201,8 @@ class Connection:
             size += await kit.attach_file(self.session, one.event, reading, logger=logger) or 0
 
     async def _read_file(self, media_id: str, limit: int) -> bytes:
-        async with self._file_limit, self.client.download(media_id, limit=limit) as file:
-            return await kit.read_file(file.response, limit)
+        async with self._file_limit, self.client.download(media_id, limit=limit) as (response, _, _):
+            return await kit.read_file(response, limit)
 
     async def _check(self) -> None:
         """Ask for the number, and report the open connection.

@@ -157,9 +157,9 @@ class WhatsAppCloud(NetworkConnector[Connection]):
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send a file at Meta to a sink."""
         with self._connected(session) as connection:
-            async with connection.client.download(reference) as file:
-                mimetype = file.mimetype or "application/octet-stream"
-                await pass_file(file.response, sink, mimetype=mimetype, size=file.size)
+            async with connection.client.download(reference) as (response, mimetype, size):
+                mimetype = mimetype or "application/octet-stream"
+                await pass_file(response, sink, mimetype=mimetype, size=size)
 
     @contextmanager
     def _connected(self, session: Session) -> Iterator[Connection]:
