@@ -17,6 +17,8 @@ from segno import consts
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _LARGEST = 4096
 _NO_FILTER, _UP = 0, 2
+_COUNTS, _TRIED = range(21, 178, 4), 7
+"""How many modules a code may have in a row, and how many of these numbers are tried."""
 _FORMAT_MASK = 0b101010000010010
 _LEVELS = {
     0b01: consts.ERROR_LEVEL_L,
@@ -85,13 +87,15 @@ def _modules_of(picture: bytes) -> Grid:
     top = next(number for number, row in enumerate(rows) if row[1:] != rows[0][1:])
     first = next(x for x in range(width) if is_dark(top, x))
     last = next(x for x in range(width - 1, -1, -1) if is_dark(top, x))
-    # The finder pattern begins with seven dark modules.
-    module = (next(x for x in range(first, width) if not is_dark(top, x)) - first) / 7
-    count = round((last + 1 - first) / module)
-    if module < 1 or count % 4 != 1 or not 21 <= count <= 177:
-        raise ValueError
-    places = [int((number + 0.5) * module) for number in range(count)]
-    return [[is_dark(top + y, first + x) for x in places] for y in places]
+    # The finder pattern begins with seven dark modules. GOWA's pictures have 512 pixels, and modules are no
+    # whole number of them: the timing pattern, which alternates, says how many modules there are.
+    seven = next(x for x in range(first, width) if not is_dark(top, x)) - first
+    for count in sorted(_COUNTS, key=lambda count: abs(count - 7 * (last + 1 - first) / seven))[:_TRIED]:
+        places = [int((number + 0.5) * (last + 1 - first) / count) for number in range(count)]
+        timing = [is_dark(top + places[6], first + x) for x in places[6:-6]]
+        if all(is_dark_ is (number % 2 == 0) for number, is_dark_ in enumerate(timing)):
+            return [[is_dark(top + y, first + x) for x in places] for y in places]
+    raise ValueError
 
 
 def _codewords_of(modules: Grid) -> bytes:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
-import zlib
 
 import pytest
 import segno
@@ -12,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.gowa.qr_picture import read_qr_code
+from tests.networks.gowa.server import draw_code, picture
 
 # As WhatsApp makes them: a number, and keys in Base64.
 CODE = "2@" + ",".join("Qb7/x+" * 7 + "A=" for _ in range(4)) + ",1"
@@ -42,27 +41,11 @@ def test_what_was_drawn_is_read(text: str) -> None:
     assert read_qr_code(out.getvalue()).encode() == text.encode()
 
 
-def picture(rows: list[bytes], depth: int = 8) -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    width = len(rows[0]) * 8 // depth
-    head = struct.pack(">IIBBBBB", width, len(rows), depth, 3, 0, 0, 0)
-    data = zlib.compress(b"".join(b"\0" + row for row in rows))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-
-
-def test_a_picture_whose_margin_is_no_whole_number_of_modules() -> None:
-    """As of GOWA: 512 pixels, whatever the code's size, with the code in their middle."""
-    modules = [list(row) for row in segno.make(CODE, error="m", micro=False).matrix]
-    size = 512 // (len(modules) + 8)
-    margin = (512 - size * len(modules)) // 2
-    rows = [bytes(512)] * margin
-    for row in modules:
-        line = bytes(margin) + b"".join(bytes([dark]) * size for dark in row)
-        rows += [line.ljust(512, b"\0")] * size
-    rows += [bytes(512)] * (512 - len(rows))
-    assert read_qr_code(picture(rows)) == CODE
+@pytest.mark.parametrize("text", [CODE, "2@A", "x" * 400])
+@pytest.mark.parametrize("depth", [1, 8])
+def test_a_picture_of_one_size_for_every_code_is_read(text: str, depth: int) -> None:
+    """As GOWA draws it: modules are no whole number of pixels."""
+    assert read_qr_code(draw_code(text, depth)) == text
 
 
 @given(st.binary(max_size=300))

@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import io
 import json
 import secrets
+import struct
+import zlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -249,10 +250,8 @@ class FakeGowa:
             if one.jid:
                 return _failure(400, "ALREADY_LOGGED_IN", "you are already logged in.")
             one.code = f"2@{secrets.token_urlsafe(120)},{secrets.token_urlsafe(30)},1"
-            picture = io.BytesIO()
-            segno.make(one.code, error="m", micro=False).save(picture, kind="png", scale=6, border=4)
             path = f"qrcode/scan-qr-{secrets.token_hex(8)}.png"
-            self.files[path] = picture.getvalue()
+            self.files[path] = draw_code(one.code)
             # The host of the link is that of the request, which may be a name of another network.
             link = f"http://elsewhere.example:3000/statics/{path}"
             return _success({"device_id": id_, "qr_link": link, "qr_duration": 30})
@@ -321,6 +320,28 @@ class FakeGowa:
                 401, "AUTHENTICATION_ERROR", "you are not connect to services server, please reconnect"
             )
         return _success(results)
+
+
+def picture(rows: list[bytes], depth: int = 8) -> bytes:
+    """Return a PNG with a palette."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    width = len(rows[0]) * 8 // depth
+    head = struct.pack(">IIBBBBB", width, len(rows), depth, 3, 0, 0, 0)
+    data = zlib.compress(b"".join(b"\0" + row for row in rows))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def draw_code(text: str, depth: int = 1) -> bytes:
+    """Draw a code as GOWA does: 512 pixels, each with the colour of the module that it is in."""
+    code = segno.make(text, error="m", mode="byte", micro=False, boost_error=False)
+    blank = [[0] * (len(code.matrix) + 8)] * 4
+    modules = [*blank, *([0] * 4 + list(row) + [0] * 4 for row in code.matrix), *blank]
+    places = [number * len(modules) // 512 for number in range(512)]
+    rows = ["".join(f"{modules[y][x]:0{depth}b}" for x in places) for y in places]
+    return picture([int(row, 2).to_bytes(64 * depth, "big") for row in rows], depth)
 
 
 def _success(results: Any) -> Response:
