@@ -27,6 +27,7 @@ from hookgw.events.erasure import Erasures
 from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.peers import Peers
 from hookgw.instances.connectors.ingest import IngestService
+from hookgw.instances.connectors.server_search import ServerSearch
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
 from hookgw.keys.service import KeyService
@@ -106,6 +107,7 @@ class Gateway:
     restarts: PluginRestarts
     outbound: OutboundHttp
     http: httpx.AsyncClient
+    server_search: ServerSearch
     dispatcher: Dispatcher
     backlog: Backlog
     disk: DiskSpaceWatch

@@ -8,7 +8,8 @@ from contextlib import suppress
 import structlog
 import trio
 
-from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge, decode_json
+from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge
+from hookgw.connectors import decode_json
 
 from .connection import Connection
 from .events import Report, read_reports, repaired
@@ -36,10 +37,13 @@ class Receiver:
 
     Args:
         connection: hears of states and codes.
+
+    Attributes:
+        connection: as given.
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._session = connection.session
         self._turn = trio.Lock()
         self._waiting: list[_Request] = []
@@ -134,9 +138,9 @@ class Receiver:
     async def _take(self, report: Report) -> None:
         kind = self._kind_of(report)
         try:
-            if kind == "CONNECTION_UPDATE" and await self._connection.take_connection_update(report):
+            if kind == "CONNECTION_UPDATE" and await self.connection.take_connection_update(report):
                 return
-            if kind == "QRCODE_UPDATED" and await self._connection.take_code(report):
+            if kind == "QRCODE_UPDATED" and await self.connection.take_code(report):
                 return
             if kind:
                 await self._store(kind, report)
@@ -167,7 +171,7 @@ class Receiver:
                 return
 
     def _event(self, kind: str, report: Report) -> NewEvent:
-        options = self._connection.options
+        options = self.connection.options
         data, data_json = report.data, report.data_json
         has_link = options is not None and options.media_links and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE")
         # A file inside goes only to registrations that ask for it: the session sees to that, if it has the

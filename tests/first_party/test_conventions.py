@@ -213,6 +213,7 @@ URLS = {"base_url", "homeserver"}
 TOKENS = {"api_key", "access_token", "bot_token"}
 WORKING: dict[str, dict[str, Any]] = {
     "evolution": {"base_url": "https://e.example", "api_key": "key"},
+    "gowa": {"base_url": "https://g.example"},
     "matrix": {"homeserver": "https://m.example", "user": "@a:b", "password": "p"},
     "telegram": {"bot_token": "123456:ABC-DEF1234ghIkl-zyx57W2v1u1", "base_url": "https://t.example"},
     "waha": {"base_url": "https://w.example"},

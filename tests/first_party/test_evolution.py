@@ -473,7 +473,7 @@ async def test_what_is_wrong_is_said_and_tried_again(
         assert sentence in more["message"]
         assert KEY not in more["message"]
         # Events come meanwhile, for example because only the way there is broken.
-        secret = connector._connections["shop"].state.secret
+        secret = connector.connections.of(session).connection.state.secret
         assert await post(connector, session, b"{}", {PROOF: secret}) == 200
         await session.wait_until(ConnectionState.OPEN)
     assert states(session) == ["connecting", "close", "open"]
@@ -540,7 +540,7 @@ async def test_options(connector: Connector) -> None:
     from plugins.evolution.options import read_defaults
 
     async def check(defaults: dict[str, Any], **options: Any) -> str:
-        connector.set_defaults(read_defaults(defaults))
+        connector.hookgw_configure(defaults)
         try:
             await connector.check_options(options, public_url="https://hooks.example")
         except Invalid as error:
@@ -610,10 +610,10 @@ def test_the_plugin_takes_its_options_from_the_configuration(module_of: Callable
     module = module_of("evolution")
     module.hookgw_configure({"base_url": "https://evolution.example", "api_key": "k"})
     apply = module.hookgw_reconfigure({"base_url": "https://other.example", "api_key": "secret"})
-    assert module._evolution._defaults.base_url == "https://evolution.example"
+    assert module._evolution.defaults["base_url"] == "https://evolution.example"
     apply()
-    assert module._evolution._defaults.base_url == "https://other.example"
-    assert "secret" not in repr(module._evolution._defaults)
+    assert module._evolution.defaults["base_url"] == "https://other.example"
+    assert "secret" not in repr(module._evolution)
     with pytest.raises(ValueError, match="no option base"):
         module.hookgw_configure({"base": "x"})
 
