@@ -1,1 +1,1 @@
-"""The composition root: what a process of hookgw consists of, and the order of its start and its stop."""
+"""The composition root: the parts of a process of hookgw, and the order of its start and stop."""

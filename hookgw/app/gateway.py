@@ -18,11 +18,14 @@ from hookgw.core.jobs import Jobs
 from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.core.this_node import Refresh, ThisNode
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.events.accept import EventIntake
-from hookgw.fleet.fleet import Fleet
+from hookgw.events.erasure import Erasures
+from hookgw.fleet.fleet_node import FleetNode
+from hookgw.fleet.peers import Peers
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
@@ -33,7 +36,6 @@ from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
-from hookgw.operations.erasure import Erasures
 from hookgw.operations.views import Views
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import LaneStatistics
@@ -57,27 +59,29 @@ class Gateway:
         messages: sends, edits and deletes messages through connectors.
         chats: finds chats and contacts in the history.
         deliveries: sends finished deliveries again, and cancels pending ones.
-        erasures: erases what concerns a person.
+        erasures: erases a person's data.
         history: lists and finds deliveries.
-        jobs: what takes longer than a request.
+        jobs: work that takes longer than a request.
         media: opens links to inbound files.
         configuration: changes parts of the configuration at run time.
         authenticator: checks the key of a request.
         sessions: the sessions of browsers that signed in to the dashboard.
         operational: raises operational events.
-        activity: how much happened lately.
+        activity: counts events and deliveries by minute.
         auto_disable: knows the registrations that fail.
         restarts: knows the connectors and background tasks that fail.
         outbound: makes every outgoing connection.
-        http: the client for plugins' requests; every connection passes the address guard. The gateway
-            closes it.
+        http: the client for plugins' requests; every connection passes the address guard. The gateway closes
+            it.
         dispatcher: owns the lanes.
-        backlog: counts what is pending.
+        backlog: counts the pending deliveries.
         disk: watches the free disk space.
-        audit: lists who changed what.
+        audit: lists changes and their actors.
         backups: copies the data file.
-        views: what lists and pages show of all nodes.
-        fleet: this node among others; ``None`` with a storage that only one process uses.
+        views: the lists and pages of all nodes.
+        node: this node, and what it may do.
+        refresh: reads the records that other nodes have changed.
+        peers: the other nodes; ``None`` with a storage that only one process uses.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
@@ -114,7 +118,14 @@ class Gateway:
     clock: Clock
     metrics: Metrics
     views: Views
-    fleet: Fleet | None = None
+    node: ThisNode
+    refresh: Refresh
+    peers: Peers | None
+
+    @property
+    def fleet(self) -> FleetNode | None:
+        """This node among others; ``None`` with a storage that only one process uses."""
+        return None if self.peers is None else self.peers.node
 
     def lanes(self) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that have work, or had some recently."""
@@ -126,12 +137,12 @@ class Gateway:
         Raises:
             Unavailable: they do not; the message says why.
         """
-        # A store that works over lanes that do not run would accept events that nobody delivers.
+        # If the store works but the lanes do not run, events would be accepted and never delivered.
         if not self.dispatcher.is_running:
             raise Unavailable("The dispatcher is not running.")
-        if self.fleet is not None and not self.fleet.has_lease():
+        if not self.node.may_act():
             raise Unavailable("This node cannot reach the database: it delivers nothing.")
-        if self.fleet is not None and not self.fleet.has_begun():
+        if not self.node.has_begun():
             raise Unavailable("This node has not begun with its first shards yet.")
         if recovering := self.dispatcher.recovering:
             raise Unavailable(

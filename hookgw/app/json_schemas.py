@@ -1,153 +1,41 @@
 """The bodies of requests as JSON Schema, for ``/openapi.json``. No I/O.
 
 The parsers accept many spellings of one body. The schemas publish one of them, so that generated clients have
-one field for one thing, and types that every language has: a field has one spelling and one type, besides
+one field for each value, and types that every language has: a field has one spelling and one type, besides
 ``null`` where it may be missing; kinds have their canonical names; an object has no ``anyOf``, ``if`` or
 ``allOf``. A rule that such a schema cannot express is in its description. ``additionalProperties: false`` is
 only where unknown fields are refused: almost everywhere they are ignored, with a warning.
 
-The limits are imported from the parsers. Tests compare both: parsers accept what the schemas publish, and
-what they accept in another spelling matches the schemas once it is spelled as published.
+The limits are imported from the parsers. Tests compare both: parsers accept every published body, and a body
+in another spelling matches the schemas once it is spelled as published.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from hookgw.app.gateway import Gateway
 from hookgw.deliveries.requests import REPLAY_STATES
-from hookgw.instances.requests import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
+from hookgw.events.erasure_request import MAX_JID
+from hookgw.events.schemas import EMITTED_EVENT
+from hookgw.instances.fields import ACCOUNT_PRESENCES, CREATE, OPTIONS_REQUEST, PRESENCE, SETTINGS_REQUEST
 from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
-    EVENT_ID_SCHEMA,
     MOMENT_SCHEMA,
     NAME_SCHEMA,
-    TIME_SCHEMA,
     Schema,
     enum,
     flag,
-    length,
     or_null,
     ref,
 )
+from hookgw.keys.fields import KEY
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
-from hookgw.operations.erasure_request import MAX_JID
-from hookgw.webhooks.change import REGISTRATION, UPDATE
-from hookgw.webhooks.fields import RETRY
+from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
+from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION
 from hookgw.webhooks.tls import TLS
-
-ROTATE: Schema = {
-    "type": "object",
-    "description": "The grace period of the old secret.",
-    "additionalProperties": False,
-    "properties": {"grace": length("0s", "30d", "How long the old secret keeps signing; 24h by default.")},
-}
-
-_SETTING_MEANINGS = {
-    "reject_call": "Whether calls are refused.",
-    "msg_call": "The text that a refused caller gets.",
-    "groups_ignore": "Whether messages of groups raise no events.",
-    "always_online": "Whether the account is shown as online all the time.",
-    "read_messages": "Whether incoming messages are marked as read.",
-    "sync_full_history": "Whether messages from before the connection are fetched.",
-    "read_status": "Whether status messages of others are marked as seen.",
-    "wavoip_token": "A token for calls over Wavoip; the mask keeps the stored one.",
-}
-_SETTING_FIELDS: dict[str, Schema] = {
-    spellings[0]: or_null(
-        {"type": "boolean"} if kind is bool else {"type": "string", "maxLength": MAX_SETTING},
-        _SETTING_MEANINGS[name],
-    )
-    for name, (spellings, kind) in SETTINGS.items()
-}
-
-SETTINGS_REQUEST: Schema = {
-    "type": "object",
-    "description": "A missing field keeps its stored value.",
-    "properties": _SETTING_FIELDS,
-}
-
-OPTIONS_REQUEST: Schema = {
-    "type": "object",
-    "description": "Options of the connector; null removes one, and a masked secret keeps its value. Fields "
-    "of `/instance/create` are no options.",
-    "additionalProperties": True,
-}
-
-PRESENCE: Schema = {
-    "type": "object",
-    "description": "A presence.",
-    "required": ["presence"],
-    "properties": {"presence": ref("AccountPresence") | {"description": "The presence."}},
-}
-
-CREATE: Schema = {
-    "type": "object",
-    "description": "All other fields are options for the connector.",
-    "required": ["instanceName"],
-    "properties": {
-        "instanceName": NAME_SCHEMA | {"description": "The name."},
-        "token": {
-            "type": ["string", "null"],
-            "pattern": "^([ -~]{8,256})?$",
-            "description": "The instance key; if missing, hookgw creates one.",
-        },
-        "integration": or_null(
-            ref("ConnectorName"), "The connector; if missing, all events arrive over HTTP."
-        ),
-        "qrcode": {
-            "type": ["boolean", "null"],
-            "description": "Whether to connect the instance at once, and return a code to scan.",
-        },
-        "webhook": or_null(ref("RegistrationRequest"), "The registration to set with the instance."),
-        **_SETTING_FIELDS,
-    },
-    # For the options: without it, some generators have no place for further fields.
-    "additionalProperties": True,
-}
-
-KEY: Schema = {
-    "type": "object",
-    "description": "Send expiresIn or expiresAt; with neither, the key lasts as long as the caller's key.",
-    "required": ["name"],
-    "properties": {
-        "name": NAME_SCHEMA | {"description": "The name."},
-        "expiresIn": length("1s", "3650d", "How long the key is valid."),
-        "expiresAt": or_null(TIME_SCHEMA, "The time at which the key expires."),
-    },
-}
-
-_PASSED_ON: Schema = {
-    "type": ["string", "null"],
-    "maxLength": 2048,
-    "pattern": "^[^\\x00]*$",
-    "description": "Passed on unchanged.",
-}
-
-# The parser refuses times before the epoch.
-_SINCE_1970: Schema = TIME_SCHEMA | {"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"}
-
-EMITTED_EVENT: Schema = {
-    "type": "object",
-    "description": "An event to deliver.",
-    "required": ["event", "data"],
-    "properties": {
-        "event": ref("KindName") | {"description": "The kind."},
-        "data": {"description": "The payload, delivered unchanged."},
-        "id": or_null(
-            EVENT_ID_SCHEMA,
-            "If missing, hookgw creates one. A known id makes the event a duplicate, which is not delivered.",
-        ),
-        "date_time": or_null(_SINCE_1970, "The time of the event; now if missing."),
-        "sender": _PASSED_ON,
-        "server_url": _PASSED_ON,
-    },
-}
-
-# No component: most languages have no name for a list.
-EMIT: Schema = {
-    "type": "array",
-    "items": ref("EmittedEvent"),
-    "description": "A batch of events, which is accepted as a whole or not at all.",
-}
 
 REPLAY: Schema = {
     "type": "object",
@@ -225,3 +113,26 @@ COMPONENTS: dict[str, Schema] = {
     "BackupRequest": BACKUP,
     "EraseRequest": ERASE,
 }
+
+
+def request_schemas(gateway: Gateway) -> dict[str, Schema]:
+    """Return the schemas of bodies, with the names of kinds, connectors and plugins of this gateway."""
+    kinds = [kind.name for kind in gateway.catalog if not kind.operational]
+    operational = [kind.name for kind in gateway.catalog if kind.operational]
+    # Only plugins that check their options accept any; others refuse every block of options.
+    plugins = [
+        plugin.name for plugin in gateway.hooks.plugins() if "hookgw_check_registration" in plugin.hooks
+    ]
+    return {
+        **COMPONENTS,
+        "KindName": _enum(kinds, "An event kind. Other spellings are accepted, too."),
+        "AnyKindName": _enum([*kinds, *operational], "An event kind, including operational kinds."),
+        "ConnectorName": _enum(gateway.instances.connectors, "A connector."),
+        "PluginBlocks": plugin_blocks(plugins),
+    }
+
+
+def _enum(names: Sequence[str], meaning: str) -> dict[str, Any]:
+    # JSON Schema does not allow an empty enum.
+    allowed: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"maxLength": 0}
+    return {"type": "string", **allowed, "description": meaning}

@@ -1,1 +1,1 @@
-"""The commands. Each module is imported when its command is called, and no sooner."""
+"""The commands. Each module is imported only when its command is called."""

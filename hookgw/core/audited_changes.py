@@ -1,36 +1,30 @@
-"""What the audit says about a change of a record: the fields that differ, without secrets. No I/O."""
+"""The audit entries of a changed record: the fields that differ, without secrets. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.core.audit import Audit
-from hookgw.kernel.audited import LONGEST, Audited, changes_of, text_of
+from hookgw.instances.fields import AUDITED as OF_INSTANCE
+from hookgw.kernel.audited import LONGEST, Audited, FieldChange, changes_of
 from hookgw.kernel.masking import without_user
+from hookgw.keys.fields import FIELDS as KEY_FIELDS
 from hookgw.records.api_keys import Key
-from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry, FieldChange
+from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
-from hookgw.webhooks.fields import AUDITED
-
-OF_INSTANCE: Audited = {
-    "integration": ("integration", text_of),
-    "requested_integration": ("requestedIntegration", None),
-    "options": ("options", None),
-    "settings": ("settings", None),
-    "ingest_token": ("ingestUrl", None),
-}
 
 
 def registration_changed(
-    audit: Audit, old: Registration | None, new: Registration | None, instance: Instance | None
+    audit: Audit,
+    audited: Audited,
+    old: Registration | None,
+    new: Registration | None,
+    instance: Instance | None,
 ) -> list[AuditEntry]:
-    """Return the entry of a created, changed or deleted registration; none if no field of a client changed.
+    """Return the entry of a created, changed or deleted registration; none if no client's field changed.
 
-    Args:
-        old, new: the record before and after; ``None`` if there is none. At least one is given.
-        instance: ``None`` for a registration of the configuration.
+    At least one of ``old`` and ``new`` is given. Only a registration of the configuration has no instance.
     """
     present = new or old
     assert present is not None  # noqa: S101 -- the caller's promise
@@ -40,9 +34,9 @@ def registration_changed(
     if old is None:
         # The secret is always there, and new.
         blank = Registration(id="", instance="", url="", secrets=new.secrets)
-        changes = changes_of(blank, new, AUDITED)
+        changes = changes_of(blank, new, audited)
         return [audit.entry(AuditAction.REGISTRATION_CREATE, instance, new.label, changes=changes)]
-    changes = changes_of(old, new, AUDITED)
+    changes = changes_of(old, new, audited)
     if not changes:
         return []
     details = {"reason": new.disabled_reason}
@@ -77,7 +71,7 @@ def keys_changed(
         key = before[key_hash]
         entry = audit.entry(AuditAction.KEY_REVOKE, instance, key.name)
         if key.is_expired(entry.at):
-            # Expired keys are removed when somebody creates another one, and who that is means nothing.
+            # Expired keys are removed when another key is created, whoever creates that.
             entry = audit.entry(
                 AuditAction.KEY_REVOKE,
                 instance,
@@ -88,8 +82,6 @@ def keys_changed(
         entries.append(entry)
     for key_hash in after.keys() - before.keys():
         key = after[key_hash]
-        expires = None if key.expires_at is None else rfc3339(key.expires_at)
-        entries.append(
-            audit.entry(AuditAction.KEY_CREATE, instance, key.name, details={"expiresAt": expires})
-        )
+        shown = {one.json: one.audit(getattr(key, one.attribute)) or None for one in KEY_FIELDS if one.audit}
+        entries.append(audit.entry(AuditAction.KEY_CREATE, instance, key.name, details=shown))
     return entries

@@ -1,4 +1,8 @@
-"""The bodies of ``/delivery/replay`` and ``/delivery/cancel``. No I/O."""
+"""The bodies of ``/delivery/replay`` and ``/delivery/cancel``. No I/O.
+
+The parsers take decoded JSON and raise ``Invalid`` with every mistake. Durations count back from ``now``, in
+seconds since the epoch.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Check, Fields, as_bool, as_object, kind_of, list_of, one_of, text_up_to
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
+from hookgw.records.deliveries import Cancellation
 from hookgw.records.events import Catalog
 
 _MAX_KINDS = 1_000
@@ -19,14 +24,12 @@ _TIME_FORM = "an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m,
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """The finished deliveries of an instance to send again.
+    """The finished deliveries of an instance to send again. ``None`` or empty does not filter.
 
     Attributes:
-        since, until: the range of acceptance times of their events, in seconds since the epoch. ``until`` is
-            excluded; ``None`` means now.
+        since, until: the range of acceptance times of their events. ``until`` is excluded; ``None`` means
+            now.
         state: ``dead`` for dead letters, ``all`` for every finished delivery.
-        kinds: only these kinds; empty for every kind.
-        label: only the registration with this label; ``None`` for all.
     """
 
     since: float
@@ -37,16 +40,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
-    """Read the body of a replay.
-
-    Args:
-        body: the decoded JSON.
-        catalog: the known event kinds.
-        now: durations count back from here, in seconds since the epoch.
-
-    Raises:
-        Invalid: with every mistake; an unknown field is one, and an empty range.
-    """
+    """Read the body of a replay. An unknown field is a mistake, and so is an empty range."""
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
     replay = Replay(
@@ -63,35 +57,8 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
     return replay
 
 
-class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
-    """The pending deliveries of an instance to cancel. What is ``None`` or empty does not filter.
-
-    Attributes:
-        since, until: the range of acceptance times of their events, in seconds since the epoch. ``until`` is
-            excluded.
-        kinds: only these kinds.
-        label: only the registration with this label.
-        dry_run: only count them.
-    """
-
-    since: float | None = None
-    until: float | None = None
-    kinds: tuple[str, ...] = ()
-    label: str | None = None
-    dry_run: bool = False
-
-
 def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> Cancellation:
-    """Read the body of a cancellation.
-
-    Args:
-        body: the decoded JSON.
-        catalog: the known event kinds.
-        now: durations count back from here, in seconds since the epoch.
-
-    Raises:
-        Invalid: with every mistake; an unknown field is one, and an empty range.
-    """
+    """Read the body of a cancellation. An unknown field is a mistake, and so is an empty range."""
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
     cancellation = Cancellation(

@@ -11,12 +11,13 @@ from msgspec import UNSET
 from msgspec.json import Encoder
 
 from hookgw.events.emit_limits import emit_limits
+from hookgw.events.requests import EventReader, is_single
+from hookgw.events.responses import Emitted
 from hookgw.kernel.errors import Invalid, KeyReused
 from hookgw.kernel.json_text import is_same_json
-from hookgw.parsing import EventReader, is_single
 from hookgw.records.events import Event
 from hookgw.web.request_body import NDJSON, Headers, content_type, parse_in_turns, read_body
-from hookgw.web.responses import Backlog, Emitted
+from hookgw.web.responses import Backlog
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.exchange import RequestResponse
 
@@ -55,7 +56,7 @@ class EmitEndpoint:
             instance: the instance's name; the caller may access it.
             headers: the request's headers.
             chunks: see :func:`~hookgw.web.request_body.read_body`.
-            exchange: counts what is in memory of the body, and has the query.
+            exchange: counts the body in memory, and has the query.
             kind: the kind in the path, if there is one.
 
         Returns:
@@ -66,8 +67,8 @@ class EmitEndpoint:
             HookgwError: the response is an error.
         """
         gateway = self._gateway
-        if gateway.fleet is not None and gateway.instances.find(instance) is None:
-            await gateway.fleet.catch_up()  # another node may have made it a moment ago
+        if gateway.instances.find(instance) is None:
+            await gateway.refresh.catch_up()  # another node may have made it a moment ago
         gateway.instances.get(instance)  # 404 comes before any error of the body
         query: bytes = exchange.scope["query_string"]
         by_message = bool(query) and _asks_for_dedupe(query)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
-from hookgw.app.json_schemas import EMIT
+from hookgw.events import responses
 from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
-from hookgw.kernel.schema_parts import EVENT_ID_SCHEMA
-from hookgw.parsing import parse_erasure
-from hookgw.web import responses
+from hookgw.events.erasure_request import parse_erasure
+from hookgw.events.present import present_kind
+from hookgw.events.schemas import EMIT, EVENT_ID_SCHEMA
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
-from hookgw.web.present import present_kind
 from hookgw.web.request_body import NDJSON, current_exchange, json_response, read_parsed, reserve
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.response_memory import LIST
@@ -48,14 +47,11 @@ _IDEMPOTENCY_KEY = Parameter("idempotency-key", "The id of a single event.", EVE
 
 
 class EventRoutes:
-    """The handlers of ``/event``."""
-
     def __init__(self, gateway: Gateway, endpoint: EmitEndpoint) -> None:
         self._gateway = gateway
         self._endpoint = endpoint
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("events", __name__)
         blueprint.add_url_rule(EMIT_RULE, view_func=self.emit, methods=["POST"])
         blueprint.add_url_rule(f"{EMIT_RULE}/<kind>", view_func=self.emit_kind, methods=["POST"])

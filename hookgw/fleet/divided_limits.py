@@ -27,15 +27,13 @@ from typing import Protocol
 
 import structlog
 
-from hookgw.fleet.ownership import Ownership
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.records.fleet import DEAD_AFTER, FleetView
 
 logger = structlog.get_logger("hookgw.fleet")
 
 
 class Divisible(Protocol):
-    """Limits of this node."""
-
     def divide(self, nodes: int) -> None:
         """Divide the limits among so many nodes, this one among them."""
 
@@ -45,21 +43,17 @@ def live_nodes(view: FleetView) -> int:
     return max(1, sum(node.heartbeat_age < DEAD_AFTER for node in view.nodes))
 
 
-async def divide_limits(ownership: Ownership, *limits: Divisible) -> None:
-    """Divide limits among the nodes that live, again with each heartbeat that shows another number of them.
+async def divide_limits(node: FleetNode, *limits: Divisible) -> None:
+    """Divide limits among the living nodes, again with each heartbeat that shows another number of them.
 
-    A node that cannot reach the database keeps the part that it had.
-
-    Args:
-        ownership: of a node that has joined the fleet.
-        limits: are whole until now.
+    A node that cannot reach the database keeps its former part.
     """
     divided_by = 1
     while True:
-        nodes = live_nodes(ownership.view)
+        nodes = live_nodes(node.view)
         if nodes != divided_by:
             divided_by = nodes
             for one in limits:
                 one.divide(nodes)
-            logger.info("limits divided", node=ownership.node, nodes=nodes)
-        await ownership.wait_viewed()
+            logger.info("limits divided", node=node.name, nodes=nodes)
+        await node.wait_viewed()

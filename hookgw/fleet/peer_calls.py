@@ -1,9 +1,8 @@
 """Calls to other nodes that wait for an answer, and end early if none can be expected.
 
-A node that is frozen keeps its connections open and says nothing, and so does a node that the network hides.
-The first one is soon no member of the fleet any more. The second one may send heartbeats to the database: so
-a node for whose answer a call has waited for a while is asked whether it can be reached. A node that lives
-may take as long as it needs.
+A frozen node keeps its connections open and is silent, and so is a node that the network hides. The frozen
+node soon leaves the fleet. The hidden node may still send heartbeats to the database: so if a call has waited
+for a while, its node is asked whether it can be reached. A living node may take as long as it needs.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import httpx
 import structlog
 import trio
 
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.lease import HEARTBEAT
-from hookgw.fleet.ownership import Ownership
-from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView
+from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView
 
 PROBE_AFTER = 2.0
 """Seconds that a call has waited when its node is asked whether it can be reached; and between questions."""
@@ -34,14 +33,14 @@ logger = structlog.get_logger("hookgw.fleet")
 
 @dataclass(eq=False)
 class _Call:
-    node: FleetNode
+    node: FleetMember
     shard: int | None
     scope: trio.CancelScope
     since: float
     moved: float | None = None
 
     def is_lost(self, view: FleetView, now: float) -> bool:
-        """Return whether no answer can be expected, as far as the view says it."""
+        """Return whether the view says that no answer can be expected."""
         if all(node.generation != self.node.generation for node in view.nodes):
             return True
         if self.shard is None or view.owners[self.shard] == self.node.generation:
@@ -55,25 +54,22 @@ class PeerCalls:
     """The calls of this node that wait for others.
 
     Args:
-        ownership: knows which nodes live.
-        http: makes requests to other nodes.
         base_path: of the HTTP API, the same on all nodes.
     """
 
-    def __init__(self, ownership: Ownership, http: httpx.AsyncClient, base_path: str) -> None:
-        self._ownership = ownership
+    def __init__(self, node: FleetNode, http: httpx.AsyncClient, base_path: str) -> None:
+        self._node = node
         self._http = http
         self._path = f"{base_path}/healthz".encode()
         self._calls: set[_Call] = set()
         self._probed: set[int] = set()
 
     @contextmanager
-    def waiting(self, node: FleetNode, shard: int | None = None) -> Iterator[trio.CancelScope]:
+    def waiting(self, node: FleetMember, shard: int | None = None) -> Iterator[trio.CancelScope]:
         """Cancel the block when no answer of a node can be expected any more.
 
         Args:
-            node: the node that has to answer.
-            shard: of the instance that the call concerns; ``None`` if it concerns the node itself.
+            shard: of the call's instance; ``None`` if the call concerns the node itself.
 
         Returns:
             The block's scope: ``cancelled_caught`` says afterwards whether it was cancelled.
@@ -92,11 +88,11 @@ class PeerCalls:
             while True:
                 # Also without heartbeats: the database may be away.
                 with trio.move_on_after(HEARTBEAT):
-                    await self._ownership.wait_viewed()
+                    await self._node.wait_viewed()
                 now = trio.current_time()
                 slow: defaultdict[int, list[_Call]] = defaultdict(list)
                 for call in self._calls:
-                    if call.is_lost(self._ownership.view, now):
+                    if call.is_lost(self._node.view, now):
                         call.scope.cancel()
                     elif now >= call.since + PROBE_AFTER and not call.scope.cancel_called:
                         slow[call.node.generation].append(call)
@@ -104,7 +100,7 @@ class PeerCalls:
                     self._probed.add(generation)
                     nursery.start_soon(self._probe, slow[generation][0].node)
 
-    async def _probe(self, node: FleetNode) -> None:
+    async def _probe(self, node: FleetMember) -> None:
         url = httpx.URL(node.url).copy_with(raw_path=self._path)
         try:
             await self._http.get(url, timeout=PROBE_WITHIN)

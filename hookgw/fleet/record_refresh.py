@@ -1,60 +1,45 @@
-"""The records that other nodes have changed: read, and taken over in memory.
+"""Reads the records that other nodes have changed into memory.
 
-Only the node that holds an instance changes it, and its memory is never behind. So it passes
-over what it reads of its own instances: that could be a moment older than its memory.
+Only the node that holds an instance changes it, and its memory is never behind. So it ignores the records of
+its own instances: they could be a moment older than its memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import msgspec
 import trio
 
-from hookgw.auth.keyring import Keyring
-from hookgw.core.browser_sessions import BrowserSessions
-from hookgw.core.keyring_loading import GlobalKeys
-from hookgw.core.registry import Registry
+from hookgw.core.this_node import KnownRecords, Refresh
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store.fleet import Membership, RecordChanges
 
 
-class RecordRefresh:
-    """Keeps the records in memory as they are in the database.
+class RecordRefresh(Refresh):
+    """Reads the changes from the database.
 
     Args:
         holds: returns whether this node holds an instance, by its name.
     """
 
-    def __init__(
-        self,
-        members: Membership,
-        registry: Registry,
-        keyring: Keyring,
-        global_keys: GlobalKeys,
-        sessions: BrowserSessions,
-        holds: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, members: Membership, records: KnownRecords, holds: Callable[[str], bool]) -> None:
         self._members = members
-        self._registry = registry
-        self._keyring = keyring
-        self._global_keys = global_keys
-        self._sessions = sessions
+        self._registry, self._keyring, self._global_keys, self._sessions = records
         self._holds = holds
         self._lock = trio.Lock()
         self._reads = 0
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        async with self._members.starting():
+            await self.catch_up()
+            yield
+
     async def catch_up(self, version: int | None = None) -> None:
-        """Read what has changed until now, unless a version is known already.
-
-        Args:
-            version: enough if at least this one is known; ``None`` for whatever is committed now.
-
-        Raises:
-            StorageUnavailable: the database refuses.
-        """
         reads = self._reads
         async with self._lock:
             if version is not None and self._members.known_version >= version:
@@ -92,7 +77,7 @@ class RecordRefresh:
             self._members.known_version = max(self._members.known_version, changes.version)
 
     def _with_missing(self, changes: RecordChanges) -> RecordChanges:
-        """Add what is in memory and not among all records: it is gone."""
+        """Add records that are in memory but no longer in the store: they are gone."""
         known = self._registry.registrations()
         instances: dict[str, Instance | None] = dict.fromkeys(one.name for one in self._registry.instances())
         registrations: dict[str, Registration | None] = dict.fromkeys(

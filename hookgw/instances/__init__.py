@@ -1,1 +1,1 @@
-"""Instances: their records, connectors and states."""
+"""Instances: their fields, and how requests create and change them. No I/O."""

@@ -8,11 +8,24 @@ from typing import Any
 
 import msgspec
 
-from hookgw.records.audit import FieldChange
+
+class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A changed field.
+
+    Attributes:
+        field: its name in the HTTP API, with dots, for example ``headers.authorization``.
+        before, after: its values as text. Both are ``None`` if the values are not kept: most may be secrets.
+            One is ``None`` if the field was added or removed.
+    """
+
+    field: str
+    before: str | None = None
+    after: str | None = None
+
 
 Audited = Mapping[str, tuple[str, Callable[[Any], str] | None]]
-"""The fields of a record that are a client's: the name in the HTTP API, and what makes a text of the value;
-``None`` where the audit shows no value, as with all that can hold a secret."""
+"""The fields of a record that clients write: the name in the HTTP API, and the function that makes a text of
+the value; ``None`` if the audit shows no value, as for everything that can hold a secret."""
 
 MOST_FIELDS = 50
 """The most fields that an entry names."""
@@ -21,7 +34,6 @@ LONGEST = 512
 
 
 def text_of(value: Any) -> str:
-    """Return a value as text; empty for nothing."""
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -52,6 +64,5 @@ def _differences(old: Any, new: Any, audited: Audited | None, prefix: str = "") 
 
 
 def camel(name: str) -> str:
-    """Return a name as JSON has it."""
     first, *others = name.split("_")
     return first + "".join(part.capitalize() for part in others)

@@ -9,7 +9,6 @@ from msgspec import Meta
 
 from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.units import DURATION_PATTERN
-from hookgw.records.events import EVENT_ID
 
 Schema = dict[str, Any]
 
@@ -38,7 +37,6 @@ TIME_SCHEMA: Schema = {
     "description": "RFC 3339 with any offset; without one, UTC.",
 }
 
-EVENT_ID_SCHEMA: Schema = {"type": "string", "pattern": f"^{EVENT_ID.pattern}$"}
 
 DURATION_SCHEMA: Schema = {
     "type": "string",
@@ -59,7 +57,6 @@ MOMENT_SCHEMA: Schema = {
 
 
 def ref(name: str) -> Schema:
-    """Refer to a component of the OpenAPI document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -70,12 +67,7 @@ def enum(values: Iterable[str], description: str) -> Schema:
 
 
 def or_null(schema: Schema, description: str = "") -> Schema:
-    """Allow ``null``, which means the same as a missing field.
-
-    Args:
-        schema: a reference, or a schema with one type and without ``enum``.
-        description: in place of the schema's own.
-    """
+    """Allow ``null``, which means the same as a missing field, in a reference or a schema without enum."""
     if "$ref" in schema:
         nullable: Schema = {"anyOf": [schema, {"type": "null"}]}
     else:
@@ -83,11 +75,5 @@ def or_null(schema: Schema, description: str = "") -> Schema:
     return nullable | ({"description": description} if description else {})
 
 
-def length(low: str, high: str, description: str) -> Schema:
-    """A duration between two inclusive bounds."""
-    return or_null(DURATION_SCHEMA, f"{description} From {low} to {high}.")
-
-
 def flag(description: str) -> Schema:
-    """An optional boolean."""
     return {"type": ["boolean", "null"], "description": description}

@@ -1,4 +1,4 @@
-"""Signing secrets in the forms of Standard Webhooks, and the keys in them. No I/O.
+"""Signing secrets in the forms of Standard Webhooks, and their keys. No I/O.
 
 Each form is a prefix and base64. ``whsec_``: a shared secret of 24 to 64 bytes (``v1``, HMAC-SHA256).
 ``whsk_``: an ed25519 key of 64 bytes, the seed and then the public key, known only to the sender (``v1a``).
@@ -13,6 +13,10 @@ import binascii
 import secrets
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from hookgw.kernel.masking import repr_without
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -40,7 +44,6 @@ class Signature(StrEnum):
 
 
 def signature_of(secret: str) -> Signature:
-    """Return the scheme of a secret: ``v1a`` for an ed25519 key, else ``v1``."""
     return Signature.V1A if secret.startswith(PRIVATE) else Signature.V1
 
 
@@ -131,3 +134,22 @@ def _public(key: bytes) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     return Ed25519PublicKey.from_public_bytes(key)
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A signing secret in the form of Standard Webhooks.
+
+    Attributes:
+        value: ``whsec_…``, or ``whsk_…`` for ed25519; see :mod:`hookgw.kernel.signing_keys`.
+        expires_at: seconds since the epoch; ``None`` while it is the newest.
+    """
+
+    value: str
+    expires_at: float | None = None
+
+    __repr__ = repr_without("value")
+
+    @property
+    def signature(self) -> Signature:
+        """The secret's scheme."""
+        return signature_of(self.value)

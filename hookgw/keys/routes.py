@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 from quart import Blueprint, Response
 
-from hookgw.parsing import parse_key_request
+from hookgw.keys import responses
+from hookgw.keys.fields import Showing, parse_key_request
+from hookgw.keys.responses import present_created_key, present_key
 from hookgw.records.instances import check_name
-from hookgw.web import responses
+from hookgw.web import responses as common
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
-from hookgw.web.present import present_done, present_key
+from hookgw.web.present import present_done
 from hookgw.web.request_body import json_response, read_json
 
 if TYPE_CHECKING:
@@ -25,14 +28,11 @@ _CREATE_BODY = json_body(
 
 
 class KeyRoutes:
-    """The handlers of ``/key``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("keys", __name__, url_prefix="/key")
         routes = (
             ("POST", "/create/<instance>", self.create),
@@ -63,13 +63,10 @@ class KeyRoutes:
     async def _create(self, instance: str | None) -> Response:
         now, holder = self._gateway.clock.steady(), current_holder()
         asked, warnings = parse_key_request(await read_json(self._limit), now=now)
-        name = check_name(asked.name, "name")  # it becomes a part of paths and log lines
-        stored, key = await self._gateway.keys.create(
-            instance, name, expires_at=asked.expires_at, maker=holder
-        )
-        fields = msgspec.structs.asdict(present_key(stored, instance, current=holder.key, now=now))
-        created = responses.CreatedKey(key=key, warnings=warnings or msgspec.UNSET, **fields)
-        return json_response(created, 201)
+        check_name(asked["name"], "name")  # it becomes a part of paths and log lines
+        stored, key = await self._gateway.keys.create(instance, **asked, maker=holder)
+        created = present_created_key(stored, Showing(instance, holder.key, now))
+        return json_response(replace(created, key=key, warnings=warnings or UNSET), 201)
 
     @describes(_TAG, {200: list[responses.Key]})
     async def list_keys(self, instance: str) -> Response:
@@ -83,10 +80,10 @@ class KeyRoutes:
 
     def _list(self, instance: str | None) -> Response:
         now, current = self._gateway.clock.steady(), current_holder().key
-        keys = self._gateway.keys.list(instance)
-        return json_response([present_key(key, instance, current=current, now=now) for key in keys])
+        showing = Showing(instance, current, now)
+        return json_response([present_key(key, showing) for key in self._gateway.keys.list(instance)])
 
-    @describes(_TAG, {200: responses.Done}, errors=(409,))
+    @describes(_TAG, {200: common.Done}, errors=(409,))
     async def delete(self, instance: str, key_name: str) -> Response:
         """Revoke a key of an instance. It is invalid at once.
 
@@ -94,7 +91,7 @@ class KeyRoutes:
         """
         return await self._delete(instance, key_name)
 
-    @describes(_TAG, {200: responses.Done}, errors=(404, 409))
+    @describes(_TAG, {200: common.Done}, errors=(404, 409))
     async def delete_global(self, key_name: str) -> Response:
         """Revoke a global key. It is invalid at once.
 

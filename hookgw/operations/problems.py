@@ -1,4 +1,4 @@
-"""What is wrong now, as far as this process knows."""
+"""Finds the present problems that this process knows."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.core.disk_space import DiskSpaceWatch
 from hookgw.core.metrics import Metrics
 from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.core.registry import Registry
 from hookgw.deliveries.stuck_lanes import StuckLanes
 from hookgw.instances.service import InstanceService
 from hookgw.lanes.dispatcher import Dispatcher
@@ -21,23 +22,20 @@ from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.store import Held
 from hookgw.webhooks.auto_disable import AutoDisable
-from hookgw.webhooks.service import RegistrationService
 
 _AT_ONCE = 200
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that is wrong: with a webhook, an instance, a plugin, or else with the storage.
+    """A problem of a webhook, an instance, a plugin, or else of the storage.
 
     Attributes:
-        why: what is wrong, in sentences.
+        why: the problem, in sentences.
         since: seconds since the epoch; ``None`` if that is not known.
-        instance: the name of the instance; ``*`` for a webhook of the configuration.
+        instance: its name; ``*`` for a webhook of the configuration.
         label: of the webhook.
-        detail: what helps to recognise it: a URL.
-        plugin: the name of the plugin.
-        delivery: what may be skipped: the instance and the id of a delivery that is tried in vain, with a
-            slash between them.
+        detail: helps to recognise it: a URL.
+        delivery: the delivery that is tried in vain and may be skipped, as ``<instance>/<id>``.
     """
 
     why: str
@@ -50,7 +48,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Problems:
-    """Finds what is wrong with what this process does.
+    """Finds problems in the work of this process.
 
     Args:
         held: returns the deliveries that the storage holds back.
@@ -61,7 +59,7 @@ class Problems:
     def __init__(
         self,
         instances: InstanceService,
-        registrations: RegistrationService,
+        registry: Registry,
         dispatcher: Dispatcher,
         auto_disable: AutoDisable,
         stuck: StuckLanes,
@@ -73,7 +71,7 @@ class Problems:
         holds: Callable[[str], bool],
     ) -> None:
         self._instances = instances
-        self._registrations = registrations
+        self._registry = registry
         self._dispatcher = dispatcher
         self._auto_disable = auto_disable
         self._stuck = stuck
@@ -85,7 +83,7 @@ class Problems:
         self._holds = holds
 
     def of_system(self) -> list[Problem]:
-        """Return what is wrong with the storage, and with background tasks of plugins."""
+        """Return the problems of the storage, and of plugins' background tasks."""
         shortages = (self._disk.shortage, self._metrics.disk_failure)
         found = [Problem(str(reason)) for reason in shortages if reason is not None]
         found += self._held_back()
@@ -105,12 +103,7 @@ class Problems:
             yield Problem(f"{why} {held.culprit}".rstrip(), since)
 
     def of_webhooks(self, instance: str | None, most: int) -> list[Problem]:
-        """Return the webhooks that fail or are held up, with those first that have failed for longest.
-
-        Args:
-            instance: only webhooks of this one.
-            most: how many to return.
-        """
+        """Return at most ``most`` webhooks that fail or are held up, the longest first."""
         wall = self._clock.wall() - self._clock.steady()
         held_up: dict[str, tuple[LaneStatistics | None, str]] = {}
         present = self._stuck.present()
@@ -124,7 +117,7 @@ class Problems:
         # Where one lane of many is held up, the others deliver, and the webhook does not count as failing.
         known = {registration.id for registration, _ in failing}
         for stuck, _ in present:
-            registration = self._registrations.by_id(stuck.registration)
+            registration = self._registry.registration(stuck.registration)
             if registration is None or stuck.registration in known or stuck.tried_since is None:
                 continue
             if instance in (None, registration.instance) and self._has(registration):
@@ -143,7 +136,7 @@ class Problems:
         return found
 
     def _failing_lane(self, registration: Registration) -> tuple[LaneStatistics | None, str]:
-        """Return the lane of a webhook that says why it fails, if there is one, and what to do about it."""
+        """Return the lane of a failing webhook that shows the reason, if there is one, and the remedy."""
         lanes = [lane for lane in self._dispatcher.lanes(registration.id) if lane.last_error is not None]
         lane = next((lane for lane in lanes if lane.tried_since is not None), lanes[0] if lanes else None)
         # A lane becomes stuck between two attempts, and is reported only after the next, up to 5 m later.
@@ -156,9 +149,7 @@ class Problems:
     async def of_instances(self, instance: str | None, most: int) -> list[Problem]:
         """Return disabled webhooks and lost connections, sorted by instance.
 
-        Args:
-            instance: only of this one.
-            most: the search stops once this many are found; the result may have a few more.
+        The search stops once ``most`` are found; the result may have a few more.
         """
         found: list[Problem] = []
         names = [instance] if instance else [one.name for one in self._instances.all()]
@@ -172,7 +163,7 @@ class Problems:
         return found
 
     def _of_instance(self, name: str) -> Iterator[Problem]:
-        for registration in self._registrations.of_instance(name):
+        for registration in self._registry.of_instance(name):
             if registration.disabled_reason is not None:
                 why = f"Disabled. {registration.disabled_reason}"
                 yield _of_webhook(registration, why, registration.updated_at)
@@ -183,8 +174,8 @@ class Problems:
             return
         reason, closing = states.close_reason(name) or "", states.closing(name)
         is_disconnected = states.is_disconnected(name)
-        # That the network has ended a connection is a problem until somebody connects the instance, logs it
-        # out or deletes it; that a user has ended it is not.
+        # If the network has ended a connection, that is a problem until the instance is connected, logged out
+        # or deleted. If a user has ended it, it is none.
         if instance.connected or is_disconnected:
             since = closing.at if closing and is_disconnected else None
             yield Problem(f"Not connected. {reason}".rstrip(), since, instance=name)

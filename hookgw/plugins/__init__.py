@@ -1,1 +1,1 @@
-"""."""
+"""Finds, loads and calls plugins."""

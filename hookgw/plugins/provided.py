@@ -1,4 +1,4 @@
-"""The rules for what plugins provide: event kinds, connectors and pages. No I/O.
+"""The rules for event kinds, connectors and pages of plugins. No I/O.
 
 Python checks none of the types that a plugin declares, and a plugin may change its objects later. So the
 rules are checked once, at start, and hookgw keeps copies that consist of plain values.
@@ -14,12 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from hookgw.instances.requests import CREATE_FIELDS, FOREIGN
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.plugins.boundary import WrongResult
 from hookgw.records.dashboard_pages import DashboardPage
 from hookgw.records.events import Catalog, Event, EventKind
-from hookgw.records.instances import INSTANCE_NAME
+from hookgw.records.instances import FOREIGN, INSTANCE_NAME
 from hookgw.records.messages import Message, TextMessage
 from hookgw.records.payload_schemas import SchemaBook, check_schema
 
@@ -54,7 +53,7 @@ _SHOWN = 80
 
 @dataclass
 class CheckedConnector:
-    """The parts of a connector. They are read once: an attribute of a plugin's object may be a property."""
+    """The parts of a connector, read once: an attribute of a plugin's object may be a property."""
 
     name: str
     methods: dict[str, Callable[..., Any]]
@@ -63,7 +62,6 @@ class CheckedConnector:
 
 
 def check_callable(answer: object) -> Callable[[], None]:
-    """Check what ``hookgw_reconfigure`` returns."""
     if not callable(answer):
         raise WrongResult(f"it must return a function without arguments, not {type(answer).__name__}")
     return answer
@@ -126,7 +124,6 @@ def check_kind(kind: object) -> EventKind:  # noqa: C901 -- one rule after the o
 
 
 def check_page(page: object) -> DashboardPage:
-    """Return a copy of a page, if it follows the rules of ``docs/plugins.md``."""
     if not isinstance(page, DashboardPage):
         raise WrongResult(f"its list contains {_type_of(page)}; return a list of DashboardPage")
     path, title = page.path, page.title
@@ -162,14 +159,18 @@ def _check_page_function(name: str, function: object, path: str, argument: str) 
 
 
 def check_option_name(name: object) -> str:
-    """Return the name of a secret option, if it is one."""
     if not isinstance(name, str) or not name:
         raise WrongResult(f"its list contains {_show(name)}; return a list of the names of options")
     return str.__str__(name)
 
 
-def check_connector(connector: Any) -> CheckedConnector:  # noqa: C901 -- one rule after the other
-    """Return the parts of a connector, if it follows the rules of ``docs/plugins.md``."""
+def check_connector(  # noqa: C901 -- one rule after the other
+    connector: Any, reserved: frozenset[str] = frozenset()
+) -> CheckedConnector:
+    """Return the parts of a connector, if it follows the rules of ``docs/plugins.md``.
+
+    Its options have no ``reserved`` name.
+    """
     if inspect.isclass(connector):
         raise WrongResult(f"its list contains the class {connector.__name__}; return an object of it")
     # Duck-typed: a connector need not inherit from anything of hookgw's.
@@ -228,7 +229,7 @@ def check_connector(connector: Any) -> CheckedConnector:  # noqa: C901 -- one ru
         schema = _json_copy(schema, what)
         if problem := check_schema(schema):
             raise WrongResult(f"{what} is not a valid JSON Schema: {problem}")
-        if taken := sorted(CREATE_FIELDS & schema.get("properties", {}).keys()):
+        if taken := sorted(reserved & schema.get("properties", {}).keys()):
             raise WrongResult(
                 f"{what} has the option {taken[0]}, but this is a field of create itself: choose another name"
             )

@@ -13,8 +13,6 @@ DEAD_AFTER = 3.0
 
 
 class ShardEpoch(NamedTuple):
-    """A shard, and how often it was taken before it was held like this."""
-
     shard: int
     epoch: int
 
@@ -24,15 +22,14 @@ SILENT_NODES = "hookgw-silent-nodes"
 clients of other gateways expect, and so no place for it in their bodies."""
 
 
-class FleetNode(msgspec.Struct, frozen=True):
+class FleetMember(msgspec.Struct, frozen=True):
     """One node.
 
     Attributes:
-        name: ``fleet.node`` of its configuration.
-        generation: of this process, higher than that of every process before it.
-        url: where the other nodes reach it.
+        generation: of this process, higher than in every earlier process.
+        url: for requests of the other nodes.
         heartbeat_age: seconds since its last heartbeat, by the database's clock.
-        is_leaving: whether it hands its shards over because it stops.
+        is_leaving: whether it stops, and hands its shards over.
     """
 
     name: str
@@ -46,22 +43,23 @@ class FleetView(msgspec.Struct, frozen=True):
     """The whole fleet at one moment.
 
     Attributes:
-        nodes: those with a heartbeat, sorted by name. A node that has just died is among them.
-        owners: for each shard the generation of the node that holds it; ``None`` if nobody does.
-        version: of the records.
+        nodes: with a heartbeat, sorted by name; this may include a node that has just died.
+        owners: for each shard the generation of the node that holds it, or ``None``.
         time: seconds since the epoch, by the database's clock.
     """
 
-    nodes: tuple[FleetNode, ...] = ()
+    nodes: tuple[FleetMember, ...] = ()
     owners: tuple[int | None, ...] = (None,) * SHARDS
     version: int = 0
     time: float = 0.0
 
     def held_by(self, generation: int) -> frozenset[int]:
-        """Return the shards that a node holds."""
         return frozenset(shard for shard, owner in enumerate(self.owners) if owner == generation)
 
-    def owner_of(self, shard: int) -> FleetNode | None:
-        """Return the node that holds a shard; ``None`` while it moves."""
+    def counted(self) -> list[tuple[FleetMember, int]]:
+        """Return the nodes, and how many shards each holds."""
+        return [(node, len(self.held_by(node.generation))) for node in self.nodes]
+
+    def owner_of(self, shard: int) -> FleetMember | None:
         owner = self.owners[shard]
         return next((node for node in self.nodes if node.generation == owner), None)

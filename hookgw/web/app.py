@@ -3,57 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 import structlog
 import trio
-from quart import Blueprint
 from quart_trio import QuartTrio
 
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.concurrency.turn_lock import TurnLock
-from hookgw.deliveries.routes import DeliveryRoutes
-from hookgw.events.emit import EmitEndpoint
-from hookgw.events.fast_emit import FastEmit
-from hookgw.events.routes import EventRoutes
 from hookgw.fleet.all_nodes import PATH as QUESTIONS
-from hookgw.instances.routes.accounts import AccountRoutes
-from hookgw.instances.routes.connectors import ConnectorRoutes
-from hookgw.instances.routes.fast_ingest import FastIngest
-from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
-from hookgw.instances.routes.instances import InstanceRoutes
 from hookgw.kernel.errors import Unauthorized
 from hookgw.kernel.units import Size
-from hookgw.keys.routes import KeyRoutes
-from hookgw.messages.routes.chats import ChatRoutes
-from hookgw.messages.routes.media import MediaRoutes
-from hookgw.messages.routes.messages import MessageRoutes
-from hookgw.operations.routes.audit import AuditRoutes
-from hookgw.operations.routes.health import HealthRoutes
-from hookgw.operations.routes.jobs import JobRoutes
-from hookgw.operations.routes.nodes import NodeRoutes
-from hookgw.operations.routes.root import RootRoutes
-from hookgw.operations.routes.storage import StorageRoutes
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
-from hookgw.web.auth import install_auth, is_dashboard, shown_key
+from hookgw.web.auth import is_dashboard, shown_key
 from hookgw.web.cors import CrossOrigin
 from hookgw.web.fleet_questions import FleetQuestions
-from hookgw.web.forwarding import Forwarder
-from hookgw.web.openapi.routes import OpenApiRoutes
+from hookgw.web.forwarding import forwarding_of
 from hookgw.web.plugin_routes import PluginRoutes
-from hookgw.web.query import install_query_check
 from hookgw.web.request_body import CheckedRequest
 from hookgw.web.server.body_memory import COPIES, BodyMemory
 from hookgw.web.server.client import REQUEST, client_of
-from hookgw.web.server.errors import error_body, install_error_handlers, shown_path
+from hookgw.web.server.errors import error_body, shown_path
 from hookgw.web.server.exchange import ActiveRequests, RequestResponse
 from hookgw.web.server.response_memory import ResponseMemory
-from hookgw.webhooks.routes import WebhookRoutes
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -69,11 +46,11 @@ _HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that respond even beyond ``server.max_requests``: an orchestrator must not restart a busy process."""
 
 _INSTANCE_SHARE = 4
-"""One instance may have one in this many of ``server.max_requests`` at a time."""
+"""Each instance may use at most a quarter of ``server.max_requests`` at a time."""
 _BODIES = 4
-"""One instance may have this many bodies of the largest size in memory at a time."""
+"""An instance may have this many bodies of the largest size in memory at a time."""
 _SHARES = 2
-"""One instance may have one in this many bytes of ``server.body_memory``, but always one body."""
+"""Each instance may fill half of ``server.body_memory``; one body of the largest size always fits."""
 
 _BUSY = error_body(503, ["Too many requests are in progress (server.max_requests). Retry later."])
 _RETRY_SOON = {"retry-after": "1"}
@@ -88,8 +65,7 @@ class FastPath(Protocol):
     def matches(self, scope: Any) -> bool:
         """Return whether it handles a request; the path in its scope is relative to the base path."""
 
-    async def respond(self, exchange: RequestResponse) -> None:
-        """Handle a request that it matches."""
+    async def respond(self, exchange: RequestResponse) -> None: ...
 
 
 class Application(QuartTrio):
@@ -107,7 +83,7 @@ class Application(QuartTrio):
         self._active = ActiveRequests(server.max_requests)
         self._beginning = TurnLock()
         # One share for bodies of every kind: they are in memory at the same time. It always holds one body of
-        # the largest size, because a limit on the size that the share undercuts would be a lie.
+        # the largest size, because a smaller share would contradict the limit on that size.
         room = COPIES * _SHARES * self._limit
         if room > server.body_memory:
             logger.warning(
@@ -122,7 +98,7 @@ class Application(QuartTrio):
             gateway.metrics.limited,
         )
         self.response_memory = ResponseMemory(server.response_memory, gateway.metrics.limited)
-        self._forwarder = Forwarder(gateway, gateway.fleet) if gateway.fleet is not None else None
+        self._forwarding = forwarding_of(gateway)
         self._questions = FleetQuestions(gateway.views.nodes)
         self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
@@ -133,7 +109,6 @@ class Application(QuartTrio):
         self.url_map.merge_slashes = False  # werkzeug would redirect, to a host that the client names
 
     async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
-        """Handle one request (ASGI)."""
         if scope["type"] != "http":
             await super().asgi_app(scope, receive, send)
             return
@@ -153,13 +128,12 @@ class Application(QuartTrio):
         )
         scope[REQUEST] = exchange
         self._believe_proxy(exchange)
-        if self._forwarder is not None:
-            self._forwarder.admit(exchange)
+        self._forwarding.admit(exchange)
         cross_origin = None if is_outside else self._cross_origin
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
             return
         if exchange.is_question and path.startswith(QUESTIONS):
-            # Also beyond the limit: otherwise the others would take a busy node for a dead one.
+            # Also beyond the limit: otherwise the others would think that a busy node is dead.
             await exchange.run(partial(self._questions.respond, exchange))
             return
         refusal = self._refusal(path, is_outside=is_outside)
@@ -177,9 +151,7 @@ class Application(QuartTrio):
         try:
             await self._run(exchange, partial(super().asgi_app, scope, exchange.receive, exchange.send))
         finally:
-            if self._forwarder is not None:
-                with trio.move_on_after(1, shield=True):
-                    await self._forwarder.close_response(exchange)
+            await self._forwarding.close_response(exchange)
 
     async def _wait_turn(self, scope: Any) -> None:
         """Let one request begin in each round of the event loop, in turn among keys.
@@ -199,12 +171,8 @@ class Application(QuartTrio):
             self._beginning.release(asker)
 
     async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
-        fleet = self._gateway.fleet
-        if fleet is None:
+        with self._gateway.node.waiting(exchange.answer_for):
             await exchange.run(application)
-        else:
-            with fleet.database_calls.waiting(exchange.answer_for):
-                await exchange.run(application)
 
     def _refusal(self, path: str, *, is_outside: bool) -> tuple[int, Mapping[str, str], bytes] | None:
         """Return the response to a request that no route sees; ``None`` if a route may."""
@@ -217,7 +185,9 @@ class Application(QuartTrio):
         return None
 
     async def _is_preflight(self, exchange: RequestResponse, cross_origin: CrossOrigin, path: str) -> bool:
-        """Add the headers that browsers need; return whether the request asked for them, and is answered."""
+        """Add the headers that browsers need; return whether the request only asked for them, and is
+        answered.
+        """
         if exchange.is_forwarded or is_dashboard(path):
             return False  # the node that forwarded it adds them
         exchange.extra = cross_origin.lines(exchange.scope)
@@ -229,7 +199,7 @@ class Application(QuartTrio):
         return True
 
     def _read_path(self, scope: Any) -> bool:
-        """Set the path, relative to the base path, in the scope; return whether it is outside of that."""
+        """Set the path, relative to the base path, in the scope; return whether it is outside."""
         base, path = self._base_path, _one_slash_first(_decoded_path(scope))
         is_outside = bool(base) and not path.startswith(f"{base}/")
         if base and not is_outside:
@@ -238,7 +208,7 @@ class Application(QuartTrio):
         return is_outside
 
     def _believe_proxy(self, exchange: RequestResponse) -> None:
-        """Take the client's address, and the scheme and host that it used, from what a trusted proxy says."""
+        """Take the client's address, scheme and host from a trusted proxy."""
         scope = exchange.scope
         peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
         if self._proxies is None or not self._proxies.trusts(peer):
@@ -251,13 +221,13 @@ class Application(QuartTrio):
         if client is not None and client != peer:
             scope["client"] = (client, 0)  # proxies do not report the client's port
         # Behind several proxies, the first value is that of the outermost one. A browser can state neither of
-        # the two for another site's page, so nothing is won by a lie.
+        # the two for another site's page, so a lie gains nothing.
         scheme = ",".join(said[b"x-forwarded-proto"]).partition(",")[0].strip().lower()
         if scheme in ("http", "https"):
             scope["scheme"] = scheme
         host = ",".join(said[b"x-forwarded-host"]).partition(",")[0].strip().lower()
-        # Most proxies pass the host on and repeat it. Then the headers stay the same list, and what is known
-        # of the head (its notes) holds for the connection's next requests.
+        # Most proxies pass the host on and repeat it. Then the headers stay the same list, and the notes
+        # about the head hold for the connection's next requests.
         is_name = bool(host) and host.isprintable() and host.isascii()
         if is_name and (b"host", host.encode()) not in scope["headers"]:
             scope["headers"] = [
@@ -266,17 +236,15 @@ class Application(QuartTrio):
             exchange.notes = {}
 
     async def hold_streams(self) -> None:
-        """Wait for the end of the server, and end the streams of other nodes then: they would hold it up."""
+        """Wait for the end of the server, and end the streams of other nodes then: they would delay it."""
         try:
             await trio.sleep_forever()
         finally:
-            if self._forwarder is not None:
-                self._forwarder.close()
+            self._forwarding.close()
 
     def install_forwarding(self) -> None:
-        """In a fleet, forward calls for instances of other nodes. The key is checked before."""
-        if self._forwarder is not None:
-            self.before_request(self._forwarder.forward)
+        """Forward calls for instances of other nodes. The key is checked before."""
+        self._forwarding.install(self)
 
     def expect_plugins(self) -> None:
         """Call this after hookgw's own routes were added, and before those of plugins are."""
@@ -284,14 +252,10 @@ class Application(QuartTrio):
         self._own_checks = self._count_checks()
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
-        """See :meth:`hookgw.web.plugin_routes.PluginRoutes.contain`."""
         self._plugin_routes.contain(added_by, boundary)
 
     def use_fast_paths(self, *fast_paths: FastPath) -> None:
-        """Let fast paths handle the requests that they match.
-
-        Call this after all routes were added.
-        """
+        """Let fast paths handle their requests. Call this after all routes were added."""
         # The fast path bypasses Quart. If plugins added request hooks, these must see every request, so there
         # is no fast path then. Hooks of our own are there: the authentication check, and in a fleet the
         # forwarding, which the fast paths do themselves; and the check of lists.
@@ -303,7 +267,6 @@ class Application(QuartTrio):
 
     @property
     def uses_fast_paths(self) -> bool:
-        """Whether fast paths are in use."""
         return bool(self._fast_paths)
 
     def _count(self, exchange: RequestResponse, status: int) -> None:
@@ -323,59 +286,3 @@ def _one_slash_first(path: str) -> str:
     # Many clients write a slash between a base URL that ends in one and a path that begins with one. Further
     # on, two slashes have an empty name between them, and the name behind it must not take its place.
     return f"/{path.lstrip('/')}" if path.startswith("//") else path
-
-
-def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
-    """Return the HTTP API of a gateway, with the routes of its plugins.
-
-    It holds nothing that must be closed. :func:`hookgw.web.server.serve.serve` runs it.
-
-    Args:
-        gateway: the gateway.
-        pages: further routes, which check the caller themselves: the dashboard's.
-
-    Raises:
-        StartError: a plugin failed.
-    """
-    while True:
-        before = gateway.hooks.plugins()
-        app = _app_with_routes(gateway, pages)
-        # An optional plugin that failed may have added some of its routes, or a check of all requests.
-        if gateway.hooks.plugins() == before:
-            return app
-
-
-def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Application:
-    app = Application(gateway)
-    install_error_handlers(app)
-    install_auth(app, gateway)
-    install_query_check(app)
-    app.install_forwarding()
-    emit = EmitEndpoint(gateway)
-    ingest = IngestEndpoint(gateway)
-    resources = (
-        WebhookRoutes(gateway),
-        InstanceRoutes(gateway),
-        AccountRoutes(gateway),
-        ConnectorRoutes(gateway),
-        KeyRoutes(gateway),
-        MessageRoutes(gateway),
-        ChatRoutes(gateway),
-        MediaRoutes(gateway),
-        EventRoutes(gateway, emit),
-        IngestRoutes(ingest),
-        DeliveryRoutes(gateway),
-        JobRoutes(gateway),
-        AuditRoutes(gateway),
-        StorageRoutes(gateway),
-        NodeRoutes(gateway),
-        RootRoutes(gateway, has_dashboard=bool(pages)),
-        HealthRoutes(gateway),
-        OpenApiRoutes(app, gateway),
-    )
-    for blueprint in (*(resource.blueprint() for resource in resources), *pages):
-        app.register_blueprint(blueprint)
-    app.expect_plugins()
-    gateway.hooks.routes(app, gateway)
-    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest, gateway.fleet))
-    return app

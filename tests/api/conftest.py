@@ -13,9 +13,10 @@ import trio
 
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel.units import Size
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.server.serve import serve
 from tests.api.server.wire import Running
 from tests.support.contract import Contract
@@ -40,7 +41,7 @@ is_sqlite = pytest.mark.skipif(
 async def open_whole_gateway(*arguments: Any, **options: Any) -> AsyncIterator[Gateway]:
     """Open a gateway, and wait until it holds all instances, which takes a moment in a database."""
     async with open_gateway(*arguments, **options) as gateway:
-        while gateway.fleet is not None and not gateway.fleet.holds_share():
+        while gateway.fleet is not None and not gateway.fleet.is_whole:
             await trio.to_thread.run_sync(time.sleep, 0.005)  # a mock clock may stand still
         yield gateway
 

@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from hookgw.app.gateway import Gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.units import Size
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.content_encoding import GzipDecoder
 from tests.api.test_app import shape_of
 

@@ -18,7 +18,8 @@ import structlog
 
 from hookgw.command.logging_setup import MASK, configure_logging, mask_secrets, mask_text
 from hookgw.config.settings import LogSettings
-from hookgw.records.registrations import Registration, Secret
+from hookgw.kernel.signing_keys import Secret
+from hookgw.records.registrations import Registration
 from tests.support.logs import log_kept
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

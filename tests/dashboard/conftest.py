@@ -10,9 +10,10 @@ import trio
 
 from hookgw.app.dashboard import Dashboard
 from hookgw.app.gateway import Gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config.settings import ServerSettings
 from hookgw.records.events import Event
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.server.serve import serve
 from hookgw.webhooks.change import parse_registration
 from tests.api.conftest import KEY, gateway, server_settings, settings, storage

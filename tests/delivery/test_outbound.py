@@ -18,6 +18,7 @@ from trio.testing import MockClock
 import hookgw
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.delivery.http.resolver import SystemResolver
 from hookgw.delivery.outbound import CHECK_TIMEOUT, OutboundHttp
@@ -33,7 +34,6 @@ from hookgw.records.messages import MediaKind, MediaMessage, Message, TextMessag
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
-from hookgw.web.app import create_app
 from hookgw.webhooks.change import RegistrationChange
 from tests.delivery.http.raw_receiver import always_ok, serving
 from tests.support.proxies import http_proxy, open_proxy

@@ -18,9 +18,10 @@ from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, DeliverySender, template_for
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import MASK
+from hookgw.kernel.signing_keys import Secret
 from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.records.events import Event
-from hookgw.records.registrations import Registration, Secret, new_secret
+from hookgw.records.registrations import Registration, new_secret
 from hookgw.testing import Receiver, answer, hang, redirect
 
 EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)

@@ -22,7 +22,7 @@ from hookgw.delivery.sender import AttemptResult, RequestTemplate
 from hookgw.fair import Share
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
 from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.held_shards import HeldShards
+from hookgw.lanes.held_shards import EveryLane, HeldShards
 from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.lanes.services import LaneServices
 from hookgw.records.deliveries import (
@@ -41,7 +41,7 @@ from hookgw.records.fleet import ShardEpoch
 from hookgw.records.lanes import registration_of
 from hookgw.records.registrations import Registration
 from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange
-from hookgw.store.protocol import StoreListener
+from hookgw.store.protocol.outbox import StoreListener
 
 URL = "http://127.0.0.1:9/hook"
 NEW_URL = "http://127.0.0.2:9/hook"
@@ -384,6 +384,13 @@ class FakeMonitor:
         self.failures.append((trio.current_time(), f"{lane}: {failure}"))
 
 
+def every_lane() -> HeldShards:
+    """Return what the only node holds after its start."""
+    shards = EveryLane()
+    shards.complete([0])
+    return shards
+
+
 class World:
     """An outbox, a sender and a monitor around lanes, on a clock that follows Trio's."""
 
@@ -394,7 +401,8 @@ class World:
         self.sender = FakeSender(self.clock)
         self.monitor = FakeMonitor(self.registrations)
         self.settings = DeliverySettings(jitter=0.0, **settings)
-        self.may_send: Callable[[], bool] | None = None
+        self.may_send: Callable[[], bool] = lambda: True
+        self.is_shared = False
         self.memory: Share[MemoryClaim] = Share(self.settings.memory, MEMORY_RATIO, MEMORY_RESERVED)
         # Nothing is connected: the fake sender does not use what it gets.
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
@@ -411,6 +419,7 @@ class World:
             clock=self.clock,
             settings=self.settings,
             may_send=self.may_send,
+            is_shared=self.is_shared,
         )
 
     def change(self, registration_id: str = "reg_1", **changes: Any) -> None:
@@ -423,9 +432,10 @@ class World:
         self, backlog: Iterable[tuple[str, int]] = (), shards: HeldShards | None = None
     ) -> AsyncIterator[Dispatcher]:
         """Run a dispatcher for the length of a block."""
-        dispatcher = Dispatcher(self.settings, shards)
+        dispatcher = Dispatcher(self.settings, shards or every_lane())
         async with trio.open_nursery() as nursery:
-            await nursery.start(dispatcher.run, self.services, backlog)
+            await nursery.start(dispatcher.run, self.services)
+            dispatcher.start(backlog)
             yield dispatcher
             nursery.cancel_scope.cancel()
 

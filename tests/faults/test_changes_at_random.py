@@ -26,11 +26,9 @@ from trio.testing import MockClock
 import hookgw
 from hookgw.core import jobs
 from hookgw.kernel.errors import Conflict
-from hookgw.parsing import Cancellation
-from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, Outcome
+from hookgw.records.deliveries import Attempt, Cancellation, Delivery, DeliveryState, Outcome
 from hookgw.records.registrations import Ordering, Registration
-from hookgw.store import DeliveryQuery, DeliveryReport
-from hookgw.store.sqlite import pending_changes
+from hookgw.store import DeliveryQuery, DeliveryReport, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 from hookgw.webhooks.change import RegistrationChange
 from tests.faults.support import KIND
@@ -205,7 +203,7 @@ def assert_one_at_a_time(attempts: Iterable[Attempt]) -> None:
 async def test_order_and_one_attempt_at_a_time_however_often_registrations_change(
     tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(pending_changes, "STEP", 1)
+    monkeypatch.setattr(steps, "STEP", 1)
     # A jump of the clock within a step is a long step, and nobody moves the clock during the rest after it.
     monkeypatch.setattr(jobs, "MOST_REST", 0.0)
     log = AttemptLog()

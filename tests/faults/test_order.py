@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from hookgw.parsing import Replay
+from hookgw.deliveries.requests import Replay
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.registrations import Registration
 from hookgw.store import DeliveryQuery, DeliverySummary

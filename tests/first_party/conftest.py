@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.config.settings import PluginsSettings
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, load_plugins

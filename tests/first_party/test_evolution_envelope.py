@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.kernel.errors import ConfigError, Invalid
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import Outgoing
 from hookgw.records.events import Event

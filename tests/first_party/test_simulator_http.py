@@ -16,6 +16,7 @@ import pytest
 import trio
 
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config.settings import (
     AuthSettings,
     DeliverySettings,
@@ -29,7 +30,6 @@ from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.hookspecs import hookimpl
 from hookgw.plugins.loading import load_plugins
 from hookgw.records.events import Event
-from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 
 ANA = "5511988887777"

@@ -7,25 +7,25 @@ from typing import Any
 
 import msgspec
 
+from hookgw.deliveries.requests import parse_replay
 from hookgw.delivery.envelope import encode_envelope
+from hookgw.events.requests import parse_events
+from hookgw.instances.requests import parse_creation
 from hookgw.kernel.errors import Invalid, TooLarge
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.parsing import (
+from hookgw.messages.requests import (
     parse_audio_message,
     parse_chat_query,
     parse_contact_message,
-    parse_creation,
     parse_deletion,
     parse_edit,
-    parse_events,
     parse_location_message,
     parse_media_message,
     parse_numbers,
     parse_presence,
     parse_reaction_message,
     parse_read_messages,
-    parse_replay,
     parse_template_message,
     parse_text_message,
 )
@@ -33,7 +33,12 @@ from hookgw.records.event_filters import EventFilter
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog, Event
 from hookgw.records.registrations import Registration
-from hookgw.webhooks.change import RegistrationChange, parse_grace, parse_registration, unmask_change
+from hookgw.webhooks.change import (
+    RegistrationChange,
+    parse_grace,
+    parse_registration,
+    unmask_change,
+)
 from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.responses import present_registration
 from tests.fuzz.sentences import check_sentences

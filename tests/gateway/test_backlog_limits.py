@@ -16,9 +16,9 @@ from trio.testing import MockClock
 
 from hookgw.core.backlog import Backlog, BacklogFull, ShareFull
 from hookgw.core.pending import PendingDeliveries
+from hookgw.deliveries.requests import Replay
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
-from hookgw.parsing import Replay
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector
@@ -287,7 +287,7 @@ async def test_the_oldest_make_room_where_they_may(
 async def test_room_is_made_in_steps_where_one_is_not_enough(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.store.sqlite.pending_changes.STEP", 3)
+    monkeypatch.setattr("hookgw.store.steps.STEP", 3)
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"deliveries": 10, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:

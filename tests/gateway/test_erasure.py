@@ -15,9 +15,9 @@ from trio.testing import MockClock
 
 from hookgw.core import jobs
 from hookgw.core.shielded import DEADLINE
+from hookgw.deliveries.requests import Replay
+from hookgw.events.erasure import FREED_BEFORE
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
-from hookgw.operations.erasure import FREED_BEFORE
-from hookgw.parsing import Replay
 from hookgw.records.deliveries import DeliveryState
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, erase

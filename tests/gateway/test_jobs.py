@@ -17,12 +17,10 @@ from trio.testing import MockClock
 from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
-from hookgw.parsing import Cancellation
 from hookgw.records.api_keys import Principal
-from hookgw.records.deliveries import DeliveryState
+from hookgw.records.deliveries import Cancellation, DeliveryState
 from hookgw.records.jobs import Job, JobKind, JobState
-from hookgw.store import DeliveryQuery
-from hookgw.store.sqlite import pending_changes
+from hookgw.store import DeliveryQuery, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from hookgw.webhooks.change import RegistrationChange
 from tests.support.keys import principal_of
@@ -51,7 +49,7 @@ class Gate:
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_changes, "STEP", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
 
 
 async def fill(kit: GatewayKit, receiver: Receiver, count: int = 5) -> None:
@@ -159,7 +157,7 @@ async def test_a_deletion_goes_on_after_a_restart(
         async with told(hookgw_clock, lambda: kit.gateway.instances.delete("shop")) as (job,):
             pass
     monkeypatch.undo()
-    monkeypatch.setattr(pending_changes, "STEP", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
     load = jobs.Jobs.load
     gates: list[Gate] = []
 

@@ -24,7 +24,7 @@ from hookgw.core.operational.queue import EventQueue
 from hookgw.delivery.http.resolver import Found
 from hookgw.kernel.errors import ConfigError, StartError, Unavailable
 from hookgw.lanes.idle_lanes import IdleLanes
-from hookgw.lanes.parked_lanes import ParkedLanes
+from hookgw.lanes.retired_lanes import RetiredLanes
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.records.deliveries import Attempt, Delivery, Outcome
@@ -108,7 +108,7 @@ def _bug(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("task", "method"),
     [
-        (ParkedLanes, "wait_due"),
+        (RetiredLanes, "wait_due"),
         (IdleLanes, "run"),
         (EventQueue, "run"),
         (Checkpoints, "run"),

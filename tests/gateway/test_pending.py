@@ -12,14 +12,13 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import StorageUnavailable, Unavailable
-from hookgw.parsing import Replay
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.events import Event
 from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Ordering, Registration, new_secret
 from hookgw.store import DeliveryQuery
-from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
 
 KIND = "CALL"
@@ -260,7 +259,7 @@ async def start_slow_repartition(
     error: Exception | None = None,
 ) -> tuple[Registration, list[str], trio.Event]:
     """Begin a re-partition that stops after three deliveries until the event is set."""
-    monkeypatch.setattr(pending_changes, "STEP", 1)
+    monkeypatch.setattr("hookgw.store.steps.STEP", 1)
     receiver.default = answer(503)
     await kit.register(receiver.url)
     sent = await emit(kit, count)

@@ -12,12 +12,11 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
-from hookgw.parsing import Replay
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.jobs import JobKind
-from hookgw.store import DeliveryQuery, ReplayStep
-from hookgw.store.sqlite import pending_changes
+from hookgw.store import DeliveryQuery, ReplayStep, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 
 KIND = "CALL"
@@ -146,7 +145,7 @@ async def test_dead_letters_come_in_their_original_order(
     hookgw_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pending_changes, "REPLAY_STEP", 3)
+    monkeypatch.setattr(steps, "REPLAY_STEP", 3)
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 10)
     last = await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
@@ -220,7 +219,7 @@ class Steps:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, kit: GatewayKit) -> None:
         self.reached, self.go_on = trio.Event(), trio.Event()
         self.step = kit.gateway.store.replay_step
-        monkeypatch.setattr(pending_changes, "REPLAY_STEP", 2)
+        monkeypatch.setattr(steps, "REPLAY_STEP", 2)
         monkeypatch.setattr(kit.gateway.store, "replay_step", self.next_step)
 
     async def next_step(self, *given: Any, **more: Any) -> ReplayStep:

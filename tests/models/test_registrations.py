@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hookgw.kernel.rates import parse_rate
-from hookgw.kernel.signing_keys import Signature
+from hookgw.kernel.signing_keys import Secret, Signature
 from hookgw.records.event_filters import Condition, FilterOp
 from hookgw.records.events import Event
 from hookgw.records.instances import Instance
@@ -18,7 +18,6 @@ from hookgw.records.registrations import (
     Ordering,
     Registration,
     RetryOptions,
-    Secret,
     new_registration_id,
     new_secret,
 )

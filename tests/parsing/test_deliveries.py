@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from hookgw.deliveries.requests import Replay, parse_cancellation, parse_replay
+from hookgw.events.erasure_request import parse_erasure
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import MAX_SENTENCES
-from hookgw.operations.erasure_request import parse_erasure
 from hookgw.records.events import Catalog, EventKind
 
 CATALOG = Catalog(EventKind(name=name, meaning="…") for name in ("MESSAGES_UPSERT", "CALL"))

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.events.requests import MAX_REASONS, EmitLimits, EventReader, _items, id_of_message, parse_events
 from hookgw.kernel.errors import Invalid, TooLarge
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.records.events import Catalog, Event, EventKind
 from hookgw.records.inline_media import MARK, without_file
 

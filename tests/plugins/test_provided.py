@@ -17,13 +17,13 @@ import yaml
 from hookgw import EventKind, hookimpl
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config.load import load_settings
 from hookgw.config.settings import Settings
 from hookgw.kernel.errors import Invalid, StartError
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.provided import check_connector, check_kind
 from hookgw.testing import FakeConnector
-from hookgw.web.app import create_app
 from tests.support.broken_plugins import PLUGINS, write_plugin
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from hookgw.deliveries.requests import Cancellation, Replay
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.rates import Rate
+from hookgw.records.deliveries import Cancellation
 from hookgw.records.events import Event
 from hookgw.records.jobs import JobKind
 from hookgw.records.registrations import Ordering, Registration, RetryOptions

@@ -19,6 +19,7 @@ import trio
 import hookgw.records.events
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import Settings
 from hookgw.core.long_work import LONG_WORK, LongWork
@@ -33,7 +34,7 @@ from hookgw.plugins.loading import LoadedPlugins, PluginInfo
 from hookgw.records.events import Event
 from hookgw.records.registrations import Registration
 from hookgw.store.commits.group_commit import CLOSE_GRACE
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from tests.simulation.api import Api
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock

@@ -22,7 +22,7 @@ from hookgw.command.fields import read_time
 from hookgw.command.job import follow
 from hookgw.command.names import complete_kinds, complete_labels, instance_argument
 from hookgw.command.output import counted, json_option, say, show_json
-from hookgw.concurrency.clock import parse_rfc3339, rfc3339
+from hookgw.kernel.times import parse_rfc3339, rfc3339
 
 WINDOWS = 50
 
@@ -106,7 +106,7 @@ def replay_windows(
     body: dict[str, Any],
     show_progress: ShowProgress,
 ) -> int:
-    """Replay the windows in turn and return how many deliveries are sent again.
+    """Replay the windows in turn; return the number of deliveries.
 
     Raises:
         Failed: the gateway refused or did not respond, or the user pressed Ctrl-C. The message says how to

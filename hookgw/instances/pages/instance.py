@@ -1,4 +1,4 @@
-"""The page of an instance: its connection, and what can be done with it."""
+"""The page of an instance: its connection, and the actions on it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from hookgw.kernel.errors import (
     StorageUnavailable,
     TooManyRequests,
 )
+from hookgw.keys.fields import FIELDS
 from hookgw.keys.pages import KeyForms
-from hookgw.parsing import parse_text_message
+from hookgw.messages.requests import parse_text_message
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
+from hookgw.site.field_form import inputs_of
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
@@ -34,13 +36,6 @@ _USUAL_KIND = "MESSAGES_UPSERT"
 
 
 class InstancePage:
-    """``/dashboard/instances/<instance>``.
-
-    Args:
-        site: the dashboard.
-        streams: updates connection, webhooks and deliveries.
-    """
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -62,22 +57,14 @@ class InstancePage:
             site.add(f"{path}/{name}", view, "POST", page="/instances/{instance}")
 
     async def show(self, instance: str) -> Response:
-        """Show the instance."""
         return await self.page(instance)
 
     async def page(
         self, instance: str, *, form: Form | None = None, at: str = "", error: HookgwError | None = None
     ) -> Response:
-        """Return the page, perhaps with a form that was refused.
+        """Return the page, perhaps with a form that was refused; ``at`` is its place in the template.
 
-        Args:
-            instance: the instance's name.
-            form: what was entered.
-            at: which form it is: the name of its place in the template.
-            error: why it was refused.
-
-        Raises:
-            NotFound: there is no such instance.
+        Raise ``NotFound`` if there is no such instance.
         """
         gateway = self._gateway
         found = gateway.instances.get(instance)
@@ -100,6 +87,7 @@ class InstancePage:
             has_webhooks=bool(gateway.registrations.of_instance(instance)),
             webhook=self._webhooks.values(instance, form if at == "webhook" else None),
             keys=self._keys.rows(instance),
+            key_inputs=[*inputs_of(FIELDS)],
             kinds=kinds,
             plugin_pages=[page for page in gateway.hooks.dashboard_pages() if page.of_instance],
             usual_kind=_USUAL_KIND,
@@ -109,7 +97,6 @@ class InstancePage:
         )
 
     async def live(self, instance: str) -> Response:
-        """Stream the connection, the webhooks and the newest deliveries."""
         self._gateway.instances.get(instance)
         without_global = not visitor().principal.is_global
 
@@ -157,17 +144,14 @@ class InstancePage:
         )
 
     async def connect(self, instance: str) -> Response:
-        """Start the connector."""
         await self._site.form()
         return await self._changed(instance, "connecting", self._gateway.instances.connect(instance))
 
     async def restart(self, instance: str) -> Response:
-        """Start the connector anew."""
         await self._site.form()
         return await self._changed(instance, "connecting", self._gateway.instances.restart(instance))
 
     async def end_connection(self, instance: str) -> Response:
-        """Log the account out of its network."""
         await self._site.form()
         return await self._changed(instance, "ended", self._gateway.instances.logout(instance))
 
@@ -179,7 +163,6 @@ class InstancePage:
         return self._site.redirect(f"/instances/{quote(instance)}", done=notice)
 
     async def change_options(self, instance: str) -> Response:
-        """Change the options of the connector."""
         form = await self._site.form()
         instances = self._gateway.instances
         try:
@@ -191,7 +174,6 @@ class InstancePage:
         return self._site.redirect(f"/instances/{quote(instance)}", done="saved")
 
     async def emit(self, instance: str) -> Response:
-        """Emit the example event of a kind."""
         form = await self._site.form()
         gateway = self._gateway
         gateway.instances.get(instance)
@@ -211,7 +193,6 @@ class InstancePage:
         return self._site.redirect(f"/instances/{quote(instance)}", done="emitted")
 
     async def send(self, instance: str) -> Response:
-        """Send a text message."""
         form = await self._site.form()
         try:
             self._gateway.messages.require(instance, "sendText")

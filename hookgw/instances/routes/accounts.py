@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
-from hookgw.parsing import parse_option_changes, parse_presence_of_account, parse_settings
-from hookgw.web import responses
+from hookgw.instances import responses
+from hookgw.instances.present import present_connection, present_settings
+from hookgw.instances.requests import parse_option_changes, parse_presence_of_account, parse_settings
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
-from hookgw.web.present import present_connection, present_settings
 from hookgw.web.request_body import json_response, read_json, reserve
 from hookgw.web.server.response_memory import ONE
 
@@ -26,14 +26,11 @@ _PRESENCE_BODY = json_body("PresenceRequest", shown={"presence": "available"})
 
 
 class AccountRoutes:
-    """The handlers of an instance's options, settings, restart, presence and capabilities."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._instances = gateway.instances
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("accounts", __name__)
         add = blueprint.add_url_rule
         add("/instance/options/<instance>", view_func=self.options)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
+from hookgw.instances import responses
 from hookgw.instances.connectors.calls import calls_of
-from hookgw.web import responses
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -16,13 +16,10 @@ if TYPE_CHECKING:
 
 
 class ConnectorRoutes:
-    """The handlers of ``/connector``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("connectors", __name__, url_prefix="/connector")
         blueprint.add_url_rule("/list", view_func=self.list_connectors)
         return blueprint

@@ -5,10 +5,10 @@ Like :mod:`hookgw.events.fast_emit`, it bypasses Quart. ``tests/api/routes/test_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hookgw.core.ingest_url import INGEST_PATH
-from hookgw.fleet.fleet import Fleet
 from hookgw.instances.routes.ingest import IngestEndpoint
 from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.web.server.errors import response_to
@@ -19,16 +19,14 @@ class FastIngest:
     """Handles requests of networks without Quart.
 
     Args:
-        endpoint: passes them to connectors.
-        fleet: says which instances are on this node; ``None`` if all are.
+        holds: returns whether this node has an instance, by its name.
     """
 
-    def __init__(self, endpoint: IngestEndpoint, fleet: Fleet | None) -> None:
+    def __init__(self, endpoint: IngestEndpoint, holds: Callable[[str], bool]) -> None:
         self._endpoint = endpoint
-        self._fleet = fleet
+        self._holds = holds
 
     def matches(self, scope: Any) -> bool:
-        """Return whether a request is one; the path in its scope is relative to the base path."""
         path: str = scope["path"]
         if not path.startswith(INGEST_PATH) or scope["method"] not in ("POST", "GET"):
             return False
@@ -36,17 +34,16 @@ class FastIngest:
         segments = path[len(INGEST_PATH) :].split("/", 3)
         if not (2 <= len(segments) <= 3 and all(segments)):
             return False
-        # The ordinary path forwards what is another node's.
-        return self._fleet is None or self._fleet.holds(segments[0])
+        # The ordinary path forwards requests for other nodes.
+        return self._holds(segments[0])
 
     async def respond(self, exchange: RequestResponse) -> None:
-        """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
         instance, token, *below = scope["path"][len(INGEST_PATH) :].split("/")
         exchange.route = INGEST_BELOW_RULE if below else INGEST_RULE
         try:
             answer = await self._endpoint.answer(exchange, None, instance, token, *below)
-        except Gone:  # the client left: there is nobody to respond to
+        except Gone:  # the client left: a response would reach no one
             raise
         except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
             response = response_to(error, scope["method"], INGEST_RULE)  # not the path: it has the token

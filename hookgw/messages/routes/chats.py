@@ -1,4 +1,4 @@
-"""``/chat``: what is done to messages and chats through an instance's connector."""
+"""``/chat``: calls about messages and chats, through an instance's connector."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from quart import Blueprint, Response
 
+from hookgw.messages import responses
 from hookgw.messages.chats import Chat, Contact
-from hookgw.parsing import (
+from hookgw.messages.present import present_chat, present_contact
+from hookgw.messages.requests import (
     ChatQuery,
     parse_chat_query,
     parse_deletion,
@@ -17,10 +19,8 @@ from hookgw.parsing import (
     parse_presence,
     parse_read_messages,
 )
-from hookgw.web import responses
 from hookgw.web.lists import first_of
 from hookgw.web.openapi.describe import describes, json_body
-from hookgw.web.present import present_chat, present_contact
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import LIST
 
@@ -56,7 +56,7 @@ _NUMBERS_BODY = json_body("NumbersRequest", two={"numbers": ["5511988887777", "5
 
 
 class ChatRoutes:
-    """The handlers of ``/chat``. They check in the same order as those of ``/message``."""
+    """The handlers check in the same order as those of ``/message``."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._messages = gateway.messages
@@ -65,7 +65,6 @@ class ChatRoutes:
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("chats", __name__, url_prefix="/chat")
         for path, view, method in (
             ("markMessageAsRead", self.mark_read, "POST"),

@@ -26,13 +26,6 @@ _SECRET_SETTINGS = frozenset(
 
 
 class SystemPage:
-    """``/dashboard/system``.
-
-    Args:
-        site: the dashboard.
-        streams: updates log and figures.
-    """
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -48,12 +41,10 @@ class SystemPage:
             raise Forbidden("This page needs a global key.")
 
     async def show(self) -> Response:
-        """Show the system."""
         self._check()
         return await self._page()
 
     async def back_up(self) -> Response:
-        """Copy the data file into the folder of the settings."""
         self._check()
         await self._site.form()
         try:
@@ -65,7 +56,7 @@ class SystemPage:
     async def _page(
         self, *, error: HookgwError | None = None, backup: str | None = None, is_running: bool = False
     ) -> Response:
-        gateway, fleet = self._gateway, self._gateway.fleet
+        gateway, node = self._gateway, self._gateway.node
         cursor = request.args.get("cursor") or None
         page = await gateway.audit.list(AuditQuery(limit=MOST_ENTRIES, cursor=cursor))
         disk = None
@@ -93,16 +84,15 @@ class SystemPage:
             ],
             older=page.cursor,
             is_first=cursor is None,
-            node=fleet.node if fleet else None,
-            nodes=[node.name for node in fleet.view.nodes] if fleet else [],
+            node=node.label,
+            nodes=[one.name for one in node.view.nodes],
             # Of this node, although the next request may come to another one.
-            of_node=f"node={quote(fleet.node)}" if fleet else "",
+            of_node=f"node={quote(node.name)}" if node.is_shared else "",
             plugins=[(plugin, failing.get(plugin.name)) for plugin in plugins],
             log=await self._log(),
         )
 
     async def live(self) -> Response:
-        """Stream the last lines of the log."""
         self._check()
         return self._streams.open(visitor().signed_in, "log", self._log)
 

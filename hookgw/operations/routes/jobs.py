@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from quart import Blueprint, Response
 
 from hookgw.kernel.errors import NotFound
+from hookgw.operations import responses
+from hookgw.operations.present import present_job
 from hookgw.records.jobs import Job
-from hookgw.web import responses
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.openapi.describe import describes
-from hookgw.web.present import present_job
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
 
@@ -23,13 +23,10 @@ _TAG = "Jobs"
 
 
 class JobRoutes:
-    """The handlers of ``/job``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("jobs", __name__, url_prefix="/job")
         blueprint.add_url_rule("/find/<job_id>", view_func=self.find)
         blueprint.add_url_rule("/list", view_func=self.list_jobs)
@@ -42,8 +39,8 @@ class JobRoutes:
         A job can be found for a day after its end.
         """
         job = self._gateway.jobs.find(job_id)
-        if job is None and self._gateway.fleet is not None:
-            job = next((one for one in await self._gateway.jobs.stored() if one.id == job_id), None)
+        if job is None:
+            job = next((one for one in await self._gateway.jobs.everywhere() if one.id == job_id), None)
         # One answer for a job of another instance and for none: ids are random, and nobody learns of others.
         if job is None or not self._may_see(job):
             raise NotFound(f"There is no job {job_id[:64]!r}.")
@@ -56,9 +53,7 @@ class JobRoutes:
         If the list ends early, its cursor is in `hookgw-cursor`.
         """
         await reserve(LIST)
-        jobs = self._gateway.jobs
-        found = jobs.all() if self._gateway.fleet is None else await jobs.stored()
-        seen = [job for job in found if self._may_see(job)]
+        seen = [job for job in await self._gateway.jobs.everywhere() if self._may_see(job)]
         return await array(seen, lambda job: (-job.started, job.id), present_job)
 
     def _may_see(self, job: Job) -> bool:

@@ -20,6 +20,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config.settings import ServerSettings, Settings
 from hookgw.instances.connectors import ingest
 from hookgw.kernel.errors import (
@@ -36,7 +37,7 @@ from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.records.connectors import ConnectionState, IngestRequest, IngestResponse, NewEvent, Session
 from hookgw.testing import FakeConnector
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.webhooks.change import RegistrationChange
 from tests.api.conftest import KEY, open_client
 from tests.api.server.wire import Running, read_answer

@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw.config.settings import ServerSettings
 from hookgw.kernel.units import Duration
 from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
-from hookgw.web.server.connection import Connection
+from hookgw.web.server.connection import ClientConnection
 from hookgw.web.server.request_head import Refused
 
 
@@ -26,11 +26,11 @@ class Client:
         self.fate = f"{refusal.status} {refusal.message}"
 
 
-def clients(count: int) -> list[Connection]:
-    return [cast("Connection", Client()) for _ in range(count)]
+def clients(count: int) -> list[ClientConnection]:
+    return [cast("ClientConnection", Client()) for _ in range(count)]
 
 
-def fates(*connections: Connection) -> list[str]:
+def fates(*connections: ClientConnection) -> list[str]:
     return [cast("Client", connection).fate for connection in connections]
 
 

@@ -19,7 +19,7 @@ from hookgw.app.gateway import Gateway
 from hookgw.config.settings import ServerSettings
 from hookgw.web.app import Application
 from hookgw.web.server.client_timeouts import ClientTimeouts
-from hookgw.web.server.connection import Connection
+from hookgw.web.server.connection import ClientConnection
 from hookgw.web.server.request_head import Refused
 from hookgw.web.server.streams import ClientStream
 from tests.api.conftest import KEY
@@ -97,7 +97,7 @@ async def test_a_closed_connection_has_no_timeout() -> None:
     own, other = socket.socketpair()
     with other:
         own.setblocking(False)
-        connection = Connection(ClientStream(own), ServerSettings(), timeouts)
+        connection = ClientConnection(ClientStream(own), ServerSettings(), timeouts)
         timeouts.writes.begin(connection)
         assert timeouts.heads.first() is connection
         connection.abort()
@@ -111,7 +111,7 @@ async def test_a_connection_that_ended_leaves_no_garbage() -> None:
     own, other = socket.socketpair()
     own.setblocking(False)
     with other:
-        connection = Connection(ClientStream(own), ServerSettings(), ClientTimeouts(ServerSettings()))
+        connection = ClientConnection(ClientStream(own), ServerSettings(), ClientTimeouts(ServerSettings()))
         other.send(ASK + ASK)
         other.shutdown(socket.SHUT_WR)
         gc.disable()
@@ -158,7 +158,7 @@ async def served(answer: Answer, settings: ServerSettings | None = None) -> Asyn
     own, other = socket.socketpair()
     own.setblocking(False)
     client = Client(trio.SocketStream(trio.socket.from_stdlib_socket(other)))
-    connection = Connection(
+    connection = ClientConnection(
         ClientStream(own), settings or ServerSettings(), ClientTimeouts(settings or ServerSettings())
     )
 
@@ -467,7 +467,7 @@ async def test_nothing_is_read_after_the_deadline() -> None:
     own, other = socket.socketpair()
     own.setblocking(False)
     timeouts = ClientTimeouts(settings)
-    connection = Connection(ClientStream(own), settings, timeouts)
+    connection = ClientConnection(ClientStream(own), settings, timeouts)
 
     async def run(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("nothing may reach the application")

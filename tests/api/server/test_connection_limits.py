@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from hookgw.config.settings import ServerSettings
 from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
-from hookgw.web.server.connection import Connection
+from hookgw.web.server.connection import ClientConnection
 from hookgw.web.server.connection_limits import ConnectionLimits
 
 
@@ -21,18 +21,18 @@ class Client:
         self.peer = peer
         self.is_closed = False
         if self.wait is not None:
-            self.wait.begin(cast("Connection", self))
+            self.wait.begin(cast("ClientConnection", self))
 
     def eviction_rank(self) -> tuple[int, float] | None:
         if self.wait is None:
             return None
-        since = self.wait.since(cast("Connection", self))
+        since = self.wait.since(cast("ClientConnection", self))
         return None if since is None else (self.wait.rank, since)
 
     def abort(self) -> None:
         self.is_closed = True
         if self.wait is not None:
-            self.wait.end(cast("Connection", self))
+            self.wait.end(cast("ClientConnection", self))
 
 
 class Hall:
@@ -46,10 +46,10 @@ class Hall:
         self.limits = ConnectionLimits(settings, self.timeouts)
 
     def admit(self, client: Client) -> bool:
-        return self.limits.admit(cast("Connection", client), client.peer)
+        return self.limits.admit(cast("ClientConnection", client), client.peer)
 
     def leave(self, client: Client) -> None:
-        self.limits.remove(cast("Connection", client))
+        self.limits.remove(cast("ClientConnection", client))
 
     def seated(self, *tables: str, peer: str | None = "192.0.2.1") -> list[Client]:
         clients = [Client(self.timeouts, table, peer) for table in tables]

@@ -21,7 +21,7 @@ from hookgw.config.settings import ServerSettings
 from hookgw.kernel.errors import StartError
 from hookgw.web.app import Application
 from hookgw.web.server import serve as serving
-from hookgw.web.server.connection import HALF_CLOSED, Connection
+from hookgw.web.server.connection import HALF_CLOSED, ClientConnection
 from hookgw.web.server.serve import serve
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
@@ -34,7 +34,7 @@ async def test_an_exception_of_one_connection_is_logged(
         raise RuntimeError("a bug of the server's")
 
     with structlog.testing.capture_logs() as logs, monkeypatch.context() as patched:
-        patched.setattr(Connection, "run", fail)
+        patched.setattr(ClientConnection, "run", fail)
         async with await server.connect() as stream:
             with pytest.raises(AssertionError):
                 await read_answer(stream)

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.connection import Connection, PoolKey
+from hookgw.delivery.http.connection import OutgoingConnection, PoolKey
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import (
     Blocked,
@@ -449,7 +449,7 @@ def real(pools: ConnectionPools) -> tuple[PooledTransport, socket.socket]:
     assert transport is not None
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    transport._connection = Connection(PlainStream(ours), HOST[:3], 100)
+    transport._connection = OutgoingConnection(PlainStream(ours), HOST[:3], 100)
     return transport, theirs
 
 

@@ -16,9 +16,9 @@ from trio.testing import MockClock
 from hookgw.config.settings import LimitsSettings
 from hookgw.core.backlog import Backlog, Need
 from hookgw.fleet.backlog_exchange import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
-from hookgw.fleet.ownership import Ownership
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.fleet import FleetNode, FleetView
+from hookgw.records.fleet import FleetMember, FleetView
 from hookgw.store import PendingChange
 from hookgw.store.fleet import BacklogNews
 from tests.gateway.test_backlog import Observer
@@ -90,8 +90,8 @@ class Node:
         self.database = database
         self.backlog = Backlog(LimitsSettings(), 0, Observer())
         self.backlog.changed(database.pending)
-        shared, ownership = Shared(database), cast("Ownership", self)
-        self.exchange = BacklogExchange(shared, self.backlog, ownership, self.removed.append)
+        shared, node = Shared(database), cast("FleetNode", self)
+        self.exchange = BacklogExchange(shared, self.backlog, node, self.removed.append)
         self.scope = trio.CancelScope()
 
     async def run(self) -> None:
@@ -126,7 +126,9 @@ class World:
 
     def look(self) -> None:
         """All nodes see who is there."""
-        view = FleetView(tuple(FleetNode(str(one.generation), one.generation, "", 0.0) for one in self.nodes))
+        view = FleetView(
+            tuple(FleetMember(str(one.generation), one.generation, "", 0.0) for one in self.nodes)
+        )
         for node in self.nodes:
             node.view = view
 

@@ -17,12 +17,13 @@ from hookgw.config.settings import LimitsSettings
 from hookgw.core.backlog import Backlog, BacklogFull, ShareFull, Tally
 from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.disk_space import DiskSpaceWatch
+from hookgw.core.this_node import Refresh
 from hookgw.fleet.backlog_exchange import BacklogExchange
-from hookgw.fleet.ownership import Ownership
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.kernel.units import Size
 from hookgw.records.deliveries import FIRST, Delivery
 from hookgw.records.events import Event
-from hookgw.records.fleet import FleetNode, FleetView
+from hookgw.records.fleet import FleetMember, FleetView
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import Append, PendingChange
@@ -58,8 +59,8 @@ class Node:
         self.place = place
         self.backlog = Backlog(limits, 0, Silent())
         disk = DiskSpaceWatch(store, 0)
-        self.outbox = LimitedOutbox(store, self.backlog, limits, self.drop_oldest, disk)
-        self.exchange = BacklogExchange(store.backlogs, self.backlog, cast("Ownership", place))
+        self.outbox = LimitedOutbox(store, self.backlog, limits, self.drop_oldest, disk, Refresh().catch_up)
+        self.exchange = BacklogExchange(store.backlogs, self.backlog, cast("FleetNode", place))
         self.events = 0
         store.subscribe(self)
 
@@ -128,7 +129,7 @@ def is_current(node: Node) -> bool:
 def gather(found: list[Node]) -> None:
     """Let these nodes see each other, and no others."""
     view = FleetView(
-        tuple(FleetNode(f"n{one.place.generation}", one.place.generation, "", 0.0) for one in found)
+        tuple(FleetMember(f"n{one.place.generation}", one.place.generation, "", 0.0) for one in found)
     )
     for node in found:
         node.place.view = view

@@ -8,12 +8,13 @@ from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import LimitsSettings
 from hookgw.core.audit import Audit
 from hookgw.core.backlog import Backlog
+from hookgw.core.own_backlogs import OwnBacklogs
 from hookgw.core.registry import Registry
-from hookgw.fleet.own_backlogs import OwnBacklogs
-from hookgw.fleet.shard_work import ShardOwner
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.shards import shard_of
 from hookgw.store import open_store
+from hookgw.webhooks.fields import AUDITED
+from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 from tests.gateway.test_backlog import Observer
 
 
@@ -25,13 +26,13 @@ async def test_each_high_backlog_is_reported_by_one_node(tmp_path: Path) -> None
     async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
         backlogs = []
         for held, observer in zip(shards, heard, strict=True):
-            registry = Registry(store, Audit(store, Clock()))
+            registry = Registry(store, Audit(store, Clock()), AUDITED)
             await registry.load([everywhere], None)
             await registry.put(of_shop)
-            owner = ShardOwner()
-            owner.shards |= held
+            node = fleet_node(Members(Database()), "a")
+            node.hold(held)
             limits = LimitsSettings(deliveries=50, instance_reserved_deliveries=5)
-            backlogs.append(Backlog(limits, 10, OwnBacklogs(observer, registry, owner)))
+            backlogs.append(Backlog(limits, 10, OwnBacklogs(observer, registry, node)))
         for amount in (30, -30):
             for backlog in backlogs:
                 backlog.heard({(name, "shop"): (amount, amount) for name in ("reg_1", "global_all", "reg_2")})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hookgw.kernel.audited import FieldChange
 from hookgw.kernel.errors import Invalid, StorageUnavailable
-from hookgw.records.audit import Actor, ActorKind, AuditEntry, FieldChange
+from hookgw.records.audit import Actor, ActorKind, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.registrations import Registration

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel.signing_keys import Secret
 from hookgw.records.instances import Instance
-from hookgw.records.registrations import Ordering, Registration, RetryOptions, Secret
+from hookgw.records.registrations import Ordering, Registration, RetryOptions
 from hookgw.store.shelves import RecordShelf, Shelves
 from hookgw.store.sqlite.schema import migrate
 from hookgw.store.sqlite.shelves import SqliteTable

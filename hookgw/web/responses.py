@@ -1,0 +1,123 @@
+"""Responses of many calls, and how times are shown."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Messages(Struct, frozen=True):
+    """The reasons for an error.
+
+    Attributes:
+        message: sentences that say what is wrong, where, and what would be right.
+        code: the messaging network's own code for it, such as `M_FORBIDDEN`, if the network refused with one.
+    """
+
+    message: Annotated[list[str], Meta(min_length=1)]
+    code: str | UnsetType = UNSET
+
+
+class ApiError(Struct, frozen=True):
+    """Any error.
+
+    Attributes:
+        status: the status of the response.
+        error: the phrase of the status.
+        response: the reasons.
+    """
+
+    status: Annotated[int, Meta(ge=400, le=599)]
+    error: str
+    response: Messages
+
+
+class Backlog(Struct, frozen=True):
+    """The pending deliveries of an instance's events, to all registrations.
+
+    Attributes:
+        deliveries: their number.
+        bytes: of their payloads.
+    """
+
+    deliveries: Count
+    bytes: Count
+
+
+class DoneMessage(Struct, frozen=True):
+    """The result of a call that deletes or ends something.
+
+    Attributes:
+        message: a sentence.
+    """
+
+    message: str
+
+
+class Done(Struct, frozen=True):
+    """The response of a call that deletes or ends something.
+
+    Attributes:
+        status: always `SUCCESS`.
+        error: always `false`.
+        response: the result.
+    """
+
+    status: Literal["SUCCESS"]
+    error: bool
+    response: DoneMessage
+
+
+class Started(Struct, frozen=True):
+    """The response of a call that deletes something and is not done yet.
+
+    Attributes:
+        status: always `PENDING`.
+        error: always `false`.
+        response: the result.
+        job: the id of the job that makes the pending deliveries dead letters.
+    """
+
+    status: Literal["PENDING"]
+    error: bool
+    response: DoneMessage
+    job: str
+
+
+class About(Struct, frozen=True):
+    """What answers at this address.
+
+    Attributes:
+        status: 200, as clients of Evolution API expect it here.
+        message: a sentence.
+        name: `hookgw`.
+        version: of hookgw.
+        documentation: the manual of the HTTP API; a path, unless `server.public_url` is set.
+        openapi: the OpenAPI document.
+        health: answers 200 if events are accepted and delivered.
+    """
+
+    status: Literal[200]
+    message: str
+    name: Literal["hookgw"]
+    version: str
+    documentation: str
+    openapi: str
+    health: str
+
+
+class Health(Struct, frozen=True):
+    """The health of the process.
+
+    Attributes:
+        status: `ok` if the process is alive, `ready` if the store accepts writes and the lanes run.
+        node: the name of the node that is ready; only in a fleet.
+        shards: how many of the 256 shards each node holds, by its name; only in a fleet.
+    """
+
+    status: Literal["ok", "ready"]
+    node: str | UnsetType = UNSET
+    shards: dict[str, int] | UnsetType = UNSET
