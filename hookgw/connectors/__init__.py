@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from hookgw.connectors.connector import Connections, NetworkConnector, load_state, save_state, schema_with
     from hookgw.connectors.errors import Refused, Unreachable, pause_after, wait_after
-    from hookgw.connectors.events import attach_file, emit_valid
+    from hookgw.connectors.events import attach_file, emit_valid, network_event
     from hookgw.connectors.json_values import (
         LARGEST_NUMBER,
         LATEST_TIME,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         mapping,
         number,
         one_line,
+        raw_at,
         seconds,
         strings,
         text,
@@ -75,7 +76,7 @@ _HOMES = {
         "seconds",
     ),
     "hookgw.connectors.errors": ("Refused", "Unreachable", "pause_after", "wait_after"),
-    "hookgw.connectors.events": ("attach_file", "emit_valid"),
+    "hookgw.connectors.events": ("attach_file", "emit_valid", "network_event"),
     "hookgw.connectors.json_values": (
         *(
             "LARGEST_NUMBER",
@@ -88,7 +89,7 @@ _HOMES = {
             "mapping",
             "number",
         ),
-        *("one_line", "seconds", "strings", "text", "texts"),
+        *("one_line", "raw_at", "seconds", "strings", "text", "texts"),
     ),
     "hookgw.connectors.messages": (
         *("MediaUrl", "FileToSend", "check_mimetype", "sent_content", "file_to_send", "sent_data"),
@@ -135,10 +136,12 @@ __all__ = [
     "items",
     "load_state",
     "mapping",
+    "network_event",
     "number",
     "one_line",
     "pass_file",
     "pause_after",
+    "raw_at",
     "read_file",
     "read_options",
     "repr_without",

@@ -12,6 +12,7 @@ import trio
 
 from hookgw.kernel.errors import Invalid, NetworkRefused, NotFound, TooLarge
 from hookgw.records.connectors import NewEvent, Session
+from hookgw.records.events import event_id_of
 
 
 async def emit_valid(
@@ -40,6 +41,25 @@ async def emit_valid(
                 logger.warning("event refused", instance=session.instance, kind=event.kind, reason=str(error))
         if state is not msgspec.UNSET:
             await session.emit_all([], state=state)
+
+
+def network_event(network: str, name: str, value: bytes, *ids: str, sender: str | None = None) -> NewEvent:
+    """Return the event for what a network reports, and hookgw has no kind for: NETWORK_EVENT.
+
+    Args:
+        network: the connector's name.
+        name: the network's own word for it.
+        value: what stood under that word: JSON, which reaches receivers byte for byte.
+        ids: the network's ids of the report: what it repeats is one event.
+        sender: the account, as in :class:`hookgw.NewEvent`.
+    """
+    encoded = msgspec.json.encode(network), msgspec.json.encode(name), value
+    return NewEvent(
+        kind="NETWORK_EVENT",
+        data_json=b'{"network":%b,"name":%b,"value":%b}' % encoded,
+        event_id=event_id_of("NETWORK_EVENT", network, name, *ids),
+        sender=sender,
+    )
 
 
 async def attach_file(

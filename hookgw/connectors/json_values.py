@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from hookgw.kernel.network_json import NetworkEvents
 
 LARGEST_NUMBER = 2**53
 """Beyond it, JSON's numbers are not exact everywhere."""
 LATEST_TIME = 253_402_300_799
 """The last second of the year 9999, since the epoch."""
+
+_fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -50,6 +54,14 @@ def found_at(value: Any, *path: str) -> Any:
     for name in path:
         value = mapping(value).get(name)
     return value
+
+
+def raw_at(body: bytes, name: str) -> bytes:
+    """Return the JSON of a field of an object, byte for byte; ``null`` if there is none."""
+    try:
+        return bytes(_fields_of(body).get(name, b"null"))  # a view of the whole body otherwise
+    except (ValueError, RecursionError):
+        return b"null"
 
 
 def number(value: Any) -> int | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+import msgspec
 import structlog
 import trio
 
 from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge
-from hookgw.connectors import decode_json
+from hookgw.connectors import decode_json, network_event
 
 from .connection import Connection
 from .events import Report, read_reports, repaired
@@ -91,7 +92,7 @@ class Receiver:
                 break
             taken.append(request)
             pairs = zip(reports, kinds, strict=True)
-            events += [self._event(kind, report) for report, kind in pairs if kind]
+            events += [self._event(kind, report) for report, kind in pairs if kind or report.event]
         try:
             await self._session.emit_all(events)
         except (Invalid, TooLarge):  # one of them: each for itself
@@ -126,13 +127,13 @@ class Receiver:
         return request.reports
 
     def _kind_of(self, report: Report) -> str:
-        """Return the kind of an event; empty, with a line in the log, if hookgw does not know it."""
+        """Return the kind of an event; empty if hookgw has none, with a line in the log for each name."""
         try:
             return self._session.catalog.resolve(report.event, "event").name
         except Invalid as error:
             if report.event not in self._unknown and len(self._unknown) < _MOST_UNKNOWN:
                 self._unknown.add(report.event)
-                logger.warning("unknown event left out", instance=self._session.instance, reason=str(error))
+                logger.warning("event without a kind", instance=self._session.instance, reason=str(error))
             return ""
 
     async def _take(self, report: Report) -> None:
@@ -142,7 +143,7 @@ class Receiver:
                 return
             if kind == "QRCODE_UPDATED" and await self.connection.take_code(report):
                 return
-            if kind:
+            if kind or report.event:
                 await self._store(kind, report)
         except (Invalid, TooLarge) as error:
             # Too large, or against the schema of its kind: no repetition would change that.
@@ -171,6 +172,9 @@ class Receiver:
                 return
 
     def _event(self, kind: str, report: Report) -> NewEvent:
+        if not kind:
+            value = msgspec.json.encode(report.data) if report.data_json is None else report.data_json
+            return network_event("evolution", report.event, value, report.event_id(""), sender=report.sender)
         options = self.connection.options
         data, data_json = report.data, report.data_json
         has_link = options is not None and options.media_links and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE")

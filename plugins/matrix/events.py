@@ -76,7 +76,7 @@ def translate(event: Any, room: str, account: Account) -> NewEvent | None:
         # Matrix does not say whose message it was. If it is not known, it was most likely the sender's own.
         author = account.author_of(target) or sender
         key = {"remoteJid": room, "fromMe": author == account.user, "id": target, "participant": author}
-        data = {**key, "status": "DELETED", "deletedBy": sender, "messageTimestamp": _seconds(event)}
+        data = {**key, "status": "DELETED", "deletedBy": sender, "messageTimestamp": _time_of(event)}
         return NewEvent(kind="MESSAGES_DELETE", data=data, event_id=event_id_of(id_))
     if kind == "m.room.member" and isinstance(event.get("state_key"), str):
         return _membership(event, room, sender, content, account)
@@ -121,7 +121,7 @@ def _message(
         data["messageType"], data["message"] = body
         if (context := _context(content, relation)) is not None:
             data["contextInfo"] = context
-    data["messageTimestamp"] = _seconds(event)
+    data["messageTimestamp"] = _time_of(event)
     if key["fromMe"]:
         data["status"] = "SERVER_ACK"
     data["source"] = SOURCE
@@ -312,6 +312,6 @@ def invitation(room: str, invited: Any, account: Account) -> NewEvent | None:
     return None
 
 
-def _seconds(event: Mapping[str, Any]) -> int:
+def _time_of(event: Mapping[str, Any]) -> int:
     milliseconds = number(event.get("origin_server_ts")) or 0
     return min(milliseconds, _LARGEST_TIME) // 1000

@@ -41,7 +41,7 @@ from . import outgoing
 from .client import FILE_TIMEOUT, Refused
 from .connection import Connection
 from .content import file_of, parts_of_link, path_of
-from .events import translate
+from .events import is_known, translate
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
 from .options import (
     DEFAULTS,
@@ -132,6 +132,8 @@ class Waha(kit.NetworkConnector[Connection]):
             return IngestResponse()
         report = text(envelope.get("id")) or hashlib.sha256(request.body).hexdigest()
         event = translate(envelope, connection.account(report))
+        if (name := text(envelope.get("event"))) and not is_known(envelope):
+            event = kit.network_event(self.name, name, kit.raw_at(request.body, "payload"), report)
         if event is None or connection.ignores(event) or session.catalog.get(event.kind) is None:
             return IngestResponse(body=b"There is no such event in hookgw.")
         payload = mapping(envelope.get("payload"))

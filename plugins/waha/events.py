@@ -78,6 +78,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return report in ("", self.report)
 
 
+def is_known(envelope: Mapping[str, Any]) -> bool:
+    """Return whether hookgw has a translation for a report, whatever becomes of it."""
+    return text(envelope.get("event")) in _TRANSLATORS
+
+
 def translate(envelope: Mapping[str, Any], account: Account) -> NewEvent | None:
     """Return the event of hookgw for one of WAHA: the body of its request.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from itertools import chain
 
 import structlog
@@ -19,7 +20,7 @@ from .errors import code_of
 from .events import Knowledge, Received
 from .options import PLUGIN, Options
 from .turns import Turns
-from .webhooks import EVENTS, Change, read_changes
+from .webhooks import EVENTS, Change, raw_values, read_changes
 
 logger = structlog.get_logger("hookgw.whatsapp_cloud")
 
@@ -135,7 +136,7 @@ class Connection:
                 notification = await self.session.decode_json(body, events=EVENTS)
             except ValueError:
                 notification = None
-            received = await self.session.in_turns(self._translate_all(read_changes(notification)))
+            received = await self.session.in_turns(self._translate_all(read_changes(notification), body))
             if self.session.settings.groups_ignore:
                 received = [one for one in received if not one.chat.endswith("@g.us")]
             if self.session.wants_base64():
@@ -163,11 +164,18 @@ class Connection:
         self.tell("request for another phone number", phone_number_id=change.phone_number_id[:40])
         return False
 
-    def _translate_all(self, changes: Iterable[Change]) -> Generator[None, None, list[Received]]:
+    def _translate_all(self, changes: Sequence[Change], body: bytes) -> Generator[None, None, list[Received]]:
         received = []
-        for change in changes:
-            if self._is_mine(change):
-                received += yield from self._translate(change)
+        values = [] if all(map(events.is_known, changes)) else raw_values(body)
+        for index, change in enumerate(changes):
+            if not self._is_mine(change):
+                continue
+            if not events.is_known(change) and len(values) == len(changes):
+                value, time = values[index]
+                ids = (time, hashlib.sha256(value).hexdigest())
+                event = kit.network_event(PLUGIN, change.field, value, *ids, sender=change.account)
+                received.append(Received(event=event, chat=""))
+            received += yield from self._translate(change)
         return received
 
     def _translate(self, change: Change) -> Generator[None, None, list[Received]]:

@@ -65,6 +65,11 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     media_id: str = ""
 
 
+def is_known(change: Change) -> bool:
+    """Return whether hookgw reads the field of a change, which may be none."""
+    return not change.field or change.field in _READERS
+
+
 def translate(change: Change, known: Knowledge) -> Iterator[Received]:
     """Return the events of a change, in order; none for a field that hookgw has no kind for."""
     for name, read in _READERS.get(change.field, {}).items():

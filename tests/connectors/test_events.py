@@ -12,7 +12,7 @@ import structlog
 import trio
 from trio.testing import MockClock
 
-from hookgw.connectors import attach_file, emit_valid
+from hookgw.connectors import attach_file, emit_valid, network_event
 from hookgw.kernel.errors import Invalid, NotFound, TooLarge, Unavailable
 from hookgw.records.connectors import NewEvent
 from hookgw.testing import FakeSession
@@ -95,3 +95,12 @@ async def test_without_its_file_an_event_is_complete(autojump_clock: MockClock) 
     assert await attach(new, fail()) == (0, [("room", "It is gone.")])
     assert await attach(new, hang()) == (None, [("room", "it took too long")])
     assert new == message()
+
+
+def test_what_hookgw_has_no_kind_for_is_passed_on_byte_for_byte() -> None:
+    value = b'{"b": 1.0, "a":"\\u00e9", "b":2e1}'
+    new = network_event("chat", 'a "word"', value, "id", sender="me")
+    assert new.data_json == b'{"network":"chat","name":"a \\"word\\"","value":' + value + b"}"
+    assert (new.kind, new.sender) == ("NETWORK_EVENT", "me")
+    assert new.event_id == network_event("chat", 'a "word"', b"null", "id").event_id
+    assert new.event_id != network_event("chat", "other", value, "id").event_id

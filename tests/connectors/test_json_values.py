@@ -19,6 +19,7 @@ from hookgw.connectors import (
     mapping,
     number,
     one_line,
+    raw_at,
     seconds,
     strings,
     text,
@@ -85,3 +86,8 @@ def test_numbers(value: Any, expected: int | None) -> None:
 def test_places() -> None:
     assert (degrees(-38.5), degrees("38.5"), degrees(180), degrees(91, 90)) == (-38.5, 38.5, 180.0, None)
     assert [degrees(value) for value in ("nan", "x", True, None, 10**400)] == [None] * 5
+
+
+def test_the_bytes_of_a_field() -> None:
+    assert raw_at(b'{"a": {"b" :1.0}, "c": 2}', "a") == b'{"b" :1.0}'
+    assert [raw_at(body, "a") for body in (b"{}", b"[1]", b"", b"{", b"\xff")] == [b"null"] * 5

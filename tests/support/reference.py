@@ -141,10 +141,10 @@ PAGES = {
             ],
             "JSON of the network": [
                 *("mapping", "items", "each", "strings", "found_at", "text", "texts", "one_line", "number"),
-                *("seconds", "degrees", "filled", "LARGEST_NUMBER", "LATEST_TIME"),
+                *("raw_at", "seconds", "degrees", "filled", "LARGEST_NUMBER", "LATEST_TIME"),
             ],
             "Proofs": ["is_secret", "is_signature"],
-            "Events": ["emit_valid", "attach_file"],
+            "Events": ["emit_valid", "attach_file", "network_event"],
             "Messages": [
                 *("file_to_send", "FileToSend", "check_mimetype", "is_mimetype", "vcard_of", "vcard_text"),
                 *("sent_content", "sent_data", "text_data", "MediaUrl"),
