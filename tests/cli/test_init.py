@@ -90,11 +90,9 @@ def test_without_a_clone_it_says_where_the_image_comes_from(
     docker(folder, "exit 0")
     assert "HOOKGW_SOURCE" not in init().stderr
     (folder / ".env").unlink()
-    monkeypatch.setattr(
-        "hookgw.command.init.installed_from", lambda: ""
-    )  # from an index, or the single binary
+    monkeypatch.setattr("hookgw.app.init.installed_from", lambda: "")  # from an index, or the single binary
     assert "set HOOKGW_SOURCE in .env" in init().stderr
-    monkeypatch.setattr("hookgw.command.init.installed_from", lambda: "git+https://git.example/hookgw.git")
+    monkeypatch.setattr("hookgw.app.init.installed_from", lambda: "git+https://git.example/hookgw.git")
     assert "HOOKGW_SOURCE" not in init().stderr
     assert read_env(folder / ".env")["HOOKGW_SOURCE"] == "https://git.example/hookgw.git"
 
@@ -133,7 +131,7 @@ def test_the_file_of_another_program_is_not_touched(folder: Path, name: str, tex
 def test_without_compose_it_says_what_to_start(
     folder: Path, script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.command.init.PATIENCE", 0.05)
+    monkeypatch.setattr("hookgw.app.init.PATIENCE", 0.05)
     if script:
         monkeypatch.setenv("PATH", f"{folder.parent}/bin:/bin:/usr/bin")
         docker(folder, script)

@@ -32,7 +32,7 @@ HOOKGW_KEY = "key.txt"
 def initialised(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run the command in a folder, without Docker; return what it says."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("hookgw.command.init.has_compose", lambda: False)
+    monkeypatch.setattr("hookgw.app.init.has_compose", lambda: False)
     done = CliRunner().invoke(main, ["init", "whatsapp"])
     assert done.exit_code == 0, done.output
     key = read_env(folder / ".env")["HOOKGW_GLOBAL_KEY"]
