@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hookgw.kernel.errors import Invalid
+from hookgw.kernel.errors import Invalid, WrongFields
 from hookgw.kernel.json_fields import (
     Check,
     Fields,
@@ -387,7 +387,7 @@ class _Parts:
 def _raise_problems(*several: Fields) -> None:
     problems = [problem for fields in several for problem in fields.problems]
     if problems:
-        raise Invalid(*cut_short(problems))
+        raise WrongFields(*cut_short(problems))
 
 
 def _layers(body: dict[str, Any], nested: str | None) -> list[tuple[str, dict[str, Any]]]:

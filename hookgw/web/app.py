@@ -347,7 +347,7 @@ def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
 
 def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Application:
     app = Application(gateway)
-    install_error_handlers(app)
+    install_error_handlers(app, is_evolution=gateway.settings.server.is_evolution)
     install_auth(app, gateway)
     install_query_check(app)
     app.install_forwarding()

@@ -33,6 +33,7 @@ from hookgw.kernel.errors import (
     NotSupported,
     PluginFailed,
     Unavailable,
+    WrongFields,
 )
 from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -139,10 +140,10 @@ class Connectors:
         return [self._connectors[name] for name in self.names()]
 
     def check_integration(self, name: str) -> None:
-        """Raise :class:`Invalid` unless the name is empty or a connector's."""
+        """Raise :class:`WrongFields` unless the name is empty or a connector's."""
         if name and name not in self._connectors:
             known = ", ".join(self.names()) or "none is installed"
-            raise Invalid(f"integration: there is no connector {name!r}. Known connectors: {known}.")
+            raise WrongFields(f"integration: there is no connector {name!r}. Known connectors: {known}.")
 
     def missing(self, instance: Instance) -> str | None:
         """Return why an instance cannot be connected: a sentence that says what to do.

@@ -19,8 +19,9 @@ from hookgw.parsing import (
 )
 from hookgw.records.messages import Message
 from hookgw.web import responses
+from hookgw.web.forms import NOTE, read_send
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
-from hookgw.web.request_body import current_exchange, json_response, read_parsed
+from hookgw.web.request_body import current_exchange, json_response
 from hookgw.web.server.errors import JSON
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _NUMBER = "5511988887777"
 _KEY = {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"}
 _TEXT_BODY = json_body(
     "SendTextRequest",
+    note=NOTE,
     a_text={"number": _NUMBER, "text": "Oi"},
     a_reply={"number": _NUMBER, "text": "Oi", "quoted": {"key": {"id": _KEY["id"]}}},
 )
@@ -56,6 +58,7 @@ _MEDIA_BODY = Body(
             "fileName": "hello.txt",
         },
     },
+    note=NOTE,
 )
 _AUDIO_BODY = Body(
     {
@@ -63,9 +66,11 @@ _AUDIO_BODY = Body(
         MULTIPART: {"$ref": "#/components/schemas/SendAudioForm"},
     },
     {"by URL": {"number": _NUMBER, "audio": "https://shop.example/hello.ogg"}},
+    note=NOTE,
 )
 _LOCATION_BODY = json_body(
     "SendLocationRequest",
+    note=NOTE,
     a_place={
         "number": _NUMBER,
         "name": "Shop",
@@ -76,11 +81,13 @@ _LOCATION_BODY = json_body(
 )
 _CONTACT_BODY = json_body(
     "SendContactRequest",
+    note=NOTE,
     a_card={"number": _NUMBER, "contact": [{"fullName": "Ana", "phoneNumber": "+55 11 98888-7777"}]},
 )
-_REACTION_BODY = json_body("SendReactionRequest", a_reaction={"key": _KEY, "reaction": "👍"})
+_REACTION_BODY = json_body("SendReactionRequest", note=NOTE, a_reaction={"key": _KEY, "reaction": "👍"})
 _TEMPLATE_BODY = json_body(
     "SendTemplateRequest",
+    note=NOTE,
     a_template={
         "number": _NUMBER,
         "name": "order_ready",
@@ -128,7 +135,7 @@ class MessageRoutes:
     async def send_text(self, instance: str) -> Response:
         """Send a text message."""
         self._messages.require(instance, "sendText")
-        return await self._send(instance, await read_parsed(self._limit, parse_text_message))
+        return await self._send(instance, await read_send(self._limit, parse_text_message))
 
     @describes(_TAG, _SENT, body=_MEDIA_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_media(self, instance: str) -> Response:
@@ -148,25 +155,25 @@ class MessageRoutes:
     async def send_reaction(self, instance: str) -> Response:
         """React to a message."""
         self._messages.require(instance, "sendReaction")
-        return await self._send(instance, await read_parsed(self._limit, parse_reaction_message))
+        return await self._send(instance, await read_send(self._limit, parse_reaction_message))
 
     @describes(_TAG, _SENT, body=_LOCATION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_location(self, instance: str) -> Response:
         """Send a place."""
         self._messages.require(instance, "sendLocation")
-        return await self._send(instance, await read_parsed(self._limit, parse_location_message))
+        return await self._send(instance, await read_send(self._limit, parse_location_message))
 
     @describes(_TAG, _SENT, body=_CONTACT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_contact(self, instance: str) -> Response:
         """Send cards of people."""
         self._messages.require(instance, "sendContact")
-        return await self._send(instance, await read_parsed(self._limit, parse_contact_message))
+        return await self._send(instance, await read_send(self._limit, parse_contact_message))
 
     @describes(_TAG, _SENT, body=_TEMPLATE_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_template(self, instance: str) -> Response:
         """Send a message that the network has approved beforehand."""
         self._messages.require(instance, "sendTemplate")
-        return await self._send(instance, await read_parsed(self._limit, parse_template_message))
+        return await self._send(instance, await read_send(self._limit, parse_template_message))
 
     async def _send(self, instance: str, message: Message) -> Response:
         key = parse_idempotency_key(request.headers.get("idempotency-key"))

@@ -124,11 +124,11 @@ def undeclared(view: Callable[..., Any]) -> Operation:
     return Operation("Plugins", {}, None, (), frozenset(), None, {}, summary, description)
 
 
-def json_body(name: str, *, required: bool = True, **examples: Any) -> Body:
+def json_body(name: str, *, required: bool = True, note: str = "", **examples: Any) -> Body:
     """Return a JSON body with the schema of a component; ``_`` in the titles of examples is a space."""
     # Keyword arguments cannot have spaces.
     titled = {title.replace("_", " "): example for title, example in examples.items()}
-    return Body({JSON: {"$ref": f"#/components/schemas/{name}"}}, titled, required)
+    return Body({JSON: {"$ref": f"#/components/schemas/{name}"}}, titled, required, note)
 
 
 def _texts(view: Callable[..., Any]) -> tuple[str, str]:

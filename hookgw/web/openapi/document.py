@@ -92,12 +92,14 @@ class Names(msgspec.Struct, frozen=True):
         operational: the operational kinds.
         connectors: the names of connectors.
         plugins: the names of plugins that accept options in registrations.
+        is_evolution: whether ``server.compatibility`` is ``evolution``.
     """
 
     kinds: Sequence[str]
     operational: Sequence[str]
     connectors: Sequence[str]
     plugins: Sequence[str]
+    is_evolution: bool = False
 
 
 def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dict[str, Any]:
@@ -110,6 +112,8 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
     """
     known = list(routes)
     contents = _Contents(known)
+    if names.is_evolution:
+        _nest_messages(contents.components)
     paths: dict[str, Any] = {}
     taken: set[str] = set()
     for route in known:
@@ -150,6 +154,13 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
             },
         },
     }
+
+
+def _nest_messages(components: dict[str, Any]) -> None:
+    """Let the messages of an error be a list in the list, as those of wrong fields are."""
+    messages = components["Messages"]["properties"]["message"]
+    text = messages["items"]
+    messages["items"] = {"anyOf": [text, {"type": "array", "minItems": 1, "items": text}]}
 
 
 def _enum(names: Sequence[str], meaning: str) -> dict[str, Any]:

@@ -80,6 +80,7 @@ class OpenApiRoutes:
             operational=[kind.name for kind in kinds if kind.operational],
             connectors=self._gateway.instances.connectors,
             plugins=[plugin.name for plugin in plugins if "hookgw_check_registration" in plugin.hooks],
+            is_evolution=self._gateway.settings.server.is_evolution,
         )
         return build_document(routes_of(self._app), names, self._gateway.settings.server.base_path)
 

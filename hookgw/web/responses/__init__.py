@@ -25,6 +25,8 @@ from hookgw.instances.responses.instances import (
     Instance,
     ListedInstance,
     NamedState,
+    OlderInstance,
+    Switch,
 )
 from hookgw.keys.responses import CreatedKey, Key
 from hookgw.messages.responses.chats import Chat, Contact, LastMessage, MarkedRead, ShownPresence
@@ -39,7 +41,17 @@ from hookgw.operations.responses.audit import Actor, AuditEntry, AuditPage, Fiel
 from hookgw.operations.responses.jobs import Job
 from hookgw.operations.responses.nodes import Node
 from hookgw.operations.responses.storage import Backup
-from hookgw.web.responses.common import About, ApiError, Backlog, Done, DoneMessage, Health, Messages, Started
+from hookgw.web.responses.common import (
+    About,
+    ApiError,
+    Backlog,
+    Done,
+    DoneMessage,
+    Health,
+    Messages,
+    Started,
+    ValidKey,
+)
 from hookgw.webhooks.responses import ListedRegistration, PublicKey, Registration, RegistrationPage, Secret
 
 __all__ = [
@@ -89,6 +101,7 @@ __all__ = [
     "NamedSettings",
     "NamedState",
     "Node",
+    "OlderInstance",
     "Presence",
     "PublicKey",
     "Registration",
@@ -101,4 +114,6 @@ __all__ = [
     "Settings",
     "ShownPresence",
     "Started",
+    "Switch",
+    "ValidKey",
 ]
