@@ -144,7 +144,7 @@ def test_evolution_whatsapp(server: Server, has_network: bool) -> None:
             assert found["exists"] is True
         else:
             assert state() == "close"
-            with pytest.raises(package.EvolutionAPIError, match="has no connector") as caught:
+            with pytest.raises(package.EvolutionAPIError, match="No connector is set up") as caught:
                 client.send_text(NUMBER, "Oi")
             assert caught.value.status == 409
     assert server.http.delete("/instance/delete/evolution-whatsapp").status_code == 200
