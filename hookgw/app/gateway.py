@@ -18,6 +18,7 @@ from hookgw.core.jobs import Jobs
 from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.core.stored_messages import StoredMessages
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
 from hookgw.delivery.outbound import OutboundHttp
@@ -56,6 +57,7 @@ class Gateway:
         ingest: passes requests of networks to connectors.
         messages: sends, edits and deletes messages through connectors.
         chats: finds chats and contacts in the history.
+        stored_messages: finds messages and their files, in the history or at the network.
         deliveries: sends finished deliveries again, and cancels pending ones.
         erasures: erases what concerns a person.
         history: lists and finds deliveries.
@@ -88,6 +90,7 @@ class Gateway:
     keys: KeyService
     messages: MessageService
     chats: ChatSearch
+    stored_messages: StoredMessages
     deliveries: DeliveryService
     erasures: Erasures
     history: DeliveryHistory

@@ -37,6 +37,7 @@ from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.pending import PendingDeliveries
 from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
+from hookgw.core.stored_messages import StoredMessages
 from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.monitor import DeliveryMonitor
@@ -448,6 +449,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
             keys=keys,
             messages=MessageService(registry, connectors, catalog, clock),
             chats=ChatSearch(history),
+            stored_messages=StoredMessages(history, registry, connectors, media),
             deliveries=deliveries,
             erasures=erasures,
             history=history,

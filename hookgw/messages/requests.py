@@ -144,7 +144,7 @@ def parse_text_message(body: Any) -> TextMessage:
     """
     parts = _Parts(body, "textMessage")
     text = parts.content.need(text_up_to(MAX_TEXT), "", "text")
-    mentions: tuple[str, ...] | None = parts.options.pick(list_of(_number, MAX_ITEMS), "mentioned")
+    mentions: tuple[str, ...] | None = parts.options.pick(list_of(number_of, MAX_ITEMS), "mentioned")
     if mentions is None:
         mentions = parts.options.pick(_mentions, "mentions") or ()
     link_preview = parts.options.read(as_bool, True, "linkPreview")
@@ -201,6 +201,23 @@ def parse_audio_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
         content=media.content,
         mimetype=mimetype or media.mimetype,
         is_voice=True,
+    )
+
+
+def parse_sticker_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMessage:
+    """Read the body of ``sendSticker``; see :func:`parse_media_message`."""
+    parts = _Parts(body, "stickerMessage")
+    # Evolution API 1 calls it an image.
+    media = parts.content.need(lambda value, where: _media(value, where, files), _Media(), "sticker", "image")
+    mimetype = parts.content.pick(_line, "mimetype")
+    parts.finish()
+    return MediaMessage(
+        number=parts.number,
+        reply_to=parts.reply_to,
+        kind=MediaKind.STICKER,
+        url=media.url,
+        content=media.content,
+        mimetype=mimetype or media.mimetype,
     )
 
 
@@ -290,10 +307,10 @@ def parse_presence(body: Any) -> Presence:
     """
     body = as_object(body, "The body")
     outer, fields = Fields(("", body)), Fields(*_layers(body, "options"))
-    number = outer.need(_number, "", "number")
+    number = outer.need(number_of, "", "number")
     presence = fields.need(one_of(PRESENCES), "", "presence")
     delay = fields.read(_milliseconds, DEFAULT_DELAY, "delay")
-    _raise_problems(outer, fields)
+    raise_problems(outer, fields)
     return Presence(number=number, presence=presence, delay=delay / 1000)
 
 
@@ -304,7 +321,7 @@ def parse_edit(body: Any) -> Edit:
         Invalid: with every mistake.
     """
     fields = Fields(("", as_object(body, "The body")))
-    number = fields.pick(_number, "number")
+    number = fields.pick(number_of, "number")
     key = fields.need(_own_key, _NO_KEY, "key")
     text = fields.need(text_up_to(MAX_TEXT), "", "text")
     fields.finish()
@@ -328,7 +345,7 @@ def parse_numbers(body: Any) -> tuple[str, ...]:
         Invalid: with every mistake.
     """
     fields = Fields(("", as_object(body, "The body")))
-    numbers: tuple[str, ...] = fields.need(_some_of(_number, MAX_ITEMS), (), "numbers")
+    numbers: tuple[str, ...] = fields.need(_some_of(number_of, MAX_ITEMS), (), "numbers")
     fields.finish()
     return numbers
 
@@ -348,7 +365,7 @@ def parse_chat_query(body: Any) -> ChatQuery:
     fields = Fields(("where", where))
     chat = fields.pick(text_up_to(MAX_NUMBER), "remoteJid", "id")
     name = fields.pick(text_up_to(MAX_LINE), "pushName")
-    _raise_problems(paging, fields)
+    raise_problems(paging, fields)
     return ChatQuery(chat=chat, name=name, page=page or 1, size=size or MAX_PAGE)
 
 
@@ -365,7 +382,7 @@ class _Parts:
     def __init__(self, body: Any, nested: str | None = None) -> None:
         body = as_object(body, "The body")
         outer = Fields(("", body))
-        self.number = outer.need(_number, "", "number")
+        self.number = outer.need(number_of, "", "number")
         self.content = Fields(*_layers(body, nested))
         self.options = Fields(*_layers(body, "options"))
         self.reply_to = self.options.pick(self._quoted, "quoted")
@@ -381,10 +398,11 @@ class _Parts:
 
     def finish(self) -> None:
         """Raise :class:`Invalid` with every mistake."""
-        _raise_problems(self._outer, self.content, self.options)
+        raise_problems(self._outer, self.content, self.options)
 
 
-def _raise_problems(*several: Fields) -> None:
+def raise_problems(*several: Fields) -> None:
+    """Raise ``WrongFields`` with the mistakes in several objects of a body, if there are any."""
     problems = [problem for fields in several for problem in fields.problems]
     if problems:
         raise WrongFields(*cut_short(problems))
@@ -397,7 +415,8 @@ def _layers(body: dict[str, Any], nested: str | None) -> list[tuple[str, dict[st
     return [("", body), (nested, as_object(inner, nested))]
 
 
-def _number(value: Any, where: str) -> str:
+def number_of(value: Any, where: str) -> str:
+    """Check a number or a chat."""
     # Clients that read numbers from a spreadsheet send them as JSON numbers.
     if is_whole(value):
         value = str(int(value))
@@ -450,8 +469,8 @@ def _milliseconds(value: Any, where: str) -> float:
 
 def _mentions(value: Any, where: str) -> tuple[str, ...]:
     fields = Fields((where, as_object(value, where)))
-    mentioned: tuple[str, ...] = fields.read(list_of(_number, MAX_ITEMS), (), "mentioned")
-    _raise_problems(fields)
+    mentioned: tuple[str, ...] = fields.read(list_of(number_of, MAX_ITEMS), (), "mentioned")
+    raise_problems(fields)
     return mentioned
 
 
@@ -467,7 +486,7 @@ def _read_key(fields: Fields, *, chat: str | None = None, from_me: bool = False)
         remote_jid = fields.read(check, chat, "remoteJid")
     from_me = fields.read(as_bool, from_me, "fromMe")
     participant = fields.pick(_text_at_most(MAX_NUMBER), "participant")
-    _raise_problems(fields)
+    raise_problems(fields)
     return MessageKey(remote_jid=remote_jid, id=message_id, from_me=from_me, participant=participant or None)
 
 
@@ -484,12 +503,12 @@ def _contact(value: Any, where: str) -> Contact:
     fields = Fields((where, as_object(value, where)))
     contact = Contact(
         full_name=fields.need(text_up_to(MAX_LINE), "", "fullName"),
-        phone_number=fields.read(_number, "", "phoneNumber"),
+        phone_number=fields.read(number_of, "", "phoneNumber"),
         organization=fields.read(_line, "", "organization"),
         email=fields.read(_line, "", "email"),
         url=fields.read(_line, "", "url"),
     )
-    _raise_problems(fields)
+    raise_problems(fields)
     return contact
 
 

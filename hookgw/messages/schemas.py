@@ -133,11 +133,12 @@ SEND_MEDIA_FORM: Schema = {
 }
 SEND_AUDIO_FORM: Schema = {
     "type": "object",
-    "description": "A voice message, as an upload.",
+    "description": "A voice message or a sticker, as an upload.",
     "required": ["number", "file"],
     "properties": {"number": _NUMBER, "file": _FILE, "mimetype": _MIMETYPE, "quoted": _QUOTED_TEXT},
 }
 SEND_AUDIO: Schema = _message("A voice message.", {"audio": _MEDIA}, {"mimetype": _MIMETYPE})
+SEND_STICKER: Schema = _message("A sticker.", {"sticker": _MEDIA}, {"mimetype": _MIMETYPE})
 SEND_LOCATION: Schema = _message(
     "A place.",
     {
@@ -266,6 +267,61 @@ CHAT_QUERY: Schema = {
     },
 }
 
+_TIME: Schema = {"type": ["string", "null"], "format": "date-time"}
+KEY_FILTER: Schema = {
+    "type": "object",
+    "description": "Which keys of messages.",
+    "properties": {
+        "id": or_null(_ID, "The network's id."),
+        "remoteJid": or_null(_CHAT, "The chat; the part before the `@` is enough."),
+        "fromMe": flag("Whether the account itself sent it."),
+    },
+}
+TIME_FILTER: Schema = {
+    "type": "object",
+    "description": "A span of time. Seconds or milliseconds since the epoch are accepted, too.",
+    "properties": {
+        "gte": _TIME | {"description": "From here on."},
+        "lte": _TIME | {"description": "Until here."},
+    },
+}
+MESSAGE_FILTER: Schema = {
+    "type": "object",
+    "description": "Which messages.",
+    "properties": {
+        "key": or_null(ref("KeyFilter"), "Only with such a key."),
+        "messageType": or_null(_NAME, "Only this kind of content, such as `conversation`."),
+        "messageTimestamp": or_null(ref("TimeFilter"), "When it was sent."),
+    },
+}
+MESSAGE_QUERY: Schema = {
+    "type": "object",
+    "description": "Which messages to list; by default all.",
+    "properties": {
+        "where": or_null(ref("MessageFilter"), "A filter."),
+        "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
+        "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page; 50 by default."},
+    },
+}
+FILE_MESSAGE: Schema = {
+    "type": "object",
+    "description": "The message that has the file.",
+    "required": ["key"],
+    "properties": {"key": ref("QuotedKey") | {"description": "Its key; the id is enough."}},
+}
+FILE_REQUEST: Schema = {
+    "type": "object",
+    "description": "Which file.",
+    "required": ["message"],
+    "properties": {"message": ref("FileMessage") | {"description": "The message that has it."}},
+}
+PICTURE: Schema = {
+    "type": "object",
+    "description": "Whose picture.",
+    "required": ["number"],
+    "properties": {"number": _NUMBER},
+}
+
 MESSAGE_COMPONENTS: dict[str, Schema] = {
     "MessageKey": MESSAGE_KEY,
     "QuotedKey": QUOTED_KEY,
@@ -278,6 +334,7 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
     "SendMediaForm": SEND_MEDIA_FORM,
     "SendAudioRequest": SEND_AUDIO,
     "SendAudioForm": SEND_AUDIO_FORM,
+    "SendStickerRequest": SEND_STICKER,
     "SendLocationRequest": SEND_LOCATION,
     "SendContactRequest": SEND_CONTACT,
     "SendReactionRequest": SEND_REACTION,
@@ -289,5 +346,12 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
     "NumbersRequest": NUMBERS,
     "ChatFilter": CHAT_FILTER,
     "ChatQueryRequest": CHAT_QUERY,
+    "KeyFilter": KEY_FILTER,
+    "TimeFilter": TIME_FILTER,
+    "MessageFilter": MESSAGE_FILTER,
+    "MessageQueryRequest": MESSAGE_QUERY,
+    "FileMessage": FILE_MESSAGE,
+    "FileRequest": FILE_REQUEST,
+    "PictureRequest": PICTURE,
 }
 """The components of the OpenAPI document, by name."""

@@ -19,7 +19,7 @@ from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import NotSupported
 from hookgw.records.connectors import NewEvent
 from hookgw.records.events import Catalog, event_id_of
-from hookgw.records.messages import Message, MessageKey
+from hookgw.records.messages import Message, MessageKey, MessageQuery
 
 T = TypeVar("T")
 
@@ -160,6 +160,37 @@ class MessageService:
         """Return ``{"number", "exists", "jid"}`` for each number, in their order."""
         session = self._connectors.connected(self._registry.instance(name))
         make = partial(session.connector.find_numbers, session, numbers)
+        return await self._make(session, make, lambda _: [])
+
+    async def find_picture(self, name: str, number: str) -> dict[str, Any]:
+        """Return ``{"wuid", "profilePictureUrl"}`` of an account or a group."""
+        session = self._connectors.connected(self._registry.instance(name))
+        return await self._make(
+            session, partial(session.connector.find_picture, session, number), lambda _: []
+        )
+
+    async def list_groups(self, name: str, *, with_participants: bool) -> list[dict[str, Any]]:
+        """Return the groups of the account; see ``OptionalCalls.list_groups``."""
+        session = self._connectors.connected(self._registry.instance(name))
+        make = partial(session.connector.list_groups, session, with_participants=with_participants)
+        return await self._make(session, make, lambda _: [])
+
+    async def find_group(self, name: str, group: str) -> dict[str, Any]:
+        """Return a group of the account.
+
+        Raises:
+            NotFound: also if the network has no such group.
+        """
+        session = self._connectors.connected(self._registry.instance(name))
+        return await self._make(session, partial(session.connector.find_group, session, group), lambda _: [])
+
+    async def find_messages(self, name: str, query: MessageQuery) -> dict[str, Any] | None:
+        """Return messages as the network has them; ``None`` if it keeps none, or cannot be asked now."""
+        self._registry.instance(name)
+        session = self._connectors.ready_session(name)
+        if session is None or "find_messages" not in session.connector.methods:
+            return None
+        make = partial(session.connector.find_messages, session, query)
         return await self._make(session, make, lambda _: [])
 
     async def _make(

@@ -27,11 +27,18 @@ from hookgw.messages.requests import (
     parse_presence,
     parse_reaction_message,
     parse_read_messages,
+    parse_sticker_message,
     parse_template_message,
     parse_text_message,
 )
 from hookgw.operations.erasure_request import parse_erasure
 from hookgw.operations.storage_request import parse_backup
+from hookgw.parsing.message_queries import (
+    parse_file_request,
+    parse_group,
+    parse_message_query,
+    parse_picture_request,
+)
 
 __all__ = [
     "Batch",
@@ -56,18 +63,23 @@ __all__ = [
     "parse_edit",
     "parse_erasure",
     "parse_events",
+    "parse_file_request",
+    "parse_group",
     "parse_idempotency_key",
     "parse_key_request",
     "parse_location_message",
     "parse_media_message",
+    "parse_message_query",
     "parse_numbers",
     "parse_option_changes",
+    "parse_picture_request",
     "parse_presence",
     "parse_presence_of_account",
     "parse_reaction_message",
     "parse_read_messages",
     "parse_replay",
     "parse_settings",
+    "parse_sticker_message",
     "parse_template_message",
     "parse_text_message",
 ]

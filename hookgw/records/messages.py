@@ -24,6 +24,29 @@ class MessageKey(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     participant: str | None = None
 
 
+class MessageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which messages to list, the newest first. ``None`` means any.
+
+    Attributes:
+        id: the network's id of one message.
+        chat: the chat.
+        from_me: whether the instance's own account sent it.
+        message_type: its kind of content, such as ``conversation``.
+        since, until: when it was sent, inclusive, in seconds since the epoch.
+        page: the number of the page, from 1.
+        size: the most of a page.
+    """
+
+    id: str | None = None
+    chat: str | None = None
+    from_me: bool | None = None
+    message_type: str | None = None
+    since: float | None = None
+    until: float | None = None
+    page: int = 1
+    size: int = 50
+
+
 class MediaKind(StrEnum):
     """What a file is sent as, in the words of the HTTP API.
 

@@ -33,6 +33,7 @@ from hookgw.messages.routes.chats import ChatRoutes
 from hookgw.messages.routes.media import MediaRoutes
 from hookgw.messages.routes.messages import MessageRoutes
 from hookgw.operations.routes.audit import AuditRoutes
+from hookgw.operations.routes.groups import GroupRoutes
 from hookgw.operations.routes.health import HealthRoutes
 from hookgw.operations.routes.jobs import JobRoutes
 from hookgw.operations.routes.nodes import NodeRoutes
@@ -361,6 +362,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         KeyRoutes(gateway),
         MessageRoutes(gateway),
         ChatRoutes(gateway),
+        GroupRoutes(gateway),
         MediaRoutes(gateway),
         EventRoutes(gateway, emit),
         IngestRoutes(ingest),

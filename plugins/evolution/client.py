@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any, cast
@@ -62,19 +62,36 @@ class Client:
         self.remote = options.remote
 
     async def call(
-        self, method: str, path: str, body: Any = None, *, seconds: float = REQUEST_TIMEOUT
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: str = "",
+        events: Sequence[str] = (),
+        seconds: float = REQUEST_TIMEOUT,
     ) -> Any:
         """Make a request to ``/<path>/<remote>``, and return the JSON of the response.
+
+        Args:
+            method, path, body, query: of the request.
+            events: what may be long in the response; see ``Session.decode_json``.
+            seconds: for the whole request.
 
         Raises:
             Refused: with the reason that Evolution API gives.
             Unreachable: there was no such answer.
         """
-        received = await self._request(method, self._path(path), body, seconds)
+        received = await self._request(method, self._path(path) + query, body, seconds)
         try:
-            return await self._decode_json(received)
+            return await self._decode_json(received, events=events)
         except ValueError:
             raise Unreachable("Evolution API did not answer with JSON. Is base_url right?") from None
+
+    async def list(self, method: str, path: str, body: Any = None, *, query: str = "") -> list[Any]:
+        """Make a request whose response is a list, of any length; see :meth:`call`."""
+        found = await self.call(method, path, body, query=query, events=("/#",))
+        return list(found) if isinstance(found, NetworkEvents | list) else []
 
     async def account(self) -> dict[str, Any]:
         """Return what Evolution API tells of the instance's account; empty if it tells nothing."""

@@ -233,7 +233,8 @@ async def test_an_instance_key_accesses_its_own_instance(app: Application, clien
     for method, path, rule in scoped(walk(app)):
         if method in ("GET", "OPTIONS"):
             response = await client.request(method, path)
-            assert response.status_code in (200, 404, 409), (method, rule)
+            needs_more = rule.startswith("/group/findGroupInfos/")  # the group, in the query
+            assert response.status_code in (200, 404, 409, *[400] * needs_more), (method, rule)
 
 
 @pytest.mark.parametrize(

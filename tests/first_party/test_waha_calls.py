@@ -399,6 +399,83 @@ async def test_numbers(it: Setup) -> None:
             await it.connector.find_numbers(it.session, ["120363@g.us"])
 
 
+async def test_pictures(it: Setup) -> None:
+    it.waha.pictures = {ANA: "https://pps.example/a.jpg"}
+    async with it.connected():
+        found = await it.connector.find_picture(it.session, "+55 11 98888-7777")
+        assert found == {"wuid": ANA_JID, "profilePictureUrl": "https://pps.example/a.jpg"}
+        found = await it.connector.find_picture(it.session, "120363@g.us")
+        assert found == {"wuid": "120363@g.us", "profilePictureUrl": None}
+
+
+PEOPLE = [{"id": ANA_JID, "admin": "superadmin"}, {"id": BOB_JID, "admin": None}]
+SHOWN = {"id": "120363@g.us", "subject": "Loja", "owner": ANA_JID, "desc": "News", "size": 2, "creation": 17}
+
+
+@pytest.mark.parametrize(
+    ("engine", "group"),
+    [
+        (
+            "NOWEB",
+            {
+                "id": "120363@g.us",
+                "subject": "Loja",
+                "owner": ANA_JID,
+                "desc": "News",
+                "creation": 17,
+                "participants": [{"id": ANA_JID, "admin": "superadmin"}, {"id": BOB_JID, "admin": None}],
+            },
+        ),
+        (
+            "WEBJS",
+            {
+                "id": {"server": "g.us", "user": "120363", "_serialized": "120363@g.us"},
+                "name": "Loja",
+                "groupMetadata": {
+                    "creation": 17,
+                    "owner": {"_serialized": ANA},
+                    "desc": "News",
+                    "participants": [
+                        {"id": {"_serialized": ANA}, "isAdmin": True, "isSuperAdmin": True},
+                        {"id": {"_serialized": BOB}, "isAdmin": False, "isSuperAdmin": False},
+                    ],
+                },
+            },
+        ),
+        (
+            "GOWS",
+            {
+                "JID": "120363@g.us",
+                "Name": "Loja",
+                "OwnerJID": ANA_JID,
+                "Topic": "News",
+                "GroupCreated": "1970-01-01T00:00:17+00:00",
+                "Participants": [
+                    {"JID": ANA_JID, "IsAdmin": True, "IsSuperAdmin": True},
+                    {"JID": BOB_JID, "IsAdmin": False, "IsSuperAdmin": False},
+                ],
+            },
+        ),
+    ],
+)
+async def test_groups_of_every_engine(engine: str, group: dict[str, Any]) -> None:
+    async with setup(engine=engine) as it:
+        it.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)
+        it.waha.groups = [group]
+        async with it.connected():
+            assert await it.connector.list_groups(it.session, with_participants=False) == [SHOWN]
+            whole = SHOWN | {"participants": PEOPLE}
+            assert await it.connector.list_groups(it.session, with_participants=True) == [whole]
+            assert await it.connector.find_group(it.session, "120363@g.us") == whole
+            with pytest.raises(NotFound, match="knows no group"):
+                await it.connector.find_group(it.session, "999@g.us")
+            it.waha.faults.append(Fault("GET /api/default/groups", 200, b"[1, {}, null]"))
+            assert await it.connector.list_groups(it.session, with_participants=False) == []
+            it.waha.faults.append(Fault("GET /api/default/groups", 500))
+            with pytest.raises(NetworkRefused):
+                await it.connector.find_group(it.session, "120363@g.us")
+
+
 @pytest.mark.parametrize(
     ("fault", "status", "words", "retry_after"),
     [

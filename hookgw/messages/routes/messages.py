@@ -14,6 +14,7 @@ from hookgw.parsing import (
     parse_location_message,
     parse_media_message,
     parse_reaction_message,
+    parse_sticker_message,
     parse_template_message,
     parse_text_message,
 )
@@ -66,6 +67,14 @@ _AUDIO_BODY = Body(
         MULTIPART: {"$ref": "#/components/schemas/SendAudioForm"},
     },
     {"by URL": {"number": _NUMBER, "audio": "https://shop.example/hello.ogg"}},
+    note=NOTE,
+)
+_STICKER_BODY = Body(
+    {
+        JSON: {"$ref": "#/components/schemas/SendStickerRequest"},
+        MULTIPART: {"$ref": "#/components/schemas/SendAudioForm"},
+    },
+    {"by URL": {"number": _NUMBER, "sticker": "https://shop.example/hello.webp"}},
     note=NOTE,
 )
 _LOCATION_BODY = json_body(
@@ -123,6 +132,7 @@ class MessageRoutes:
             ("sendText", self.send_text),
             ("sendMedia", self.send_media),
             ("sendWhatsAppAudio", self.send_audio),
+            ("sendSticker", self.send_sticker),
             ("sendReaction", self.send_reaction),
             ("sendLocation", self.send_location),
             ("sendContact", self.send_contact),
@@ -150,6 +160,13 @@ class MessageRoutes:
         self._messages.require(instance, "sendWhatsAppAudio")
         body, files = await read_upload(self._upload_limit, self._limit, "audio")
         return await self._send(instance, parse_audio_message(body, files))
+
+    @describes(_TAG, _SENT, body=_STICKER_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    async def send_sticker(self, instance: str) -> Response:
+        """Send a sticker: by URL, as base64, or as an upload."""
+        self._messages.require(instance, "sendSticker")
+        body, files = await read_upload(self._upload_limit, self._limit, "sticker")
+        return await self._send(instance, parse_sticker_message(body, files))
 
     @describes(_TAG, _SENT, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_reaction(self, instance: str) -> Response:
