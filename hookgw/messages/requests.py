@@ -1,8 +1,7 @@
 """The bodies of ``/message`` and ``/chat``: messages, and what is done to them and to chats. No I/O.
 
 Clients of Evolution API 2 send the fields of a message beside ``number``. Those of version 1 send them in an
-object (``textMessage``), and what both versions call options in ``options``. Fields that mean nothing here
-(``delay``, ``encoding``, ``mentionsEveryOne``) are ignored.
+object (``textMessage``), and what both versions call options in ``options``.
 """
 
 from __future__ import annotations
@@ -56,6 +55,8 @@ MAX_ITEMS = 500
 """Messages to mark, numbers to look up, and accounts to mention, in one call."""
 MAX_CONTACTS = 100
 MAX_COMPONENTS = 100
+MAX_SEND_DELAY = 60_000
+"""Milliseconds for which a send may wait."""
 MAX_DELAY = 300_000
 """Milliseconds for which a presence may be shown."""
 DEFAULT_DELAY = 5_000.0
@@ -147,11 +148,13 @@ def parse_text_message(body: Any) -> TextMessage:
     mentions: tuple[str, ...] | None = parts.options.pick(list_of(number_of, MAX_ITEMS), "mentioned")
     if mentions is None:
         mentions = parts.options.pick(_mentions, "mentions") or ()
+    # Evolution API 1 has both in one object.
+    if (found := parts.options.find("mentions")) is not None and isinstance(found[1], dict):
+        parts.common["mentions_everyone"] |= found[1].get("everyOne") is True
     link_preview = parts.options.read(as_bool, True, "linkPreview")
     parts.finish()
     return TextMessage(
-        number=parts.number,
-        reply_to=parts.reply_to,
+        **parts.common,
         text=text,
         mentions=mentions,
         link_preview=link_preview,
@@ -176,8 +179,7 @@ def parse_media_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
     file_name = parts.content.read(_line, "", "fileName")
     parts.finish()
     return MediaMessage(
-        number=parts.number,
-        reply_to=parts.reply_to,
+        **parts.common,
         kind=MediaKind(kind),
         url=media.url,
         content=media.content,
@@ -192,15 +194,16 @@ def parse_audio_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
     parts = _Parts(body, "audioMessage")
     media = parts.content.need(lambda value, where: _media(value, where, files), _Media(), "audio")
     mimetype = parts.content.pick(_line, "mimetype")
+    may_convert = parts.options.read(as_bool, True, "encoding")
     parts.finish()
     return MediaMessage(
-        number=parts.number,
-        reply_to=parts.reply_to,
+        **parts.common,
         kind=MediaKind.AUDIO,
         url=media.url,
         content=media.content,
         mimetype=mimetype or media.mimetype,
         is_voice=True,
+        may_convert=may_convert,
     )
 
 
@@ -212,8 +215,7 @@ def parse_sticker_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMe
     mimetype = parts.content.pick(_line, "mimetype")
     parts.finish()
     return MediaMessage(
-        number=parts.number,
-        reply_to=parts.reply_to,
+        **parts.common,
         kind=MediaKind.STICKER,
         url=media.url,
         content=media.content,
@@ -234,8 +236,7 @@ def parse_location_message(body: Any) -> LocationMessage:
     address = parts.content.read(_line, "", "address")
     parts.finish()
     return LocationMessage(
-        number=parts.number,
-        reply_to=parts.reply_to,
+        **parts.common,
         latitude=latitude,
         longitude=longitude,
         name=name,
@@ -254,7 +255,7 @@ def parse_contact_message(body: Any) -> ContactMessage:
     # Evolution API 1 has the list itself under the name of its object.
     contacts: tuple[Contact, ...] = parts.content.need(check, (), "contact", "contactMessage")
     parts.finish()
-    return ContactMessage(number=parts.number, reply_to=parts.reply_to, contacts=contacts)
+    return ContactMessage(**parts.common, contacts=contacts)
 
 
 def parse_reaction_message(body: Any) -> ReactionMessage:
@@ -282,9 +283,7 @@ def parse_template_message(body: Any) -> TemplateMessage:
     check = list_of(as_object, MAX_COMPONENTS)
     components: tuple[dict[str, Any], ...] = parts.content.read(check, (), "components")
     parts.finish()
-    return TemplateMessage(
-        number=parts.number, reply_to=parts.reply_to, name=name, language=language, components=components
-    )
+    return TemplateMessage(**parts.common, name=name, language=language, components=components)
 
 
 def parse_read_messages(body: Any) -> tuple[MessageKey, ...]:
@@ -375,17 +374,22 @@ class _Parts:
     Attributes:
         content: the fields of the message.
         options: the fields that many messages have.
-        number: where it goes.
-        reply_to: the message that it answers.
+        common: the values that every message has.
     """
 
     def __init__(self, body: Any, nested: str | None = None) -> None:
         body = as_object(body, "The body")
         outer = Fields(("", body))
-        self.number = outer.need(number_of, "", "number")
+        self._number = outer.need(number_of, "", "number")
         self.content = Fields(*_layers(body, nested))
         self.options = Fields(*_layers(body, "options"))
-        self.reply_to = self.options.pick(self._quoted, "quoted")
+        self.common: dict[str, Any] = {
+            "number": self._number,
+            "reply_to": self.options.pick(self._quoted, "quoted"),
+            "delay": self.options.read(whole_number(0, MAX_SEND_DELAY), 0, "delay") / 1000,
+            # Evolution API's own schema calls it differently from its code.
+            "mentions_everyone": self.options.read(as_bool, False, "mentionsEveryOne", "everyOne"),
+        }
         self._outer = outer
 
     def _quoted(self, value: Any, where: str) -> MessageKey | None:
@@ -394,7 +398,7 @@ class _Parts:
             return None  # clients send an empty object for "no reply"
         where = f"{where}.key"
         # Most clients send the id alone.
-        return _read_key(Fields((where, as_object(quoted["key"], where))), chat=self.number)
+        return _read_key(Fields((where, as_object(quoted["key"], where))), chat=self._number)
 
     def finish(self) -> None:
         """Raise :class:`Invalid` with every mistake."""

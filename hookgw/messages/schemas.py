@@ -18,6 +18,7 @@ from hookgw.messages.requests import (
     MAX_NUMBER,
     MAX_PAGE,
     MAX_REACTION,
+    MAX_SEND_DELAY,
     MAX_TEXT,
     MAX_URL,
     PRESENCES,
@@ -76,6 +77,14 @@ DELETE_MESSAGE: Schema = MESSAGE_KEY | {"description": "The message to delete; `
 _NUMBERS: Schema = {"type": "array", "maxItems": MAX_ITEMS, "items": _NUMBER}
 
 
+_DELAY: Schema = {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": MAX_SEND_DELAY,
+    "description": "Milliseconds to wait before the message is sent, while the account is shown as typing.",
+}
+
+
 def _message(
     description: str,
     required: dict[str, Schema],
@@ -89,7 +98,11 @@ def _message(
         "required": list(fields),
         "properties": fields
         | {name: or_null(schema) for name, schema in optional.items()}
-        | {"quoted": or_null(ref("QuotedMessage"), "The message to reply to.")},
+        | {
+            "quoted": or_null(ref("QuotedMessage"), "The message to reply to."),
+            "delay": _DELAY | {"type": ["integer", "null"]},
+            "mentionsEveryOne": flag("Whether to mention everybody in the group, on networks that can."),
+        },
     }
 
 
@@ -129,15 +142,32 @@ SEND_MEDIA_FORM: Schema = {
         "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
         "fileName": _LINE | {"description": "The name to show."},
         "quoted": _QUOTED_TEXT,
+        "delay": _DELAY,
     },
 }
 SEND_AUDIO_FORM: Schema = {
     "type": "object",
     "description": "A voice message or a sticker, as an upload.",
     "required": ["number", "file"],
-    "properties": {"number": _NUMBER, "file": _FILE, "mimetype": _MIMETYPE, "quoted": _QUOTED_TEXT},
+    "properties": {
+        "number": _NUMBER,
+        "file": _FILE,
+        "mimetype": _MIMETYPE,
+        "quoted": _QUOTED_TEXT,
+        "delay": _DELAY,
+    },
 }
-SEND_AUDIO: Schema = _message("A voice message.", {"audio": _MEDIA}, {"mimetype": _MIMETYPE})
+SEND_AUDIO: Schema = _message(
+    "A voice message.",
+    {"audio": _MEDIA},
+    {
+        "mimetype": _MIMETYPE,
+        "encoding": {
+            "type": "boolean",
+            "description": "Whether the network may convert it into the form that it wants; true if missing.",
+        },
+    },
+)
 SEND_STICKER: Schema = _message("A sticker.", {"sticker": _MEDIA}, {"mimetype": _MIMETYPE})
 SEND_LOCATION: Schema = _message(
     "A place.",

@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from hookgw.concurrency.clock import Clock
 from hookgw.core.registry import Registry
 from hookgw.instances.connectors.calls import supports
+from hookgw.instances.connectors.chat_lines import ChatLines
 from hookgw.instances.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
 from hookgw.instances.connectors.recent_sends import RecentSends, digest_of
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.kernel.errors import NotSupported
+from hookgw.kernel.errors import HookgwError, NotSupported
 from hookgw.records.connectors import NewEvent
 from hookgw.records.events import Catalog, event_id_of
 from hookgw.records.messages import Message, MessageKey, MessageQuery
@@ -48,6 +49,7 @@ class MessageService:
         self._connectors = connectors
         self._catalog = catalog
         self._recent = RecentSends(clock)
+        self._lines = ChatLines()
 
     def require(self, name: str, call: str) -> None:
         """Check that an instance's connector supports a call, whether it is connected or not.
@@ -73,8 +75,12 @@ class MessageService:
         *,
         key: str | None = None,
         on_ended: Callable[[], None] = _nothing,
+        is_there: Callable[[], bool] = lambda: True,
     ) -> dict[str, Any]:
         """Send a message, and raise SEND_MESSAGE.
+
+        A message with a delay waits for it first, and so do later ones to its chat. If the caller goes away
+        meanwhile, it is not sent.
 
         Args:
             name: the instance's name.
@@ -83,6 +89,7 @@ class MessageService:
                 outcome of the send in progress, or of a send that succeeded in the last minutes.
             on_ended: called once, when the message is no longer needed, perhaps after this call was
                 cancelled.
+            is_there: says whether the client is still there.
 
         Returns:
             The message, as in ``data`` of SEND_MESSAGE.
@@ -94,25 +101,39 @@ class MessageService:
         try:
             instance = self._registry.instance(name)
             digest = b"" if key is None else digest_of(message)
-            if key is not None and (sent := await self._recent.find(instance.id, key, digest)) is not None:
-                return sent
+            if key is not None:
+                found = await self._recent.find(instance.id, key, digest, is_there)
+                if found is not None:
+                    return found
             session = self._connectors.connected(instance)
+            place = self._lines.join(session, message)
 
             def ended(sent: dict[str, Any] | None) -> None:
+                place.leave()
                 if key is not None:
                     self._recent.end(instance.id, key, sent)
                 on_ended()
 
             make = partial(session.connector.send, session, message, key=key or uuid.uuid4().hex)
-            call = OutgoingCall(session, make, partial(self._reported_too, "SEND_MESSAGE"), ended)
-            self._connectors.start_call(call, name)
+            call = OutgoingCall(
+                session,
+                make,
+                partial(self._reported_too, "SEND_MESSAGE"),
+                ended,
+                wait=place.wait if place.must_wait else None,
+            )
+            try:
+                self._connectors.start_call(call, name)
+            except HookgwError:
+                place.leave()
+                raise
             has_begun = True
             if key is not None:
                 self._recent.begin(instance.id, key, digest, call)
         finally:
             if not has_begun:
                 on_ended()
-        return await call.result()
+        return await call.result(is_there)
 
     async def mark_read(self, name: str, keys: Sequence[MessageKey]) -> None:
         """Mark messages as read, and raise MESSAGES_UPDATE with the status READ for each."""

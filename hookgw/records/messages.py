@@ -68,6 +68,8 @@ class MediaKind(StrEnum):
 class _Message(msgspec.Struct, frozen=True, kw_only=True):
     number: str
     reply_to: MessageKey | None = None
+    delay: float = 0.0
+    mentions_everyone: bool = False
 
 
 class TextMessage(_Message, frozen=True, kw_only=True):
@@ -76,6 +78,8 @@ class TextMessage(_Message, frozen=True, kw_only=True):
     Attributes:
         number: where it goes: a phone number or a chat, as the network names it.
         reply_to: the message that it answers.
+        delay: seconds that hookgw waits before it calls the connector, which need not know it.
+        mentions_everyone: whether it mentions everybody in the group.
         text: at least one character.
         mentions: the accounts that it mentions.
         link_preview: whether the network may show a preview of a link.
@@ -90,7 +94,7 @@ class MediaMessage(_Message, frozen=True, kw_only=True):
     """A file: either ``url`` or ``content`` is given.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
         kind: what it is sent as.
         url: where the network, or the connector, gets the file.
         content: the file itself.
@@ -98,6 +102,7 @@ class MediaMessage(_Message, frozen=True, kw_only=True):
         caption: a text below it; empty for none.
         file_name: the name to show; empty for none.
         is_voice: whether an audio file is a recorded voice message.
+        may_convert: whether the network may convert a voice message into the form that it wants.
     """
 
     kind: MediaKind
@@ -107,13 +112,14 @@ class MediaMessage(_Message, frozen=True, kw_only=True):
     caption: str = ""
     file_name: str = ""
     is_voice: bool = False
+    may_convert: bool = True
 
 
 class LocationMessage(_Message, frozen=True, kw_only=True):
     """A place.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
         latitude, longitude: in degrees.
         name, address: texts to show; empty for none.
     """
@@ -144,7 +150,7 @@ class ContactMessage(_Message, frozen=True, kw_only=True):
     """Cards of people.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
         contacts: one or more.
     """
 
@@ -156,7 +162,7 @@ class ReactionMessage(_Message, frozen=True, kw_only=True):
 
     Attributes:
         number: the chat of that message.
-        reply_to: not used.
+        reply_to, delay, mentions_everyone: not used.
         key: the message.
         reaction: an emoji; empty to take the reaction back.
     """
@@ -169,7 +175,7 @@ class TemplateMessage(_Message, frozen=True, kw_only=True):
     """A message that the network has approved beforehand.
 
     Attributes:
-        number, reply_to: see :class:`TextMessage`.
+        number, reply_to, delay, mentions_everyone: see :class:`TextMessage`.
         name: the template's name.
         language: such as ``pt_BR``.
         components: the values for its placeholders, as the network defines them.

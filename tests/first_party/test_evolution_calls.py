@@ -115,6 +115,22 @@ async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator
             {"number": "5511988887777", "audio": "d29yZA=="},
         ),
         (
+            MediaMessage(
+                number="5511988887777",
+                kind=MediaKind.AUDIO,
+                content=b"word",
+                is_voice=True,
+                may_convert=False,
+            ),
+            "sendWhatsAppAudio",
+            {"number": "5511988887777", "audio": "d29yZA==", "encoding": False},
+        ),
+        (
+            TextMessage(number="1203@g.us", text="hi", mentions_everyone=True),
+            "sendText",
+            {"number": "1203@g.us", "text": "hi", "mentionsEveryOne": True},
+        ),
+        (
             MediaMessage(number="5511988887777", kind=MediaKind.STICKER, url="https://a.example/s.webp"),
             "sendSticker",
             {"number": "5511988887777", "sticker": "https://a.example/s.webp"},

@@ -106,6 +106,28 @@ async def test_texts(it: Setup) -> None:
     it.check_events()
 
 
+async def test_everybody_in_a_group_is_mentioned(it: Setup) -> None:
+    async with it.connected():
+        _, body, _ = await sent(it, TextMessage(number=GROUP, text="hi", mentions_everyone=True))
+        assert body["mentions"] == ["all"]
+        _, body, _ = await sent(it, TextMessage(number=ANA_JID, text="hi", mentions_everyone=True))
+        assert "mentions" not in body
+
+
+async def test_a_voice_message_that_is_not_to_be_converted(it: Setup) -> None:
+    async with it.connected():
+        for may_convert in (True, False):
+            message = MediaMessage(
+                number=ANA_JID,
+                kind=MediaKind.AUDIO,
+                content=b"x",
+                mimetype="audio/mpeg",
+                is_voice=True,
+                may_convert=may_convert,
+            )
+            assert (await sent(it, message))[1]["convert"] is may_convert
+
+
 async def test_an_engine_with_ids_of_its_own() -> None:
     async with setup(engine="WEBJS") as it:
         it.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)

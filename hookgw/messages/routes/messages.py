@@ -195,6 +195,9 @@ class MessageRoutes:
     async def _send(self, instance: str, message: Message) -> Response:
         key = parse_idempotency_key(request.headers.get("idempotency-key"))
         # The send goes on if the client goes away, and so does the count of its body.
-        release = current_exchange().hand_over()
-        sent = await self._messages.send(instance, message, key=key, on_ended=release)
+        exchange = current_exchange()
+        release = exchange.hand_over()
+        sent = await self._messages.send(
+            instance, message, key=key, on_ended=release, is_there=exchange.is_client_there
+        )
         return json_response(sent, 201)

@@ -104,6 +104,10 @@ class AsgiClient:
         """Return ``None``: whether all of a body has arrived, only its messages tell."""
         return None
 
+    def is_there(self) -> bool:
+        """Return whether the client has not left, as far as is known."""
+        return not self._has_left
+
     async def send(self, message: Any) -> None:
         """Send the start, or the next part, of the response (ASGI)."""
         if message["type"] == "http.response.start":
