@@ -143,12 +143,15 @@ class ChatRoutes:
         self._messages.require(instance, "whatsappNumbers")
         numbers = await read_parsed(self._limit, parse_numbers)
         try:
-            return json_response(await self._messages.find_numbers(instance, numbers))
-        except Conflict:
-            known = await self._chats.known_numbers(instance, numbers)
-            if known is None:
-                raise
-            return json_response(known)
+            found = await self._messages.find_numbers(instance, numbers)
+        except Conflict as error:
+            refusal = error
+        else:
+            return json_response(found)
+        known = await self._chats.known_numbers(instance, numbers)
+        if known is None:
+            raise refusal
+        return json_response(known)
 
     @describes(_TAG, {200: list[responses.Chat]}, body=_CHATS_BODY)
     async def find_chats(self, instance: str) -> Response:
