@@ -21,6 +21,7 @@ _LONGEST_REASON = 300
 _LARGEST_ERROR = 64 * 1024
 _DEEPEST = 6
 _MASK = "********"
+_NO_LICENSE = b"LICENSE_REQUIRED"
 _KEY_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
@@ -163,6 +164,12 @@ class Client:
         elif is_missing:
             shown = HTTPStatus.CONFLICT
             reason = f"Evolution API has no instance {self.remote!r}: create it there, or change remote."
+        elif status == HTTPStatus.SERVICE_UNAVAILABLE and _NO_LICENSE in received:
+            shown = HTTPStatus.CONFLICT
+            reason = (
+                "Evolution API is not activated (LICENSE_REQUIRED), as versions from 2.4 on must be. "
+                "Activate it in its manager."
+            )
         elif status == HTTPStatus.NOT_FOUND or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             shown = HTTPStatus.BAD_GATEWAY
         refused = Refused(
