@@ -352,7 +352,17 @@ async def open_gateway(  # noqa: C901 -- one step a time
         replays = Replays(registry, store, history, jobs, outbox, audit)
         lane_pauses = LanePauses(registry, dispatcher, pending, store.flush)
         cancellations = Cancellations(registry, store, dispatcher, pending, lane_pauses, history, jobs, audit)
-        erasures = Erasures(registry, store, dispatcher, pending, lane_pauses, jobs, audit)
+        erasures = Erasures(
+            registry,
+            store,
+            dispatcher,
+            pending,
+            lane_pauses,
+            jobs,
+            audit,
+            clock,
+            connectors.passes_on_messages,
+        )
 
         fleet: Fleet | None = None
         work: ShardWork | None = None

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from hookgw.concurrency.clock import Clock
+from hookgw.core.erased_persons import without_erased
 from hookgw.core.registry import Registry
 from hookgw.instances.connectors.calls import supports
 from hookgw.instances.connectors.chat_lines import ChatLines
@@ -212,7 +213,12 @@ class MessageService:
         if session is None or "find_messages" not in session.connector.methods:
             return None
         make = partial(session.connector.find_messages, session, query)
-        return await self._make(session, make, lambda _: [])
+        answer = await self._make(session, make, lambda _: [])
+        page = answer.get("messages")
+        if isinstance(page, dict) and isinstance(page.get("records"), list):
+            records = without_erased(self._registry.instance(name), page["records"])
+            answer = {**answer, "messages": {**page, "records": records}}
+        return answer
 
     async def _make(
         self,

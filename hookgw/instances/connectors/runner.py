@@ -228,6 +228,11 @@ class Connectors:
         """Return the connector of an instance; ``None`` if it has none, or its plugin is gone."""
         return self._connectors.get(instance.integration)
 
+    def passes_on_messages(self, instance: Instance) -> bool:
+        """Return whether an instance's connector passes on messages that the network keeps."""
+        connector = self.find(instance)
+        return connector is not None and "find_messages" in connector.methods
+
     def ready_session(self, name: str) -> ConnectorSession | None:
         """Return the session of an instance whose connector runs and has begun to connect; else ``None``."""
         session = self._sessions.get(name)

@@ -195,6 +195,18 @@ class TestOfANetworkThatKeepsMessages:
         assert answer.json() == connector.answer
         assert connector.asked == MessageQuery(id="A", from_me=False, message_type="x", page=2, size=7)
 
+    async def test_erased_persons_are_left_out(
+        self, client: httpx.AsyncClient, connector: Keeping, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        records = [message("A"), message("B", GROUP, key={"participant": ANA}), message("C", GROUP)]
+        page = {"total": 3, "pages": 1, "currentPage": 1, "records": records}
+        monkeypatch.setattr(connector, "answer", {"messages": page}, raising=False)
+        erased = await client.post("/event/erase/loja1", json={"remoteJid": ANA})
+        assert erased.status_code == 200
+        shown = (await client.post("/chat/findMessages/loja1")).json()["messages"]
+        assert [one["key"]["id"] for one in shown["records"]] == ["C"]
+        assert shown["total"] == 3
+
     async def test_while_it_is_not_connected_the_history_is(
         self, client: httpx.AsyncClient, gateway: Gateway, heard: None
     ) -> None:
