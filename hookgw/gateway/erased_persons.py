@@ -1,6 +1,7 @@
 """Who was erased at an instance whose network keeps messages itself: hookgw does not pass these on. No I/O.
 
-The record of the instance has a digest of each identifier, with the instance's id as its key. Messages that were sent after the erasure are passed on, as events that are accepted after it are kept.
+The record of the instance has a digest of each identifier, with the instance's id as its key. Messages that
+were sent after the erasure are passed on, as events that are accepted after it are kept.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def without_erased(instance: Instance, records: list[Any]) -> list[Any]:
 
 def _is_erased(instance: Instance, record: Any) -> bool:
     stamp = record.get("messageTimestamp") if isinstance(record, dict) else None
-    sent_at = stamp if type(stamp) in (int, float) else 0.0
+    sent_at = float(stamp) if isinstance(stamp, int | float) else 0.0
     ends = (instance.erased.get(_digest(instance, name)) for name in _names_in(record))
     return any(end is not None and sent_at <= end for end in ends)
 
