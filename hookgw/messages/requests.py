@@ -109,12 +109,14 @@ class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
         name: only with this name; ``None`` for all.
         page: the number of the page, from 1.
         size: the most of a page.
+        skip: how many are before the first page.
     """
 
     chat: str | None = None
     name: str | None = None
     page: int = 1
     size: int = MAX_PAGE
+    skip: int = 0
 
     def wants(self, chat: str) -> bool:
         """Return whether a chat is to be listed, as far as its id says."""
@@ -123,7 +125,8 @@ class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def page_slice(self) -> slice:
         """The part of a list that is the page."""
-        return slice((self.page - 1) * self.size, self.page * self.size)
+        start = self.skip + (self.page - 1) * self.size
+        return slice(start, start + self.size)
 
 
 def parse_idempotency_key(value: str | None) -> str | None:
@@ -361,11 +364,12 @@ def parse_chat_query(body: Any) -> ChatQuery:
     # In `offset`, clients of Evolution API send the size of a page; 0 means the default.
     size = paging.pick(whole_number(0, MAX_PAGE), "offset", "take", "limit")
     page = paging.pick(whole_number(0, MAX_COUNT), "page")
+    skip = paging.read(whole_number(0, MAX_COUNT), 0, "skip")
     fields = Fields(("where", where))
     chat = fields.pick(text_up_to(MAX_NUMBER), "remoteJid", "id")
     name = fields.pick(text_up_to(MAX_LINE), "pushName")
     raise_problems(paging, fields)
-    return ChatQuery(chat=chat, name=name, page=page or 1, size=size or MAX_PAGE)
+    return ChatQuery(chat=chat, name=name, page=page or 1, size=size or MAX_PAGE, skip=skip)
 
 
 class _Parts:

@@ -294,6 +294,7 @@ CHAT_QUERY: Schema = {
         "where": or_null(ref("ChatFilter"), "A filter."),
         "page": _COUNT | {"maximum": MAX_COUNT, "description": "The number of the page, from 1."},
         "offset": _COUNT | {"maximum": MAX_PAGE, "description": "The size of a page."},
+        "skip": _COUNT | {"maximum": MAX_COUNT, "description": "How many are before the first page."},
     },
 }
 

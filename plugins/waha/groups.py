@@ -8,6 +8,14 @@ from typing import Any
 from .fields import id_text, items, mapping, seconds, text
 from .ids import jid_of
 
+_FLAGS = {
+    "restrict": "IsLocked",
+    "announce": "IsAnnounce",
+    "isCommunity": "IsParent",
+    "isCommunityAnnounce": "IsDefaultSubGroup",
+}
+"""By their names in Baileys and on WhatsApp Web: those in whatsmeow."""
+
 
 def groups_in(answer: Any) -> Iterator[dict[str, Any]]:
     """Yield the groups in an answer: a list, or (NOWEB) an object with a group for each id."""
@@ -27,15 +35,18 @@ def group_of(given: dict[str, Any], *, with_participants: bool) -> dict[str, Any
         return None
     people = [_participant(one) for one in _first_list(given, web)]
     size = given.get("size", web.get("size"))
+    created = seconds(given.get("creation", web.get("creation", given.get("GroupCreated"))))
     group: dict[str, Any] = {
         "id": jid_of(id_),
         "subject": _first_text(given, web, "subject", "name", "Name") or None,
         "owner": jid_of(_first_text(given, web, "owner", "OwnerJID")) or None,
         "desc": _first_text(given, web, "desc", "description", "Topic") or None,
         "size": size if type(size) is int else len(people),
+        # Clients of Evolution API need all of these.
+        "creation": created,
+        "subjectTime": seconds(given.get("subjectTime", given.get("NameSetAt"))) or created,
+        **{name: _is_true(given, web, name, of_gows) for name, of_gows in _FLAGS.items()},
     }
-    if creation := seconds(given.get("creation", web.get("creation", given.get("GroupCreated")))):
-        group["creation"] = creation
     if with_participants:
         group["participants"] = [one for one in people if one["id"]]
     return group
@@ -52,6 +63,10 @@ def _participant(given: dict[str, Any]) -> dict[str, Any]:
     id_ = jid_of(id_text(given.get("id")) or text(given.get("JID")))
     shown: dict[str, Any] = {"id": id_, "admin": admin or None}
     return {**shown, "phoneNumber": jid_of(number)} if number else shown
+
+
+def _is_true(given: dict[str, Any], web: dict[str, Any], *names: str) -> bool:
+    return any(one.get(name) is True for one in (given, web) for name in names)
 
 
 def _first_list(given: dict[str, Any], web: dict[str, Any]) -> list[dict[str, Any]]:

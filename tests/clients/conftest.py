@@ -11,7 +11,7 @@ import pytest
 from tests.support.gateway_process import Server, serving
 from tests.support.processes import PATIENCE
 
-NAMES = ("evolutionapi", "pyevolutionapi", "evolution-whatsapp", "cliente", "n8n")
+NAMES = ("evolutionapi", "pyevolutionapi", "evolution-whatsapp", "cliente", "n8n", "toolkit", "mcp")
 TOKENS = {name: f"B6D711FCDE4D4FD5936544120E713976-{name}" for name in NAMES}
 """The instance of each client, and the key that it chooses."""
 URL = "https://crm.example/hook"
@@ -44,6 +44,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def has_network(server: Server, request: pytest.FixtureRequest) -> bool:
     """Whether the instances that clients create have a connector."""
     return WITH in request.node.name
+
+
+@pytest.fixture
+def is_evolution(request: pytest.FixtureRequest) -> bool:
+    """Whether the gateway has ``server.compatibility: evolution``."""
+    return EVOLUTION in request.node.name
 
 
 def until_open(state: Callable[[], Any]) -> None:

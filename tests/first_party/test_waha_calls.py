@@ -431,7 +431,19 @@ async def test_pictures(it: Setup) -> None:
 
 
 PEOPLE = [{"id": ANA_JID, "admin": "superadmin"}, {"id": BOB_JID, "admin": None}]
-SHOWN = {"id": "120363@g.us", "subject": "Loja", "owner": ANA_JID, "desc": "News", "size": 2, "creation": 17}
+SHOWN = {
+    "id": "120363@g.us",
+    "subject": "Loja",
+    "owner": ANA_JID,
+    "desc": "News",
+    "size": 2,
+    "creation": 17,
+    "subjectTime": 17,
+    "restrict": False,
+    "announce": True,
+    "isCommunity": False,
+    "isCommunityAnnounce": False,
+}
 
 
 @pytest.mark.parametrize(
@@ -445,6 +457,7 @@ SHOWN = {"id": "120363@g.us", "subject": "Loja", "owner": ANA_JID, "desc": "News
                 "owner": ANA_JID,
                 "desc": "News",
                 "creation": 17,
+                "announce": True,
                 "participants": [{"id": ANA_JID, "admin": "superadmin"}, {"id": BOB_JID, "admin": None}],
             },
         ),
@@ -455,6 +468,7 @@ SHOWN = {"id": "120363@g.us", "subject": "Loja", "owner": ANA_JID, "desc": "News
                 "name": "Loja",
                 "groupMetadata": {
                     "creation": 17,
+                    "announce": True,
                     "owner": {"_serialized": ANA},
                     "desc": "News",
                     "participants": [
@@ -472,6 +486,7 @@ SHOWN = {"id": "120363@g.us", "subject": "Loja", "owner": ANA_JID, "desc": "News
                 "OwnerJID": ANA_JID,
                 "Topic": "News",
                 "GroupCreated": "1970-01-01T00:00:17+00:00",
+                "IsAnnounce": True,
                 "Participants": [
                     {"JID": ANA_JID, "IsAdmin": True, "IsSuperAdmin": True},
                     {"JID": BOB_JID, "IsAdmin": False, "IsSuperAdmin": False},

@@ -213,6 +213,12 @@ class Group(Struct, frozen=True, kw_only=True, rename="camel"):
         picture_url: its picture.
         owner: who made it.
         desc: its description.
+        creation: when it was made, in seconds since the epoch.
+        subject_time: when it got its name.
+        restrict: whether only admins change it.
+        announce: whether only admins write to it.
+        is_community: whether it is a community.
+        is_community_announce: whether it has the news of a community.
         participants: who is in it.
     """
 
@@ -222,6 +228,12 @@ class Group(Struct, frozen=True, kw_only=True, rename="camel"):
     picture_url: str | UnsetType | None = UNSET
     owner: str | UnsetType | None = UNSET
     desc: str | UnsetType | None = UNSET
+    creation: int | UnsetType | None = UNSET
+    subject_time: int | UnsetType | None = UNSET
+    restrict: bool | UnsetType = UNSET
+    announce: bool | UnsetType = UNSET
+    is_community: bool | UnsetType = UNSET
+    is_community_announce: bool | UnsetType = UNSET
     participants: list[Participant] | UnsetType = UNSET
 
 

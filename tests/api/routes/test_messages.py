@@ -751,6 +751,9 @@ async def test_chats(client: httpx.AsyncClient, heard: None) -> None:
         ({"page": 2, "offset": 2}, ["55@fake"]),
         ({"page": 0, "offset": 0}, ["77@fake", "66@fake", "55@fake"]),
         ({"take": 1}, ["77@fake"]),
+        ({"take": 1, "skip": 1}, ["66@fake"]),
+        ({"take": 2, "skip": 2}, ["55@fake"]),
+        ({"take": 1, "skip": 1, "page": 2}, ["55@fake"]),
         ({"take": 1000}, ["77@fake", "66@fake", "55@fake"]),
     ],
 )
