@@ -40,7 +40,7 @@ def groups(chats: int, account: str) -> list[dict[str, Any]]:
     """Return the groups among so many chats, as Evolution API shows groups; at most :data:`MOST_GROUPS`."""
     found = []
     for chat in range(GROUP_EVERY - 1, min(chats, MOST_GROUPS * GROUP_EVERY), GROUP_EVERY):
-        members = [{"id": account, "admin": "superadmin"}]
+        members: list[dict[str, str | None]] = [{"id": account, "admin": "superadmin"}]
         members += [{"id": person(10**7 + sender), "admin": None} for sender in range(len(_NAMES))]
         found.append(
             {
