@@ -8,6 +8,7 @@ import msgspec
 from quart import Blueprint, Response, request
 
 from hookgw.kernel.errors import Invalid
+from hookgw.messages.requests import MAX_NUMBER
 from hookgw.parsing import parse_group
 from hookgw.web import responses
 from hookgw.web.openapi.describe import Parameter, describes
@@ -25,7 +26,12 @@ _PARTICIPANTS = Parameter(
     {"type": "string", "enum": ["true", "false"]},
     may_be_empty=True,
 )
-_GROUP = Parameter("groupJid", "The group.", {"type": "string"})
+_GROUP = Parameter(
+    "groupJid",
+    "The group.",
+    {"type": "string", "minLength": 1, "maxLength": MAX_NUMBER},
+    is_required=True,
+)
 
 
 class GroupRoutes:

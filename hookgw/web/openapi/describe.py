@@ -15,7 +15,7 @@ BYTES = "application/octet-stream"
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """An optional query parameter or header of a request.
+    """A query parameter or header of a request.
 
     Attributes:
         name: its name.
@@ -23,6 +23,7 @@ class Parameter(msgspec.Struct, frozen=True):
         schema: its JSON Schema.
         place: ``query`` or ``header``.
         may_be_empty: whether an empty value means the same as no parameter.
+        is_required: whether a request must have it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Parameter(msgspec.Struct, frozen=True):
     schema: Mapping[str, Any]
     place: str = "query"
     may_be_empty: bool = False
+    is_required: bool = False
 
 
 class Body(msgspec.Struct, frozen=True):

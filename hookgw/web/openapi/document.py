@@ -232,7 +232,8 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
             "description": one.meaning,
             "schema": plain(one.schema),
         }
-        parameters.append(parameter | ({"allowEmptyValue": True} if one.may_be_empty else {}))
+        flags = {"allowEmptyValue": one.may_be_empty, "required": one.is_required}
+        parameters.append(parameter | {flag: True for flag, is_set in flags.items() if is_set})
     if parameters:
         operation["parameters"] = parameters
     if declared.body is not None:
