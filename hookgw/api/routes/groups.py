@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from quart import Blueprint, Response, request
 
 from hookgw.kernel.errors import Invalid
@@ -12,8 +11,8 @@ from hookgw.messages.requests import MAX_NUMBER
 from hookgw.parsing import parse_group
 from hookgw.web import responses
 from hookgw.web.openapi.describe import Parameter, describes
-from hookgw.web.request_body import reserve
-from hookgw.web.server.errors import JSON
+from hookgw.web.request_body import network_response, reserve
+from hookgw.web.server.response_memory import LIST
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -54,18 +53,14 @@ class GroupRoutes:
         given = request.args.get("getParticipants") or "false"
         if given not in ("true", "false"):
             raise Invalid(f"getParticipants must be true or false, not {given[:64]!r}.")
-        return await _shown(await self._messages.list_groups(instance, with_participants=given == "true"))
+        await reserve(LIST)
+        groups = await self._messages.list_groups(instance, with_participants=given == "true")
+        return await network_response(groups)
 
     @describes(_TAG, {200: responses.Group}, query=(_GROUP,), errors=_ERRORS)
     async def find_group(self, instance: str) -> Response:
         """Return a group with its participants."""
         self._messages.require(instance, "findGroupInfos")
         group = parse_group(request.args.get("groupJid"))
-        return await _shown(await self._messages.find_group(instance, group))
-
-
-async def _shown(found: object) -> Response:
-    # The network decides how long it is, within the limit of its answers.
-    body = msgspec.json.encode(found)
-    await reserve(len(body))
-    return Response(body, content_type=JSON)
+        await reserve(LIST)
+        return await network_response(await self._messages.find_group(instance, group))

@@ -28,7 +28,14 @@ from hookgw.web import responses
 from hookgw.web.lists import first_of
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.present import present_chat, present_contact, present_file, present_messages
-from hookgw.web.request_body import current_exchange, json_response, read_optional_json, read_parsed, reserve
+from hookgw.web.request_body import (
+    current_exchange,
+    json_response,
+    network_response,
+    read_optional_json,
+    read_parsed,
+    reserve,
+)
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.exchange import BrokenOff
 from hookgw.web.server.response_memory import LIST
@@ -203,7 +210,7 @@ class ChatRoutes:
         await reserve(LIST)
         asked = await self._messages.find_messages(instance, query)
         if asked is not None:
-            return json_response(asked)
+            return await network_response(asked)
         found = await self._stored_messages.find(instance, query)
         return json_response(present_messages(found, query, found_instance.id))
 
