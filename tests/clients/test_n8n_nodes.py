@@ -18,7 +18,7 @@ from tests.support.processes import PATIENCE
 PACKAGE = os.environ.get("HOOKGW_N8N_NODES", "")
 DRIVER = Path(__file__).with_name("n8n_driver.js")
 NAME = "n8n"
-PICTURE = {
+PICTURE: dict[str, Any] = {
     "key": {"remoteJid": f"{NUMBER}@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"},
     "message": {"imageMessage": {"mimetype": "image/png"}, "base64": "SGVsbG8="},
     "messageType": "imageMessage",
