@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from hookgw.config.file_permissions import everything_in
+from hookgw.config import everything_in
 from hookgw.plugins import discovery, loading, startup_hooks
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.schema import migrate

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import hookgw
-from hookgw.plugins.discovery import first_party_folder
+from hookgw.plugins import first_party_folder
 from hookgw.store.shelves import RecordShelf
 
 PACKAGE = Path(hookgw.__file__).parent

@@ -11,9 +11,9 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
+from hookgw.config import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel.units import Size
 from hookgw.web.app import Application, create_app
 from hookgw.web.server.serve import serve

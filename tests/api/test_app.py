@@ -9,10 +9,9 @@ import pytest
 import structlog
 from quart import Response, abort, request
 
-from hookgw import __version__
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.errors import HookgwError, NetworkRefused, NotSupported, StorageUnavailable, Unavailable
+from hookgw import Gateway, HookgwError, NetworkRefused, NotSupported, Unavailable, __version__
+from hookgw.config import ServerSettings
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.web.app import Application
 from hookgw.web.server.exchange import RequestResponse
 from tests.api.conftest import KEY

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.auth.authenticator import Authenticator
-from hookgw.config.settings import AuthSettings, Settings
+from hookgw import Gateway
+from hookgw.auth import Authenticator
+from hookgw.config import AuthSettings, Settings
 from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import TooManyRequests
 from hookgw.web import request_body

@@ -10,9 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.errors import Invalid
+from hookgw import Gateway, Invalid
+from hookgw.config import ServerSettings
 from hookgw.kernel.units import Size
 from hookgw.web.app import Application, create_app
 from hookgw.web.content_encoding import GzipDecoder

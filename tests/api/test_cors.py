@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
+from hookgw import Gateway
+from hookgw.config import ServerSettings
 from hookgw.web.cors import CrossOrigin
 
 PAGE = "https://crm.example"

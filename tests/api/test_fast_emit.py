@@ -15,9 +15,9 @@ import pytest
 import structlog
 import trio
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import EventsSettings, ServerSettings, Settings, StorageSettings
+from hookgw.config import EventsSettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.kernel.units import Size
 from hookgw.web.app import Application, create_app

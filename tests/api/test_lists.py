@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quart_trio import QuartTrio
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway, Invalid
 from hookgw.command.client import CURSOR as FOLLOWED
-from hookgw.kernel.errors import Invalid
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
 from hookgw.records.jobs import JobKind
 from hookgw.testing import Receiver, answer

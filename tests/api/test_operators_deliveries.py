@@ -9,10 +9,9 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
+from hookgw import DeliveryState, Gateway
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import Settings
-from hookgw.records.deliveries import DeliveryState
+from hookgw.config import Settings
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, answer
 from hookgw.web.app import create_app

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.web.app import create_app
 from hookgw.web.openapi.describe import operation_of
 from tests.api.test_app import shape_of

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
+from hookgw import Gateway
+from hookgw.config import ServerSettings
 from hookgw.kernel.units import Size
 from tests.api.test_app import shape_of
 

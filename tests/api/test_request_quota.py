@@ -12,9 +12,9 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import ServerSettings, Settings
+from hookgw.config import ServerSettings, Settings
 from hookgw.kernel.units import Size
 from hookgw.web.app import Application, create_app
 from tests.api.conftest import KEY

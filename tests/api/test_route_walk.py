@@ -15,8 +15,8 @@ import pytest
 import trio
 from quart_trio import QuartTrio
 
+from hookgw import Gateway
 from hookgw.app.dashboard import Dashboard
-from hookgw.app.gateway import Gateway
 from hookgw.web.app import Application, create_app
 from hookgw.web.call_places import PLACES, Place, place_of
 from tests.api.conftest import KEY, open_client

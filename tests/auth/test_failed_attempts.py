@@ -7,8 +7,8 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.auth.failed_attempts import MAX_SOURCES, FailedKeyLimiter
-from hookgw.auth.keyring import MAX_SOURCES_PER_KEY, KeyHolder
+from hookgw.auth import MAX_FAILING_SOURCES as MAX_SOURCES
+from hookgw.auth import MAX_SOURCES_PER_KEY, FailedKeyLimiter, KeyHolder
 from hookgw.kernel.errors import TooManyRequests
 from hookgw.records.api_keys import GLOBAL, Key
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.keyring import Keyring, new_key
-from hookgw.auth.rate_limit import RateLimits
+from hookgw.auth import Keyring, RateLimits, new_key
 from hookgw.kernel.errors import Forbidden
 from hookgw.records.api_keys import GLOBAL, Key, Principal
 

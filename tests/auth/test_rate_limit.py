@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from hookgw.auth.rate_limit import Pace, RateLimits, TokenBucket
+from hookgw.auth import Pace, RateLimits, TokenBucket
 
 
 class Time:

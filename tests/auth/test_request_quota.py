@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.request_quota import RequestQuota
+from hookgw.auth import RequestQuota
 from hookgw.kernel.errors import TooManyRequests
 
 

@@ -17,12 +17,11 @@ from urllib.request import urlopen
 import msgspec
 import trio
 
-from hookgw.app.gateway import Gateway
+from hookgw import Event, Gateway
 from hookgw.app.open import open_gateway
 from hookgw.command.logging_setup import configure_logging
 from hookgw.command.process import tune_garbage_collector
-from hookgw.config.settings import DeliverySettings, LogSettings, Settings, StorageSettings
-from hookgw.records.events import Event
+from hookgw.config import DeliverySettings, LogSettings, Settings, StorageSettings
 from hookgw.webhooks.change import RegistrationChange
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,7 @@ import trio
 
 from hookgw.command.group import main
 from hookgw.command.process import STOP_SIGNALS
-from hookgw.testing.answers import Answer, answer
-from hookgw.testing.receiver import Receiver, open_receiver
+from hookgw.testing import Answer, Receiver, answer, open_receiver
 from tests.support.logs import log_kept
 
 Invoke = Callable[..., Awaitable[click.testing.Result]]

@@ -13,7 +13,7 @@ import trio
 from click.shell_completion import ShellComplete
 
 from hookgw.command.group import COMPLETE, main
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 KINDS = [{"name": "CALL"}, {"name": "CONNECTION_UPDATE"}, {"name": "MESSAGES_UPSERT"}]

@@ -11,9 +11,9 @@ import click
 import click.testing
 import pytest
 
-from hookgw._version import __version__
+from hookgw import Invalid, __version__
 from hookgw.command import group
-from hookgw.kernel.errors import Invalid, StartError
+from hookgw.kernel.errors import StartError
 
 HEAVY = (
     "asyncio", "h11", "httptools", "httpx", "hypercorn", "msgspec", "pluggy", "prometheus_client", "quart",

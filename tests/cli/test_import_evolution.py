@@ -15,12 +15,11 @@ import pytest
 import trio
 
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import AuthSettings, ServerSettings, Settings, StorageSettings
+from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings
 from hookgw.instances.evolution.plan import Action, plan_import
 from hookgw.instances.evolution.source import SourceInstance
 from hookgw.kernel.units import Size
-from hookgw.testing.answers import answer, reset
-from hookgw.testing.receiver import Receiver, open_receiver
+from hookgw.testing import Receiver, answer, open_receiver, reset
 from hookgw.web.app import create_app
 from hookgw.web.server.serve import serve
 from tests.cli.conftest import Invoke, says

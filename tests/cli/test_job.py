@@ -9,8 +9,7 @@ import pytest
 
 from hookgw.command import job
 from hookgw.command.failure import Failed
-from hookgw.testing.answers import answer
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver, answer
 from tests.cli.conftest import Invoke, says
 
 RUNNING: dict[str, Any] = {

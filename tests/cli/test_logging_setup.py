@@ -16,9 +16,10 @@ import msgspec
 import pytest
 import structlog
 
+from hookgw import Registration
 from hookgw.command.logging_setup import MASK, configure_logging, mask_secrets, mask_text
-from hookgw.config.settings import LogSettings
-from hookgw.records.registrations import Registration, Secret
+from hookgw.config import LogSettings
+from hookgw.records.registrations import Secret
 from tests.support.logs import log_kept
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

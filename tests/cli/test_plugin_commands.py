@@ -11,12 +11,11 @@ import click
 import click.testing
 import pytest
 
-from hookgw import hookimpl
+from hookgw import Invalid, hookimpl
 from hookgw.command.group import LazyGroup
-from hookgw.config.settings import PluginsSettings
-from hookgw.kernel.errors import Invalid, PluginFailed
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
+from hookgw.config import PluginsSettings
+from hookgw.kernel.errors import PluginFailed
+from hookgw.plugins import Hooks, load_plugins
 
 
 def run(tmp_path: Path, callback: Any, *path: str) -> tuple[click.testing.Result, list[PluginFailed]]:

@@ -10,6 +10,7 @@ import pytest
 import structlog.testing
 import trio
 
+from hookgw import HookgwError, Invalid
 from hookgw.command.failure import Failed
 from hookgw.command.process import (
     GC_THRESHOLD,
@@ -20,7 +21,7 @@ from hookgw.command.process import (
     run_to_end,
     tune_garbage_collector,
 )
-from hookgw.kernel.errors import HookgwError, Invalid, StartError
+from hookgw.kernel.errors import StartError
 
 INFINITY = resource.RLIM_INFINITY
 

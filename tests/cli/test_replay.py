@@ -11,7 +11,7 @@ import pytest
 from hookgw.command.failure import Failed
 from hookgw.concurrency.clock import parse_rfc3339, rfc3339
 from hookgw.deliveries.commands import replay
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 NOW = 1_800_000_000.0

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.concurrency.clock import parse_rfc3339, rfc3339
 from hookgw.deliveries.commands import tail
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 NOW = parse_rfc3339("2026-11-20T12:00:00Z")

@@ -12,7 +12,7 @@ import pytest
 from hookgw.command.failure import Failed
 from hookgw.command.profiles import Profile, Profiles, profiles_file, save_profiles
 from hookgw.command.target import DEFAULT_SERVER, find_target
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 
 

@@ -18,10 +18,8 @@ import hookgw
 from hookgw.app.open import open_gateway
 from hookgw.command.group import COMMANDS, main
 from hookgw.command.names import complete_kinds
-from hookgw.config.settings import Settings, StorageSettings
-from hookgw.testing.answers import Answer
-from hookgw.testing.received import Received
-from hookgw.testing.receiver import Receiver
+from hookgw.config import Settings, StorageSettings
+from hookgw.testing import Answer, Received, Receiver
 from hookgw.web.app import create_app
 from hookgw.web.openapi.routes import OpenApiRoutes
 from tests.cli.conftest import Invoke, says

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from hookgw.command.target import DEFAULT_SERVER
-from hookgw.testing.answers import Answer
-from hookgw.testing.receiver import Receiver
+from hookgw.testing import Answer, Receiver
 from hookgw.webhooks.fields import MAX_CONCURRENCY
 from tests.cli.conftest import Invoke, says
 

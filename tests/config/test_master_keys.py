@@ -8,8 +8,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw.app.open import open_gateway
-from hookgw.config.master_keys import MasterKeys, new_master_key, parse_master_key, read_master_keys
-from hookgw.config.settings import PluginsSettings, Settings, StorageSettings
+from hookgw.config import (
+    MasterKeys,
+    PluginsSettings,
+    Settings,
+    StorageSettings,
+    new_master_key,
+    parse_master_key,
+    read_master_keys,
+)
 from hookgw.instances.connectors.inbound_media import load_media_key
 from hookgw.kernel.errors import StartError
 from tests.support.keys import principal_of

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.config.load import load_settings, unknown_variables, variable_of
-from hookgw.config.typed import known_keys
+from hookgw.config import known_keys, load_settings, unknown_variables, variable_of
 from hookgw.kernel.errors import ConfigError
 
 KEY = "k" * 43

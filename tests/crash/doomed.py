@@ -17,10 +17,11 @@ from typing import Any
 
 import psycopg
 
+from hookgw import Delivery, DeliveryState
 from hookgw.command.group import main
-from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
-from hookgw.records.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.records.deliveries import Settlement
 from hookgw.store import Erased
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Group

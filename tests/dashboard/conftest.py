@@ -8,10 +8,9 @@ import httpx
 import pytest
 import trio
 
+from hookgw import Event, Gateway
 from hookgw.app.dashboard import Dashboard
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.records.events import Event
+from hookgw.config import ServerSettings
 from hookgw.web.app import Application, create_app
 from hookgw.web.server.serve import serve
 from hookgw.webhooks.change import parse_registration

@@ -9,9 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event
+from hookgw import DeliveryState, Event, Gateway
 from hookgw.testing import Receiver, answer, open_receiver
 from hookgw.web.app import Application
 from hookgw.web.server import response_memory

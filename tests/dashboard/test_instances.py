@@ -8,10 +8,9 @@ import pytest
 import trio
 import trustme
 
-from hookgw.app.gateway import Gateway
+from hookgw import ConnectionState, Gateway
 from hookgw.kernel.errors import TooManyRequests
 from hookgw.kernel.masking import MASK
-from hookgw.records.connectors import ConnectionState
 from hookgw.records.registrations import RetryOptions
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.store import DeliveryQuery

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.kernel.errors import Invalid
+from hookgw import Invalid
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form
 

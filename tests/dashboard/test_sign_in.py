@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import AuthSettings, ServerSettings, Settings
+from hookgw import Gateway
+from hookgw.config import AuthSettings, ServerSettings, Settings
 from hookgw.core import browser_sessions
 from hookgw.records.browser_sessions import IDLE_LIMIT
 from hookgw.web.app import Application

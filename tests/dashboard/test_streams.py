@@ -10,9 +10,9 @@ import httpx
 import pytest
 import trio
 
+from hookgw import Gateway
 from hookgw.app.dashboard import Dashboard
-from hookgw.app.gateway import Gateway
-from hookgw.auth.request_quota import RequestQuota
+from hookgw.auth import RequestQuota
 from hookgw.site import streams
 from hookgw.web.app import Application
 from hookgw.web.server.exchange import ActiveRequests

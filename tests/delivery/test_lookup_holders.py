@@ -11,9 +11,8 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.delivery.http.resolver import Found
-from hookgw.records.connectors import ConnectionState, Session
-from hookgw.records.messages import TextMessage
+from hookgw import ConnectionState, Session, TextMessage
+from hookgw.delivery import Found
 from hookgw.testing import Receiver, kit, open_kit
 
 

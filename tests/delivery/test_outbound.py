@@ -16,21 +16,28 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.app.gateway import Gateway
+from hookgw import (
+    Attempt,
+    DeliveryState,
+    Gateway,
+    Invalid,
+    MediaKind,
+    MediaMessage,
+    Message,
+    Outcome,
+    Registration,
+    Session,
+    TextMessage,
+)
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.delivery.http.resolver import SystemResolver
-from hookgw.delivery.outbound import CHECK_TIMEOUT, OutboundHttp
-from hookgw.delivery.request_head import RequestHead
-from hookgw.kernel.errors import Forbidden, Invalid
+from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from hookgw.delivery import PROXY_CHECK_TIMEOUT as CHECK_TIMEOUT
+from hookgw.delivery import OutboundHttp, RequestHead, SystemResolver
+from hookgw.kernel.errors import Forbidden
 from hookgw.kernel.target_url import parse_target
 from hookgw.kernel.units import DAY, Duration, Size
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.connectors import Session
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome
-from hookgw.records.messages import MediaKind, MediaMessage, Message, TextMessage
-from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.plugins import Hooks, load_plugins
+from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
 from hookgw.web.app import create_app

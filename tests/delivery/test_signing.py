@@ -14,7 +14,8 @@ import svix
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.delivery.signing import MOST_SIGNATURES, TOLERANCE, SignatureInvalid, sign, verify
+from hookgw.delivery import MOST_SIGNATURES, SignatureInvalid, sign, verify
+from hookgw.delivery import SIGNATURE_TOLERANCE as TOLERANCE
 from hookgw.kernel.signing_keys import (
     Signature,
     SigningKey,

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from hookgw.command.group import COMMANDS
-from hookgw.config.load import load_settings
+from hookgw.config import load_settings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))

@@ -11,37 +11,28 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import trio
 
+from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome, Registration
 from hookgw.concurrency.clock import Clock, virtual_clock
 from hookgw.concurrency.tasks import TaskFailed
-from hookgw.config.settings import DeliverySettings
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import DeliveryError
-from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import AttemptResult, RequestTemplate
+from hookgw.config import DeliverySettings
+from hookgw.delivery import (
+    AttemptResult,
+    ConnectionPools,
+    DeliveryError,
+    Dialer,
+    LaneTransport,
+    PooledTransport,
+    RequestTemplate,
+)
 from hookgw.fair import Share
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.held_shards import HeldShards
-from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
-from hookgw.lanes.services import LaneServices
-from hookgw.records.deliveries import (
-    Attempt,
-    Delivery,
-    DeliveryState,
-    LaneState,
-    LaneStatistics,
-    Outcome,
-    Page,
-    Position,
-    Settlement,
-)
-from hookgw.records.events import Event
+from hookgw.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
+from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
+from hookgw.lanes import Dispatcher, HeldShards, LaneServices, MemoryClaim
+from hookgw.records.deliveries import LaneStatistics, Page, Position, Settlement
 from hookgw.records.fleet import ShardEpoch
 from hookgw.records.lanes import registration_of
-from hookgw.records.registrations import Registration
-from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange
-from hookgw.store.protocol import StoreListener
+from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
 
 URL = "http://127.0.0.1:9/hook"
 NEW_URL = "http://127.0.0.2:9/hook"

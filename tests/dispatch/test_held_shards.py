@@ -6,9 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.lanes.dispatcher import PARK_AFTER
-from hookgw.lanes.held_shards import HeldShards
-from hookgw.records.deliveries import LaneState
+from hookgw import LaneState
+from hookgw.lanes import PARK_AFTER, HeldShards
 from hookgw.records.lanes import registration_of
 from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration

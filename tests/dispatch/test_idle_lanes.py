@@ -4,7 +4,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.lanes.idle_lanes import GRAIN, IdleLanes
+from hookgw.lanes import IDLE_GRAIN as GRAIN
+from hookgw.lanes import IdleLanes
 
 
 class FakeLane:

@@ -10,12 +10,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.sender import AttemptResult
+from hookgw import Attempt, DeliveryState, LaneState, Outcome
+from hookgw.delivery import AttemptResult
 from hookgw.kernel.errors import PluginFailed
-from hookgw.lanes.idle_lanes import GRAIN, IdleLanes
-from hookgw.lanes.lane import Lane
-from hookgw.lanes.lane_memory import LaneMemory
-from hookgw.records.deliveries import Attempt, DeliveryState, LaneState, Outcome
+from hookgw.lanes import IDLE_GRAIN as GRAIN
+from hookgw.lanes import IdleLanes, Lane, LaneMemory
 from tests.dispatch.fakes import BEGAN, LANE, URL, World, registration
 
 

@@ -9,12 +9,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import ConnectFailed, OutOfDescriptors
-from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.sender import AttemptResult
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, Outcome
+from hookgw.delivery import (
+    AttemptResult,
+    ConnectFailed,
+    ConnectionPools,
+    Dialer,
+    OutOfDescriptors,
+    PooledTransport,
+)
+from hookgw.lanes import Dispatcher
 from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, OTHER_LANE, URL, World, registration
 

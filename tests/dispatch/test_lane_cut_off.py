@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.sender import AttemptResult
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, Outcome
+from hookgw.delivery import AttemptResult
+from hookgw.lanes import Dispatcher
 from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import LANE, FakeSender, World, registration
 

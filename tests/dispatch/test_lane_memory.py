@@ -6,11 +6,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.sender import RequestTemplate
-from hookgw.lanes.dispatcher import Dispatcher
-from hookgw.lanes.lane_queue import LEAST_MEMORY, OVERHEAD, PAGE, charge_of
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.records.events import Event
+from hookgw import DeliveryState, Event, LaneState, Outcome
+from hookgw.delivery import RequestTemplate
+from hookgw.lanes import DELIVERY_OVERHEAD as OVERHEAD
+from hookgw.lanes import LANE_PAGE as PAGE
+from hookgw.lanes import LEAST_LANE_MEMORY as LEAST_MEMORY
+from hookgw.lanes import Dispatcher, charge_of
 from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
 

@@ -6,9 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.lanes.lane_memory import LaneMemory
-from hookgw.lanes.lane_queue import PAGE, LaneQueue
-from hookgw.records.deliveries import Outcome
+from hookgw import Outcome
+from hookgw.lanes import LANE_PAGE as PAGE
+from hookgw.lanes import LaneMemory, LaneQueue
 from tests.dispatch.fakes import LANE, World
 from tests.dispatch.test_lane import quiet, running
 

@@ -9,10 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import AttemptResult, RequestTemplate
-from hookgw.lanes.dispatcher import PARK_AFTER, Dispatcher
-from hookgw.records.deliveries import Delivery, Outcome
+from hookgw import Delivery, Outcome
+from hookgw.delivery import AttemptResult, LaneTransport, RequestTemplate
+from hookgw.lanes import PARK_AFTER, Dispatcher
 from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import FakeSender, World, registration
 

@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.lanes.lane_memory import LaneMemory
-from hookgw.lanes.parked_lanes import FORGET_AT_ONCE, GRAIN, ParkedLanes
+from hookgw.lanes import FORGET_AT_ONCE, LaneMemory, ParkedLanes
+from hookgw.lanes import PARKED_GRAIN as GRAIN
 
 
 async def test_lanes_are_forgotten_when_they_are_due(autojump_clock: MockClock) -> None:

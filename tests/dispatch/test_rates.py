@@ -10,9 +10,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.kernel.rates import parse_rate
-from hookgw.lanes.rate_limit import RateLimit, RateLimits
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.lanes import RateLimit, RateLimits
 from hookgw.records.registrations import Ordering
 from tests.dispatch.fakes import World, registration
 

@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.kernel.errors import PluginFailed
-from hookgw.lanes.dispatcher import PARK_AFTER, Dispatcher
-from hookgw.lanes.lane_queue import PAGE
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.lanes import LANE_PAGE as PAGE
+from hookgw.lanes import PARK_AFTER, Dispatcher
 from hookgw.records.registrations import Ordering, Secret
 from tests.dispatch.fakes import LANE, NEW_URL, URL, World, registration
 

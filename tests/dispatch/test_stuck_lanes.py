@@ -8,7 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.records.deliveries import LaneState, LaneStatistics, Outcome
+from hookgw import LaneState, Outcome
+from hookgw.records.deliveries import LaneStatistics
 from hookgw.records.stuck_lanes import advice_for, is_stuck
 from tests.dispatch.fakes import LANE, World
 

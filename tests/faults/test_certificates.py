@@ -12,8 +12,8 @@ import trio.testing
 import trustme
 from trio.testing import MockClock
 
-from hookgw.delivery.http.client_tls import default_ssl_context
-from hookgw.records.deliveries import Outcome
+from hookgw import Outcome
+from hookgw.delivery import default_ssl_context
 from hookgw.testing import GatewayKit, Hang, Receiver, open_receiver
 from tests.faults.support import KIND, attempts_of
 

@@ -24,11 +24,10 @@ import trio.testing
 from trio.testing import MockClock
 
 import hookgw
+from hookgw import Attempt, Conflict, Delivery, DeliveryState, Outcome, Registration
 from hookgw.core import jobs
-from hookgw.kernel.errors import Conflict
 from hookgw.parsing import Cancellation
-from hookgw.records.deliveries import Attempt, Delivery, DeliveryState, Outcome
-from hookgw.records.registrations import Ordering, Registration
+from hookgw.records.registrations import Ordering
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver

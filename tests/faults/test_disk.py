@@ -11,11 +11,9 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import Unavailable
-from hookgw.records.deliveries import DeliveryState, Outcome
+from hookgw import DeliveryState, Outcome, Unavailable
 from hookgw.store import Store
-from hookgw.testing import GatewayKit, Received, Receiver, answer
-from hookgw.testing.answers import Answer
+from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer
 from tests.faults.support import KIND, attempts_of, state_of
 from tests.support.disks import make_read_only, writer_of, writes_again
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, close, open_kit
 from tests.faults.support import KIND, attempts_of, report_of, state_of, wait_of
 

@@ -6,7 +6,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.records.deliveries import LaneState
+from hookgw import LaneState
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, hang, open_receiver
 from tests.faults.support import KIND
 

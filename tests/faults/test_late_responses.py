@@ -12,9 +12,8 @@ import trustme
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.delivery.http.client_tls import default_ssl_context
-from hookgw.records.deliveries import DeliveryState, Outcome
-from hookgw.records.events import Event
+from hookgw import DeliveryState, Event, Outcome
+from hookgw.delivery import default_ssl_context
 from hookgw.testing import Answer, GatewayKit, Hang, Received, Receiver, answer, open_kit, open_receiver
 from tests.faults.support import KIND, attempts_of, report_of, state_of, wait_of
 from tests.support.disks import make_read_only, writes_again

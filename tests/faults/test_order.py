@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
+from hookgw import DeliveryState, Registration
 from hookgw.parsing import Replay
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.registrations import Registration
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import (
     Answer,

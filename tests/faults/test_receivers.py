@@ -12,7 +12,7 @@ import pytest
 import trio.testing
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.testing import (
     Answer,
     Close,

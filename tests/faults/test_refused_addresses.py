@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from hookgw.delivery.http.resolver import Found
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, Outcome
+from hookgw.delivery import Found
 from hookgw.testing import GatewayKit, Receiver, kit, open_kit, open_receiver
 from tests.faults.support import KIND, attempts_of, state_of, wait_of
 

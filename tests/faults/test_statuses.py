@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.records.deliveries import DeliveryState, Outcome
+from hookgw import DeliveryState, Outcome
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_receiver, redirect
 from tests.faults.support import KIND, attempts_of, report_of
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from hookgw.records.deliveries import DeliveryState
-from hookgw.testing import GatewayKit, Received, Receiver, answer, open_kit
-from hookgw.testing.answers import Answer
+from hookgw import DeliveryState
+from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_kit
 from tests.faults.support import KIND, state_of, wait_of, wait_out
 
 SCHEDULE = [5.0, 15, 30, 60, 120, 300, 600]

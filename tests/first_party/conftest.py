@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
+from hookgw import Event, Registration
 from hookgw.concurrency.clock import parse_rfc3339
-from hookgw.config.settings import PluginsSettings
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import LoadedPlugins, load_plugins
+from hookgw.config import PluginsSettings
+from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
 from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.registrations import Registration
+from hookgw.records.events import Catalog
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 

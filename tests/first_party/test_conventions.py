@@ -13,12 +13,10 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import ConnectionState, Invalid
-from hookgw.config.settings import PluginsSettings
+from hookgw.config import PluginsSettings
 from hookgw.instances.connectors.calls import calls_of
 from hookgw.kernel.errors import ConfigError
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
+from hookgw.plugins import ContainedConnector, Hooks, load_plugins
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog
 from hookgw.records.payload_schemas import check_schema

@@ -13,8 +13,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw import ConnectionState, Invalid, TextMessage
-from hookgw.records.instances import InstanceSettings
+from hookgw import ConnectionState, InstanceSettings, Invalid, TextMessage
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import CHECK_INTERVAL
 from plugins.evolution.connector import Evolution as Connector

@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
+from hookgw import Event, Invalid, Outgoing, Registration
 from hookgw.concurrency.clock import parse_rfc3339
-from hookgw.kernel.errors import ConfigError, Invalid
-from hookgw.plugins.hooks import Hooks
-from hookgw.records.deliveries import Outgoing
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
+from hookgw.kernel.errors import ConfigError
+from hookgw.plugins import Hooks
 
 Registered = Callable[..., Registration]
 Payload = Callable[[str], tuple[dict[str, Any], Event]]

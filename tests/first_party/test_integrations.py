@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import (
+from hookgw.config import (
     AuthSettings,
     InstancesSettings,
     PluginsSettings,

@@ -19,12 +19,12 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import (
+    Event,
     HookgwError,
     Invalid,
     NewEvent,
     Unavailable,
 )
-from hookgw.records.events import Event
 from hookgw.records.payload_schemas import SchemaBook
 from hookgw.testing import FakeSession
 from tests.first_party.lines import CATALOG, LINES, Line

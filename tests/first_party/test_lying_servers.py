@@ -29,9 +29,7 @@ from hookgw import (
     TextMessage,
 )
 from hookgw.kernel.errors import PluginFailed
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.testing import FakeMediaSink
 from tests.first_party.lines import LINES, Line
 

@@ -17,6 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import (
     ConnectionState,
+    InstanceSettings,
     Invalid,
     LocationMessage,
     MediaKind,
@@ -29,7 +30,6 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.records.instances import InstanceSettings
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.matrix.connector import Matrix
 from plugins.matrix.sync import FILE_TIME, PAGE

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.kernel.errors import Invalid, PluginFailed
-from hookgw.plugins.hooks import Hooks
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
+from hookgw import Event, Invalid, Registration
+from hookgw.kernel.errors import PluginFailed
+from hookgw.plugins import Hooks
 
 Registered = Callable[..., Registration]
 ANA = "5511988887777@s.whatsapp.net"

@@ -19,11 +19,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from trio.testing import MockClock
 
-from hookgw import __version__
+from hookgw import Event, __version__
 from hookgw.kernel.errors import ConfigError
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import LoadedPlugins
-from hookgw.records.events import Event, new_event_id
+from hookgw.plugins import Hooks, LoadedPlugins
+from hookgw.records.events import new_event_id
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

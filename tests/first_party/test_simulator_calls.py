@@ -25,7 +25,7 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins import ContainedConnector
 from hookgw.records.events import Catalog
 from hookgw.testing import FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of

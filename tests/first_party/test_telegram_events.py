@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hookgw import NewEvent
+from hookgw import Event, NewEvent
 from hookgw.kernel.json_text import encode_strict
 from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
+from hookgw.records.events import Catalog
 from hookgw.records.payload_schemas import SchemaBook
 from plugins import gateway_kinds
 from plugins.telegram.content import file_of

@@ -12,8 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw import ConnectionState, Invalid, NewEvent
-from hookgw.records.instances import InstanceSettings
+from hookgw import ConnectionState, InstanceSettings, Invalid, NewEvent
 from hookgw.testing import FakeSession
 from plugins.telegram.connector import Telegram
 from plugins.telegram.events import ALLOWED_UPDATES

@@ -15,6 +15,7 @@ from trio.testing import MockClock
 from hookgw import (
     Contact,
     ContactMessage,
+    InstanceSettings,
     Invalid,
     LocationMessage,
     MediaKind,
@@ -31,7 +32,6 @@ from hookgw import (
 )
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog
-from hookgw.records.instances import InstanceSettings
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.waha import connector as module
 from plugins.waha.connector import FILE_TIME

@@ -10,8 +10,15 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw import ConnectionState, IngestRequest, Invalid, NetworkRefused, ProofRefused, Unavailable
-from hookgw.records.instances import InstanceSettings
+from hookgw import (
+    ConnectionState,
+    IngestRequest,
+    InstanceSettings,
+    Invalid,
+    NetworkRefused,
+    ProofRefused,
+    Unavailable,
+)
 from hookgw.testing import FakeSession
 from plugins.waha.connector import Waha, check_proof
 from plugins.waha.options import Options, check_defaults, read_options

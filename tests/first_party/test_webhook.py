@@ -24,12 +24,10 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.config.settings import PluginsSettings
-from hookgw.delivery.signing import sign
+from hookgw.config import PluginsSettings
+from hookgw.delivery import sign
 from hookgw.kernel.signing_keys import Signature, make_secret, public_key_of, signing_key
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import LoadedPlugins, load_plugins
+from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog
 from hookgw.testing import FakeSession

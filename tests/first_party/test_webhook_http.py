@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import (
+from hookgw.config import (
     AuthSettings,
     DeliverySettings,
     EventsSettings,
@@ -21,7 +21,7 @@ from hookgw.config.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.delivery.signing import sign
+from hookgw.delivery import sign
 from hookgw.kernel.signing_keys import signing_key
 from hookgw.kernel.units import Size
 from hookgw.testing import Receiver

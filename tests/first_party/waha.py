@@ -11,9 +11,9 @@ import httpx
 import msgspec
 import trio
 
-from hookgw import ConnectionState, IngestRequest, Invalid, NewEvent, ProofRefused, Recent, Unavailable
+from hookgw import ConnectionState, Event, IngestRequest, Invalid, NewEvent, ProofRefused, Recent, Unavailable
 from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
+from hookgw.records.events import Catalog
 from hookgw.records.payload_schemas import SchemaBook
 from hookgw.testing import FakeSession
 from plugins.gateway_kinds import KINDS

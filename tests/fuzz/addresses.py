@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from hookgw.config.proxy_url import parse_proxy
-from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.config import parse_proxy
+from hookgw.delivery import AddressGuard
 from hookgw.kernel.host_name import parse_host
 from hookgw.kernel.masking import without_user
 from hookgw.kernel.target_url import Target, parse_target

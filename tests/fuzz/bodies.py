@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from hookgw.delivery.envelope import encode_envelope
-from hookgw.kernel.errors import Invalid, TooLarge
+from hookgw import Event, Invalid, Registration, TooLarge
+from hookgw.delivery import encode_envelope
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.parsing import (
@@ -31,8 +31,7 @@ from hookgw.parsing import (
 )
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.registrations import Registration
+from hookgw.records.events import Catalog
 from hookgw.webhooks.change import RegistrationChange, parse_grace, parse_registration, unmask_change
 from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.responses import present_registration

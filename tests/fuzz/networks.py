@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import trio
 
-from hookgw import ConnectionState, IngestRequest, Invalid, Recent
+from hookgw import ConnectionState, Event, IngestRequest, Invalid, Recent
 from hookgw.kernel.json_decoding import decode_json
 from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import EVENT_ID, Catalog, Event
+from hookgw.records.events import EVENT_ID, Catalog
 from hookgw.records.payload_schemas import SchemaBook
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import Connection

@@ -14,8 +14,8 @@ from typing import Any
 import standardwebhooks
 
 from hookgw.concurrency.clock import parse_rfc3339, rfc3339
-from hookgw.config.load import load_settings
-from hookgw.delivery.signing import SignatureInvalid, sign, verify
+from hookgw.config import load_settings
+from hookgw.delivery import SignatureInvalid, sign, verify
 from hookgw.kernel.errors import StartError
 from hookgw.kernel.json_text import MAX_DEPTH, decode_strict
 from hookgw.kernel.units import parse_duration, parse_size

@@ -13,13 +13,12 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.config.settings import EventsSettings
+from hookgw import ConnectionState, Event, Invalid, NotFound, TooLarge
+from hookgw.config import EventsSettings
 from hookgw.core.long_work import run_in_slices
 from hookgw.events import accept
-from hookgw.kernel.errors import Invalid, NotFound, TooLarge
 from hookgw.kernel.units import Size
-from hookgw.records.connectors import ConnectionState
-from hookgw.records.events import Event, new_event_id
+from hookgw.records.events import new_event_id
 from hookgw.testing import GatewayKit, Receiver, open_kit
 
 DATA: dict[str, Any] = {

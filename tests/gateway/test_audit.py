@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway, InstanceSettings, Registration
 from hookgw.concurrency.clock import virtual_clock
 from hookgw.core.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
 from hookgw.core.audited_changes import OF_INSTANCE, instance_changed, registration_changed
@@ -18,8 +18,8 @@ from hookgw.kernel.audited import LONGEST, MOST_FIELDS
 from hookgw.kernel.rates import Rate
 from hookgw.parsing import Replay
 from hookgw.records.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
-from hookgw.records.instances import Instance, InstanceSettings
-from hookgw.records.registrations import Ordering, Registration, RetryOptions, new_secret
+from hookgw.records.instances import Instance
+from hookgw.records.registrations import Ordering, RetryOptions, new_secret
 from hookgw.records.tls_identity import TlsIdentity
 from hookgw.store import AuditQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit

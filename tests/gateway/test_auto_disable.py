@@ -11,10 +11,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from hookgw import Attempt, DeliveryState, Outcome, Registration
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome
 from hookgw.records.operational_kinds import OPERATIONS_ID
-from hookgw.records.registrations import Registration
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 from hookgw.webhooks.auto_disable import STORED_AFTER

@@ -12,12 +12,11 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
+from hookgw import PluginGateway
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.kernel.units import Size
-from hookgw.plugins.gateway_protocol import PluginGateway
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import GatewayKit, Receiver, open_kit
 
 

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.config.settings import LimitsSettings
+from hookgw import Event, TooLarge
+from hookgw.config import LimitsSettings
 from hookgw.core.backlog import REPLAY_STEP, Backlog, BacklogFull, Need, ShareFull, Tally, need_of
-from hookgw.kernel.errors import TooLarge
 from hookgw.kernel.units import Size
-from hookgw.records.events import Event
 from hookgw.store import Append
 
 NO_LIMITS: dict[str, Any] = {

@@ -14,16 +14,14 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw import DeliveryState, Event, HookgwError, NotFound, TooLarge
 from hookgw.core.backlog import Backlog, BacklogFull, ShareFull
 from hookgw.core.pending import PendingDeliveries
 from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.parsing import Replay
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event, new_event_id
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
+from hookgw.records.events import new_event_id
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import partition_of
 from hookgw.records.registrations import Ordering

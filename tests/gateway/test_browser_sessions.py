@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.app.open import open_gateway
-from hookgw.auth.keyring import KeyHolder
-from hookgw.config.settings import AuthSettings, Settings, StorageSettings
+from hookgw.auth import KeyHolder
+from hookgw.config import AuthSettings, Settings, StorageSettings
 from hookgw.core import browser_sessions
 from hookgw.core.browser_sessions import LINK_LIFETIME, MOST_LINKS
 from hookgw.kernel.errors import Unauthorized

@@ -12,13 +12,13 @@ import trio.lowlevel
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw import Conflict, DeliveryState, LaneState, NotFound
 from hookgw.core import jobs
 from hookgw.core.pending import PendingDeliveries
 from hookgw.deliveries import cancellation
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
+from hookgw.kernel.errors import StorageUnavailable, TooManyRequests
 from hookgw.parsing import Cancellation, Replay
 from hookgw.records.audit import AuditEntry
-from hookgw.records.deliveries import DeliveryState, LaneState
 from hookgw.records.registrations import Ordering
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import audit, pending_changes, shelves

@@ -10,10 +10,10 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, NotFound, StorageUnavailable
+from hookgw import Conflict, DeliveryState, HookgwError, LaneState, NotFound
+from hookgw.kernel.errors import Forbidden, StorageUnavailable
 from hookgw.kernel.rates import parse_rate
 from hookgw.parsing import Cancellation
-from hookgw.records.deliveries import DeliveryState, LaneState
 from hookgw.records.registrations import Ordering
 from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit

@@ -13,15 +13,16 @@ import pytest
 import trustme
 from trio.testing import MockClock
 
+from hookgw import Registration
 from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import OperationsSettings
+from hookgw.config import OperationsSettings
 from hookgw.kernel.errors import ConfigError
 from hookgw.kernel.masking import MASK
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog
 from hookgw.records.lanes import lane_rule
 from hookgw.records.operational_kinds import OPERATIONS_ID
-from hookgw.records.registrations import GLOBAL_INSTANCE, Ordering, Registration
+from hookgw.records.registrations import GLOBAL_INSTANCE, Ordering
 from hookgw.records.tls_identity import TlsIdentity
 from hookgw.store import Store, open_store
 from hookgw.testing import Receiver, answer, open_kit, open_receiver

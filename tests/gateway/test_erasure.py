@@ -13,12 +13,12 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw import Conflict, DeliveryState, NotFound
 from hookgw.core import jobs
 from hookgw.core.shielded import DEADLINE
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.operations.erasure import FREED_BEFORE
 from hookgw.parsing import Replay
-from hookgw.records.deliveries import DeliveryState
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, erase
 from hookgw.store.sqlite.maintenance import compact_file

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from hookgw.delivery.sender import template_for
+from hookgw import DeliveryState, Event
+from hookgw.delivery import template_for
 from hookgw.kernel.errors import ConfigError
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event
 from hookgw.records.inline_media import encode_payload
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit

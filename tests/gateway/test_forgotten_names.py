@@ -12,12 +12,10 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw import Attempt, ConnectionState, Outcome, Registration
 from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import DeliverySettings
+from hookgw.config import DeliverySettings
 from hookgw.core import backlog
-from hookgw.records.connectors import ConnectionState
-from hookgw.records.deliveries import Attempt, Outcome
-from hookgw.records.registrations import Registration
 from hookgw.testing import GatewayKit, Receiver, answer
 from hookgw.webhooks import auto_disable
 from hookgw.webhooks.auto_disable import AutoDisable

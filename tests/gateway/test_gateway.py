@@ -10,8 +10,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import NotFound, StorageUnavailable
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
+from hookgw import DeliveryState, LaneState, NotFound, Outcome
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 

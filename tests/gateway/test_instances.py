@@ -12,14 +12,21 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from hookgw import (
+    Conflict,
+    ConnectionState,
+    DeliveryState,
+    HookgwError,
+    Invalid,
+    NotFound,
+    Session,
+    TextMessage,
+)
 from hookgw.core.registry import Registry
 from hookgw.instances.service import InstanceService
-from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound, StorageUnavailable
+from hookgw.kernel.errors import Forbidden, StorageUnavailable
 from hookgw.records.api_keys import Principal
-from hookgw.records.connectors import ConnectionState, Session
-from hookgw.records.deliveries import DeliveryState
 from hookgw.records.instances import Instance, check_name
-from hookgw.records.messages import TextMessage
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 from hookgw.testing.connector import connect_at_once

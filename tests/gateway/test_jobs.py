@@ -14,12 +14,12 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from hookgw import Conflict, DeliveryState, NotFound, Unavailable
 from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.parsing import Cancellation
 from hookgw.records.api_keys import Principal
-from hookgw.records.deliveries import DeliveryState
 from hookgw.records.jobs import Job, JobKind, JobState
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes

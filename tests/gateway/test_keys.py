@@ -12,11 +12,11 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.app.gateway import Gateway
+from hookgw import Conflict, Gateway, Invalid, NotFound
 from hookgw.app.open import open_gateway
-from hookgw.auth.keyring import KeyHolder
-from hookgw.config.settings import Settings, StorageSettings
-from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
+from hookgw.auth import KeyHolder
+from hookgw.config import Settings, StorageSettings
+from hookgw.kernel.errors import Forbidden, StorageUnavailable, Unauthorized
 from hookgw.kernel.units import Size
 from hookgw.keys.service import MAX_KEYS
 from hookgw.records.api_keys import DEFAULT_KEY, Principal

@@ -10,11 +10,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.kernel.errors import Conflict, NotFound, Unavailable
-from hookgw.records.connectors import Session
+from hookgw import Conflict, Gateway, NotFound, Registration, Session, Unavailable
 from hookgw.records.instances import Instance
-from hookgw.records.registrations import DEFAULT_LABEL, Registration
+from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit
 from hookgw.webhooks.change import RegistrationChange

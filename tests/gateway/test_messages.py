@@ -12,17 +12,27 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from hookgw import (
+    Conflict,
+    MediaKind,
+    MediaMessage,
+    Message,
+    MessageKey,
+    NetworkRefused,
+    Session,
+    TemplateMessage,
+    TextMessage,
+    Unavailable,
+)
 from hookgw.concurrency.clock import virtual_clock
 from hookgw.instances.connectors.outgoing_call import CALL_TIMEOUT
 from hookgw.instances.connectors.recent_sends import KEPT_SECONDS, MOST_BYTES, MOST_INSTANCES, MOST_SENDS
 from hookgw.instances.connectors.session import MOST_CALLS, MOST_UNSTORED_CALLS
-from hookgw.kernel.errors import Conflict, KeyReused, NetworkRefused, TooManyRequests, Unavailable
+from hookgw.kernel.errors import KeyReused, TooManyRequests
 from hookgw.messages.service import MessageService
-from hookgw.records.connectors import Session
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog
 from hookgw.records.instances import Instance
-from hookgw.records.messages import MediaKind, MediaMessage, Message, MessageKey, TemplateMessage, TextMessage
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
 

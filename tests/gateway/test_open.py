@@ -15,21 +15,17 @@ import yaml
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.app.gateway import Gateway
+from hookgw import Attempt, Delivery, Gateway, Outcome, Registration, Unavailable
 from hookgw.app.open import open_gateway
 from hookgw.concurrency.clock import virtual_clock
 from hookgw.concurrency.tasks import TaskFailed
-from hookgw.config.load import load_settings
+from hookgw.config import load_settings
 from hookgw.core.operational.queue import EventQueue
-from hookgw.delivery.http.resolver import Found
-from hookgw.kernel.errors import ConfigError, StartError, Unavailable
-from hookgw.lanes.idle_lanes import IdleLanes
-from hookgw.lanes.parked_lanes import ParkedLanes
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.deliveries import Attempt, Delivery, Outcome
+from hookgw.delivery import Found
+from hookgw.kernel.errors import ConfigError, StartError
+from hookgw.lanes import IdleLanes, ParkedLanes
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.records.lanes import lane_rule
-from hookgw.records.registrations import Registration
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit

@@ -9,9 +9,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import Conflict, NotFound
+from hookgw import Conflict, DeliveryState, LaneState, NotFound
 from hookgw.kernel.rates import parse_rate
-from hookgw.records.deliveries import DeliveryState, LaneState
 from hookgw.records.registrations import Ordering, RetryOptions
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit

@@ -12,12 +12,11 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import StorageUnavailable, Unavailable
+from hookgw import DeliveryState, Event, Registration, Unavailable
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.parsing import Replay
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event
 from hookgw.records.lanes import lane_rule
-from hookgw.records.registrations import Ordering, Registration, new_secret
+from hookgw.records.registrations import Ordering, new_secret
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver

@@ -10,8 +10,7 @@ import trio.testing
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.records.connectors import Session
-from hookgw.records.events import Event
+from hookgw import Event, Session
 from hookgw.testing import FakeConnector, GatewayKit, open_kit
 
 

@@ -9,10 +9,9 @@ import pytest
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked
+from hookgw import DeliveryState, LaneState, Outcome
+from hookgw.delivery import Blocked, Dialer
 from hookgw.kernel.errors import TooManyRequests
-from hookgw.records.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.testing import GatewayKit, Receiver, open_kit
 from tests.gateway.test_pending import emit, states

@@ -12,11 +12,10 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.delivery.signing import SignatureInvalid
-from hookgw.kernel.errors import Conflict, HookgwError, Invalid, NotFound, Unavailable
+from hookgw import Conflict, DeliveryState, HookgwError, Invalid, NotFound, Outcome, Registration, Unavailable
+from hookgw.delivery import SignatureInvalid
 from hookgw.records import registrations
-from hookgw.records.deliveries import DeliveryState, Outcome
-from hookgw.records.registrations import Registration, Secret
+from hookgw.records.registrations import Secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from hookgw.webhooks.change import RegistrationChange

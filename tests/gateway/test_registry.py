@@ -12,12 +12,13 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from hookgw import NotFound, Registration
 from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import Audit
 from hookgw.core.registry import Registry
-from hookgw.kernel.errors import NotFound, StorageUnavailable
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.instances import Instance
-from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.store import Store, open_store
 
 SHOP = Instance(name="shop", id="id-1")

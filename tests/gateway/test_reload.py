@@ -13,10 +13,10 @@ import structlog
 from trio.testing import MockClock
 
 import hookgw
+from hookgw import DeliveryState
 from hookgw.app.reload import Reloaded
-from hookgw.config.settings import LogSettings, Settings
+from hookgw.config import LogSettings, Settings
 from hookgw.kernel.errors import ConfigError, StorageUnavailable
-from hookgw.records.deliveries import DeliveryState
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 

@@ -12,9 +12,9 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable, Unavailable
+from hookgw import Conflict, DeliveryState, NotFound, Unavailable
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.parsing import Replay
-from hookgw.records.deliveries import DeliveryState
 from hookgw.records.jobs import JobKind
 from hookgw.store import DeliveryQuery, ReplayStep
 from hookgw.store.sqlite import pending_changes

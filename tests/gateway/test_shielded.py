@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from hookgw import Conflict, Unavailable
 from hookgw.core.shielded import DEADLINE, completes
-from hookgw.kernel.errors import Conflict, Unavailable
 from hookgw.testing import GatewayKit, Receiver
 from hookgw.webhooks.change import RegistrationChange
 

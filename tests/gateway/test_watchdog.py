@@ -15,8 +15,7 @@ import trio
 
 from hookgw.core.metrics import Metrics
 from hookgw.operations.watchdog import Blocker, LoopWatchdog, find_blocker
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.plugins import Boundary, HookImplementation
 
 PLUGIN = """
 import helper_library

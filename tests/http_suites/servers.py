@@ -17,7 +17,7 @@ from typing import Any
 
 import trio
 
-from hookgw.config.settings import ServerSettings
+from hookgw.config import ServerSettings
 from hookgw.web.server.serve import serve
 from tests.http_suites.cases import ACCEPTED, REFUSED
 

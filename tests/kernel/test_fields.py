@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from hookgw.kernel.errors import Invalid
+from hookgw import Invalid
 from hookgw.kernel.fields import (
     REQUIRED,
     Field,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.kernel.errors import Invalid
+from hookgw import Invalid
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.secret_options import SecretOptions
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hookgw import HookgwError, NetworkRefused, Unavailable
 from hookgw.kernel import errors
-from hookgw.kernel.errors import HookgwError, NetworkRefused, PluginFailed, StorageUnavailable, Unavailable
+from hookgw.kernel.errors import PluginFailed, StorageUnavailable
 
 STATUS = {
     "HookgwError": 500,

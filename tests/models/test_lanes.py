@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.records.events import Event
+from hookgw import Event, Registration
 from hookgw.records.instances import INSTANCE_NAME
 from hookgw.records.lanes import LaneRule, lane_rule, partition_of, registration_of
-from hookgw.records.registrations import Ordering, Registration, new_registration_id
+from hookgw.records.registrations import Ordering, new_registration_id
 
 
 def event(event_id: str = "msg_1", data: object = None, instance: str = "shop") -> Event:

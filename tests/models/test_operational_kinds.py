@@ -8,8 +8,9 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
+from hookgw import EventKind
 from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, EventKind
+from hookgw.records.events import Catalog
 from hookgw.records.operational_kinds import OPERATIONAL_KINDS
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")

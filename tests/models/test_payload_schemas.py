@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from hookgw import Event, EventKind
 from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event, EventKind
+from hookgw.records.events import Catalog
 from hookgw.records.payload_schemas import SchemaBook, check_schema
 
 STRICT = EventKind(

@@ -8,15 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from hookgw import Event, Registration
 from hookgw.kernel.rates import parse_rate
 from hookgw.kernel.signing_keys import Signature
 from hookgw.records.event_filters import Condition, FilterOp
-from hookgw.records.events import Event
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import (
     DEFAULT_GRACE,
     Ordering,
-    Registration,
     RetryOptions,
     Secret,
     new_registration_id,

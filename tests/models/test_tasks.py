@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from hookgw import HookgwError, NotFound
 from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed, retry_contained
-from hookgw.kernel.errors import HookgwError, NotFound
 
 
 class Work:

@@ -16,6 +16,7 @@ from hypercorn.trio import serve
 from hookgw import (
     Contact,
     ContactMessage,
+    InstanceSettings,
     LocationMessage,
     MediaKind,
     MediaMessage,
@@ -23,7 +24,6 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
-from hookgw.records.instances import InstanceSettings
 from tests.first_party.waha import ANA, ANA_JID, GROUP, Setup, setup
 from tests.networks.waha.server import FakeWaha, Session
 

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from hookgw.deliveries.requests import Replay, parse_cancellation, parse_replay
-from hookgw.kernel.errors import Invalid
+from hookgw import EventKind, Invalid
 from hookgw.kernel.json_fields import MAX_SENTENCES
-from hookgw.operations.erasure_request import parse_erasure
-from hookgw.records.events import Catalog, EventKind
+from hookgw.parsing import Replay, parse_cancellation, parse_erasure, parse_replay
+from hookgw.records.events import Catalog
 
 CATALOG = Catalog(EventKind(name=name, meaning="…") for name in ("MESSAGES_UPSERT", "CALL"))
 NOW = 1_800_000_000.0

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from hookgw import Event, EventKind, Invalid, TooLarge
 from hookgw.concurrency.clock import parse_rfc3339
-from hookgw.events.requests import MAX_REASONS, EmitLimits, EventReader, _items, id_of_message, parse_events
-from hookgw.kernel.errors import Invalid, TooLarge
-from hookgw.records.events import Catalog, Event, EventKind
+from hookgw.events.requests import MAX_REASONS, _items, id_of_message
+from hookgw.parsing import EmitLimits, EventReader, parse_events
+from hookgw.records.events import Catalog
 from hookgw.records.inline_media import MARK, without_file
 
 CATALOG = Catalog(

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from hookgw.instances.requests import Creation, parse_creation
-from hookgw.kernel.errors import Invalid
-from hookgw.records.events import Catalog, EventKind
-from hookgw.records.instances import InstanceSettings
+from hookgw import EventKind, InstanceSettings, Invalid
+from hookgw.parsing import Creation, parse_creation
+from hookgw.records.events import Catalog
 from hookgw.webhooks.change import RegistrationChange
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])

@@ -10,14 +10,13 @@ import msgspec
 import pytest
 import trustme
 
-from hookgw import parsing
+from hookgw import EventKind, Invalid, parsing
 from hookgw.app.json_schemas import COMPONENTS, EMIT
-from hookgw.kernel.errors import Invalid
 from hookgw.kernel.signing_keys import Signature
 from hookgw.parsing import parse_creation, parse_events, parse_replay
 from hookgw.parsing import parse_text_message as parse_text
 from hookgw.records.event_filters import FilterOp
-from hookgw.records.events import Catalog, EventKind
+from hookgw.records.events import Catalog
 from hookgw.records.registrations import Ordering
 from hookgw.webhooks.change import parse_grace, parse_registration
 from hookgw.webhooks.fields import plugin_blocks

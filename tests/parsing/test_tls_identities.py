@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from hookgw.kernel.errors import Invalid
+from hookgw import Invalid
 from hookgw.kernel.masking import MASK
 from hookgw.records import tls_identity
 from hookgw.records.events import Catalog

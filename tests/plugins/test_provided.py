@@ -14,14 +14,11 @@ from unittest.mock import AsyncMock
 import pytest
 import yaml
 
-from hookgw import EventKind, hookimpl
-from hookgw.app.gateway import Gateway
+from hookgw import EventKind, Gateway, Invalid, hookimpl
 from hookgw.app.open import open_gateway
-from hookgw.config.load import load_settings
-from hookgw.config.settings import Settings
-from hookgw.kernel.errors import Invalid, StartError
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.provided import check_connector, check_kind
+from hookgw.config import Settings, load_settings
+from hookgw.kernel.errors import StartError
+from hookgw.plugins import Hooks, check_connector, check_kind
 from hookgw.testing import FakeConnector
 from hookgw.web.app import create_app
 from tests.support.broken_plugins import PLUGINS, write_plugin

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from hookgw.kernel.errors import HookgwError
-from hookgw.records.events import Event
+from hookgw import Event, HookgwError
 from hookgw.web.app import Application
 from hookgw.web.server.serve import _Server
 

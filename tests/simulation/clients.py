@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from hookgw.deliveries.requests import Cancellation, Replay
-from hookgw.kernel.errors import HookgwError
+from hookgw import Event, HookgwError, Registration
 from hookgw.kernel.rates import Rate
-from hookgw.records.events import Event
+from hookgw.parsing import Cancellation, Replay
 from hookgw.records.jobs import JobKind
-from hookgw.records.registrations import Ordering, Registration, RetryOptions
+from hookgw.records.registrations import Ordering, RetryOptions
 from hookgw.webhooks.change import RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from hookgw.kernel.errors import HookgwError
+from hookgw import HookgwError
 from hookgw.records.jobs import JobState
-from hookgw.store.records import DeliveryQuery
+from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite.maintenance import check_file
 from tests.simulation.connector import INSTANCE
 from tests.simulation.history import BackedUp, Changed, Erased, Listed, Removed

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.config.settings import (
+from hookgw.config import (
     AuthSettings,
     DeliverySettings,
     LimitsSettings,

@@ -17,21 +17,17 @@ import structlog
 import trio
 
 import hookgw.records.events
-from hookgw.app.gateway import Gateway
+from hookgw import Event, Gateway, Registration
 from hookgw.app.open import open_gateway
 from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import Settings
+from hookgw.config import Settings
 from hookgw.core.long_work import LONG_WORK, LongWork
 from hookgw.core.survey import survey
-from hookgw.delivery.signing import SignatureInvalid, verify
-from hookgw.kernel.long_json import finish
+from hookgw.delivery import SignatureInvalid, verify
 from hookgw.kernel.randomness import random_source
 from hookgw.kernel.signing_keys import verifying_key
-from hookgw.plugins.hook_implementation import new_manager
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import LoadedPlugins, PluginInfo
-from hookgw.records.events import Event
-from hookgw.records.registrations import Registration
+from hookgw.parsing import finish
+from hookgw.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
 from hookgw.store.commits.group_commit import CLOSE_GRACE
 from hookgw.web.app import Application, create_app
 from tests.simulation.api import Api

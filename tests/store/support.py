@@ -7,8 +7,8 @@ from typing import Any
 
 import trio
 
-from hookgw.records.deliveries import FIRST, Attempt, Delivery, DeliveryState, Outcome, Position, Settlement
-from hookgw.records.events import Event
+from hookgw import Attempt, Delivery, DeliveryState, Event, Outcome
+from hookgw.records.deliveries import FIRST, Position, Settlement
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import (

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
+from hookgw import Conflict, DeliveryState, Registration
 from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
+from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.records.audit import Actor, ActorKind, AuditEntry
-from hookgw.records.deliveries import DeliveryState
 from hookgw.records.instances import Instance
-from hookgw.records.registrations import Registration
 from hookgw.records.tls_identity import TlsIdentity
 from hookgw.store import Append, AuditQuery, CancelQuery, ReplayQuery, Store, copying, open_store
 from hookgw.store.copying import Copied, copy_rows

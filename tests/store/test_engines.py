@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import StorageSettings
+from hookgw.config import StorageSettings
 from hookgw.kernel.errors import StartError
 from hookgw.store import open_storage
 from hookgw.store.postgresql.store import PostgresqlStore

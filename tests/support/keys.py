@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.records.api_keys import Principal
 
 

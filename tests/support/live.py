@@ -21,7 +21,7 @@ import msgspec
 import trio
 from trio.testing import MockClock
 
-from hookgw.config.settings import ServerSettings
+from hookgw.config import ServerSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
 from hookgw.web.app import Application, create_app
 from hookgw.web.server.serve import serve

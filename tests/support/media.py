@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookgw.auth.media_links import KEY_BYTES, MediaLinks
+from hookgw.auth import MEDIA_KEY_BYTES as KEY_BYTES
+from hookgw.auth import MediaLinks
 from hookgw.core.registry import Registry
 from hookgw.instances.connectors.inbound_media import InboundMedia
 from hookgw.instances.connectors.session import EventRules

@@ -22,11 +22,10 @@ from typing import Any
 
 import msgspec
 
+from hookgw import HookgwError
 from hookgw.kernel import signing_keys
-from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.plugins import gateway_protocol, hookspecs
-from hookgw.plugins.hook_implementation import HOOKS
+from hookgw.plugins import HOOKS, gateway_protocol, hookspecs
 from hookgw.records import deliveries, events, instances, registrations, tls_identity
 from hookgw.testing import pytest_plugin
 from hookgw.web.openapi import describe

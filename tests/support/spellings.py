@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hookgw import Invalid
 from hookgw.instances.requests import BESIDE, FOREIGN, SETTINGS
-from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import is_whole
 from hookgw.records.events import Catalog
 

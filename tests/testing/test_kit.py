@@ -13,20 +13,21 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.kernel.errors import (
-    ConfigError,
+from hookgw import (
+    IngestRequest,
+    IngestResponse,
     Invalid,
     NotFound,
     ProofRefused,
-    StartError,
+    Session,
+    TextMessage,
     TooLarge,
     Unavailable,
 )
+from hookgw.kernel.errors import ConfigError, StartError
 from hookgw.kernel.rates import Rate
 from hookgw.kernel.signing_keys import Signature
-from hookgw.records.connectors import IngestRequest, IngestResponse, Session
 from hookgw.records.event_filters import Condition, FilterOp
-from hookgw.records.messages import TextMessage
 from hookgw.records.registrations import Ordering, RetryOptions, Secret, new_secret
 from hookgw.records.tls_identity import TlsIdentity
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit

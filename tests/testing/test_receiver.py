@@ -13,7 +13,7 @@ import trio
 import trustme
 from trio.testing import MockClock
 
-from hookgw.delivery.signing import SignatureInvalid, sign
+from hookgw.delivery import SignatureInvalid, sign
 from hookgw.kernel.signing_keys import signing_key
 from hookgw.records.registrations import new_secret
 from hookgw.testing import (

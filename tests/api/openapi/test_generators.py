@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import hookgw
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.web.app import Application, create_app
 from hookgw.web.openapi.components import plain
 from hookgw.web.openapi.routes import OpenApiRoutes

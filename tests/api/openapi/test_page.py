@@ -14,8 +14,8 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import Settings
+from hookgw import Gateway
+from hookgw.config import Settings
 from hookgw.testing import Receiver
 from hookgw.web.app import Application
 from hookgw.web.openapi.page import Example, Piece, groups_of, kind_of

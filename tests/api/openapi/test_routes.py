@@ -13,10 +13,10 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import Settings
+from hookgw import Gateway, describes
+from hookgw.config import Settings
 from hookgw.web.app import Application, create_app
-from hookgw.web.openapi.describe import describes, operation_of
+from hookgw.web.openapi.describe import operation_of
 from hookgw.web.openapi.document import document_path
 from hookgw.web.openapi.routes import OpenApiRoutes, routes_of
 from tests.api.conftest import open_client

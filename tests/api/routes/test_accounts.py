@@ -11,18 +11,11 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw import hookimpl
-from hookgw.app.gateway import Gateway
+from hookgw import Event, Gateway, InstanceSettings, Invalid, NetworkRefused, TextMessage, hookimpl
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import PluginsSettings, Settings
-from hookgw.kernel.errors import Invalid, NetworkRefused
+from hookgw.config import PluginsSettings, Settings
 from hookgw.kernel.masking import MASK
-from hookgw.plugins.connector_options import ConnectorOptions
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.events import Event
-from hookgw.records.instances import InstanceSettings
-from hookgw.records.messages import TextMessage
+from hookgw.plugins import ConnectorOptions, Hooks, load_plugins
 from hookgw.testing import FakeConnector
 
 SCHEMA: dict[str, Any] = {

@@ -4,7 +4,7 @@ import httpx
 import msgspec
 import pytest
 
-from hookgw.config.settings import InstancesSettings, Settings
+from hookgw.config import InstancesSettings, Settings
 from tests.api.test_app import shape_of
 
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
+from hookgw.config import EventsSettings, LimitsSettings, Settings
 from hookgw.core.long_work import run_in_slices
 from hookgw.records.operational_kinds import OPERATIONAL_KINDS
 from hookgw.testing import Receiver

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import OperationsSettings, Settings
+from hookgw import Gateway
+from hookgw.config import OperationsSettings, Settings
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.operations.routes import health
 from hookgw.records.shards import SHARDS

@@ -18,23 +18,25 @@ import structlog
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.config.settings import ServerSettings, Settings
-from hookgw.instances.connectors import ingest
-from hookgw.kernel.errors import (
+from hookgw import (
+    ConnectionState,
+    Gateway,
+    IngestRequest,
+    IngestResponse,
     Invalid,
     NetworkRefused,
+    NewEvent,
     NotSupported,
     ProofRefused,
-    StorageUnavailable,
-    TooManyRequests,
+    Session,
     Unavailable,
 )
+from hookgw.app.open import open_gateway
+from hookgw.config import ServerSettings, Settings
+from hookgw.instances.connectors import ingest
+from hookgw.kernel.errors import StorageUnavailable, TooManyRequests
 from hookgw.kernel.units import Size
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.connectors import ConnectionState, IngestRequest, IngestResponse, NewEvent, Session
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
 from hookgw.web.app import Application, create_app
 from hookgw.webhooks.change import RegistrationChange

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.core import jobs
 from hookgw.testing import Receiver, answer
 from hookgw.web.app import Application

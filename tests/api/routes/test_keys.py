@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.concurrency.clock import parse_rfc3339
 from tests.api.test_app import shape_of
 

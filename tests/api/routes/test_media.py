@@ -16,17 +16,25 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
+from hookgw import (
+    ConnectionState,
+    Gateway,
+    HookgwError,
+    Invalid,
+    MediaSink,
+    NetworkRefused,
+    NotFound,
+    Session,
+    TooLarge,
+    Unavailable,
+)
 from hookgw.app.open import open_gateway
-from hookgw.config.settings import MediaSettings, PluginsSettings, ServerSettings, Settings
+from hookgw.config import MediaSettings, PluginsSettings, ServerSettings, Settings
 from hookgw.instances.connectors.media_download import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
-from hookgw.kernel.errors import HookgwError, Invalid, NetworkRefused, NotFound, TooLarge, Unavailable
 from hookgw.kernel.units import Duration, Size
 from hookgw.messages.media import MOST, MOST_OF_INSTANCE, RATE
 from hookgw.messages.routes.media import content_disposition
-from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.loading import load_plugins
-from hookgw.records.connectors import ConnectionState, MediaSink, Session
+from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
 from hookgw.web.app import Application
 from tests.api.conftest import KEY

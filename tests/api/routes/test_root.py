@@ -9,8 +9,8 @@ import msgspec
 import pytest
 import trio
 
-from hookgw._version import __version__
-from hookgw.config.settings import ServerSettings, Settings
+from hookgw import __version__
+from hookgw.config import ServerSettings, Settings
 from hookgw.web.app import Application
 from tests.api.conftest import open_client
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trustme
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.kernel.masking import MASK
 from hookgw.records.tls_identity import NO_IDENTITY
 from hookgw.testing import open_receiver

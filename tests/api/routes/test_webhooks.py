@@ -6,8 +6,8 @@ import httpx
 import msgspec
 import pytest
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import InstancesSettings, Settings
+from hookgw import Gateway
+from hookgw.config import InstancesSettings, Settings
 from hookgw.kernel.masking import MASK
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of

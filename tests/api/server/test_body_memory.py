@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.errors import TooManyRequests, Unavailable
+from hookgw import Gateway, Unavailable
+from hookgw.config import ServerSettings
+from hookgw.kernel.errors import TooManyRequests
 from hookgw.kernel.units import Size
 from hookgw.web.app import Application, create_app
 from hookgw.web.server import body_memory

@@ -15,8 +15,8 @@ import trio
 from quart import Response
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
+from hookgw import Gateway
+from hookgw.config import ServerSettings
 from hookgw.web.app import Application
 from hookgw.web.server.client_timeouts import ClientTimeouts
 from hookgw.web.server.connection import Connection

@@ -14,7 +14,7 @@ import trio
 from quart import Response, request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.web.app import Application
 from hookgw.web.server.connection import HALF_CLOSED, LINGER, MOST_UNWANTED
 from tests.api.conftest import KEY

@@ -7,7 +7,7 @@ import pytest
 import structlog
 from trio.testing import MockClock
 
-from hookgw.config.settings import ServerSettings
+from hookgw.config import ServerSettings
 from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.web.server.connection import Connection
 from hookgw.web.server.connection_limits import ConnectionLimits

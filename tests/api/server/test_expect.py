@@ -10,7 +10,7 @@ import trio
 from quart import request
 from trio.testing import wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.web.app import Application
 from tests.api.conftest import KEY
 from tests.api.server.test_connection import POST, part, served, start

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.auth.request_quota import RequestQuota
-from hookgw.kernel.errors import TooManyRequests, Unavailable
+from hookgw import Unavailable
+from hookgw.auth import RequestQuota
+from hookgw.kernel.errors import TooManyRequests
 from hookgw.web.server.body_memory import BodyMemory
 from hookgw.web.server.client import client_of
 from hookgw.web.server.exchange import ActiveRequests, RequestResponse

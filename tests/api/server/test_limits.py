@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import AuthSettings, ServerSettings, Settings
+from hookgw import Gateway
+from hookgw.config import AuthSettings, ServerSettings, Settings
 from hookgw.web.app import Application, create_app
 from hookgw.web.server.serve import serve
 from tests.api.conftest import KEY, open_client

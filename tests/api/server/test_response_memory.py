@@ -10,10 +10,9 @@ import trio
 from quart import Response
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.auth.keyring import KeyHolder
-from hookgw.config.settings import ServerSettings
-from hookgw.kernel.errors import Unavailable
+from hookgw import Gateway, Unavailable
+from hookgw.auth import KeyHolder
+from hookgw.config import ServerSettings
 from hookgw.kernel.units import Duration, Size
 from hookgw.records.api_keys import GLOBAL, Key, Principal
 from hookgw.web.app import Application, create_app

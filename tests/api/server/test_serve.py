@@ -15,9 +15,8 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw import __version__
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
+from hookgw import Gateway, __version__
+from hookgw.config import ServerSettings
 from hookgw.kernel.errors import StartError
 from hookgw.web.app import Application
 from hookgw.web.server import serve as serving

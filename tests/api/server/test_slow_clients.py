@@ -12,8 +12,8 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.app.gateway import Gateway
-from hookgw.config.settings import ServerSettings
+from hookgw import Gateway
+from hookgw.config import ServerSettings
 from hookgw.kernel.units import Duration
 from hookgw.web.app import Application
 from tests.api.conftest import KEY

@@ -11,8 +11,7 @@ import h2.connection
 import pytest
 import trio
 
-from hookgw import __version__
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway, __version__
 from hookgw.web.app import Application
 from hookgw.web.server.exchange import RequestResponse
 from tests.api.conftest import KEY

@@ -13,7 +13,7 @@ import trio
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.config.settings import ServerSettings
+from hookgw.config import ServerSettings
 from hookgw.web.app import Application
 from hookgw.web.server.certificates import Certificates
 from hookgw.web.server.serve import serve

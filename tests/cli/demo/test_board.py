@@ -11,6 +11,7 @@ import trio
 from rich.console import Console, RenderableType
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from hookgw import LaneState
 from hookgw.app.server import Server
 from hookgw.demo import board, screens
 from hookgw.demo.board import Row
@@ -20,7 +21,7 @@ from hookgw.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
 from hookgw.demo.screens import LiveScreen, PlainScreen, open_screen
 from hookgw.demo.stage import Outage, run_outages
 from hookgw.records.browser_sessions import new_link_token
-from hookgw.records.deliveries import LaneState, LaneStatistics
+from hookgw.records.deliveries import LaneStatistics
 
 
 def ledger_of(*ids: str) -> Ledger:

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.signing import sign
+from hookgw.delivery import sign
 from hookgw.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
 from hookgw.demo.stage import Outage, run_outages
 

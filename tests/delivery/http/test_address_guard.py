@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.config.refused_ports import REFUSED_PORTS
-from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.config import REFUSED_PORTS
+from hookgw.delivery import AddressGuard
 
 REFUSED_IPV4 = [
     "0.0.0.0/8",

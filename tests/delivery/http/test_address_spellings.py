@@ -6,9 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import Blocked
+from hookgw.delivery import AddressGuard, Blocked, Dialer
 from hookgw.kernel.target_url import parse_target
 
 SPELLINGS = [

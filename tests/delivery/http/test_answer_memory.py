@@ -6,7 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.delivery.http.answer_memory import PATIENCE, AnswerMemory, HeldAnswer, MemoryFull
+from hookgw.delivery import ANSWER_PATIENCE as PATIENCE
+from hookgw.delivery import AnswerMemory, HeldAnswer, MemoryFull
 
 KIB = 2**10
 

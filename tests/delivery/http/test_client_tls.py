@@ -14,20 +14,21 @@ import trio.testing
 import trustme
 
 from hookgw.concurrency.threads import SYSTEM_THREADS
-from hookgw.config.proxy_url import parse_proxy
-from hookgw.delivery.http import client_tls
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.client_tls import (
+from hookgw.config import parse_proxy
+from hookgw.delivery import (
+    AddressGuard,
     ClientContexts,
+    ConnectionPools,
+    Dialer,
+    LaneTransport,
+    PooledTransport,
+    RequestHead,
+    TlsFailed,
     default_ssl_context,
     load_certificate,
     read_ca_file,
 )
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import TlsFailed
-from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.request_head import RequestHead
+from hookgw.delivery.http import client_tls
 from hookgw.kernel.errors import StartError
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 from tests.delivery.http.raw_receiver import (

@@ -13,7 +13,7 @@ import trio.testing
 import trustme
 
 from hookgw.concurrency.threads import SystemThreads
-from hookgw.delivery.http.handshake import Handshake
+from hookgw.delivery import Handshake
 
 T = TypeVar("T")
 AUTHORITY = trustme.CA()

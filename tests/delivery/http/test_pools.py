@@ -12,28 +12,27 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.connection import Connection, PoolKey
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import (
+from hookgw.delivery import LEAST_POOL_DESCRIPTORS as LEAST_DESCRIPTORS
+from hookgw.delivery import POOL_SHARED_FOR as SHARED_FOR
+from hookgw.delivery import POOL_SUSPECT_FOR as SUSPECT_FOR
+from hookgw.delivery import POOLS_LOOK_EVERY as LOOK_EVERY
+from hookgw.delivery import (
+    AddressGuard,
     Blocked,
     ConnectFailed,
+    Connection,
+    ConnectionPools,
     DeadlinePassed,
     DeliveryError,
+    Dialer,
     OutOfDescriptors,
+    Place,
+    PlainStream,
+    PooledTransport,
+    PoolKey,
+    RequestHead,
     TimedOut,
 )
-from hookgw.delivery.http.pools import (
-    LEAST_DESCRIPTORS,
-    LOOK_EVERY,
-    SHARED_FOR,
-    SUSPECT_FOR,
-    ConnectionPools,
-    Place,
-    PooledTransport,
-)
-from hookgw.delivery.http.stream import PlainStream
-from hookgw.delivery.request_head import RequestHead
 from tests.delivery.http.raw_receiver import BODY, Server, always_ok, post, serving
 
 HOST = ("https", "receiver.example", 443, None)

@@ -9,20 +9,20 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import (
+from hookgw.delivery import (
+    AddressGuard,
     Blocked,
     ConnectFailed,
     DeliveryError,
+    Dialer,
+    LaneTransport,
     Phase,
     Reached,
+    RequestHead,
     ResponseFailed,
     SendFailed,
     TimedOut,
 )
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.request_head import RequestHead
 from hookgw.kernel.target_url import parse_target
 from tests.delivery.http.raw_receiver import (
     BODY,

@@ -12,31 +12,34 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from hookgw import (
+    Conflict,
+    ConnectionState,
+    Event,
+    HookgwError,
+    InstanceSettings,
+    Invalid,
+    Message,
+    NetworkRefused,
+    NotFound,
+    QRCode,
+    Session,
+    TextMessage,
+    Unavailable,
+)
 from hookgw.concurrency.clock import virtual_clock
-from hookgw.config.settings import DeliverySettings, ServerSettings
+from hookgw.config import DeliverySettings, ServerSettings
 from hookgw.core.ingest_url import IngestUrls
-from hookgw.delivery.outbound import OutboundHttp
+from hookgw.delivery import OutboundHttp
 from hookgw.instances.connectors.runner import REPORT_TIMEOUT, Connectors
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
-from hookgw.kernel.errors import (
-    Conflict,
-    HookgwError,
-    Invalid,
-    NetworkRefused,
-    NotFound,
-    PluginFailed,
-    Unavailable,
-)
+from hookgw.kernel.errors import PluginFailed
 from hookgw.messages.service import MessageService
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
-from hookgw.records.connectors import ConnectionState, QRCode, Session
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog, Event
-from hookgw.records.instances import Disconnection, Instance, InstanceSettings
-from hookgw.records.messages import Message, TextMessage
+from hookgw.records.events import Catalog
+from hookgw.records.instances import Disconnection, Instance
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once

@@ -12,14 +12,13 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
+from hookgw import Conflict, Invalid, NewEvent, NotFound, Unavailable
 from hookgw.concurrency.clock import virtual_clock
 from hookgw.core.long_work import LONG_WORK, SLICE, LongWork
 from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.kernel.errors import Conflict, Invalid, NotFound, TooManyRequests, Unavailable
-from hookgw.plugins.boundary import Boundary
-from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.plugins.provided import check_connector
-from hookgw.records.connectors import MAX_STATE, NewEvent
+from hookgw.kernel.errors import TooManyRequests
+from hookgw.plugins import Boundary, ContainedConnector, check_connector
+from hookgw.records.connectors import MAX_STATE
 from hookgw.records.inline_media import MARK
 from hookgw.records.instances import Instance
 from hookgw.store import ConnectorState

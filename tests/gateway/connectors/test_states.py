@@ -8,9 +8,8 @@ import msgspec
 import pytest
 import trio
 
+from hookgw import ConnectionState, Event
 from hookgw.instances.connectors.states import ConnectionStates
-from hookgw.records.connectors import ConnectionState
-from hookgw.records.events import Event
 from hookgw.records.instances import Disconnection
 
 

@@ -13,7 +13,7 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.config.settings import LimitsSettings
+from hookgw.config import LimitsSettings
 from hookgw.core.backlog import Backlog, Need
 from hookgw.fleet.backlog_exchange import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
 from hookgw.fleet.ownership import Ownership

@@ -12,16 +12,16 @@ from typing import Any, cast
 import pytest
 import trio
 
+from hookgw import Delivery, Event
 from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import LimitsSettings
+from hookgw.config import LimitsSettings
 from hookgw.core.backlog import Backlog, BacklogFull, ShareFull, Tally
 from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.disk_space import DiskSpaceWatch
 from hookgw.fleet.backlog_exchange import BacklogExchange
 from hookgw.fleet.ownership import Ownership
 from hookgw.kernel.units import Size
-from hookgw.records.deliveries import FIRST, Delivery
-from hookgw.records.events import Event
+from hookgw.records.deliveries import FIRST
 from hookgw.records.fleet import FleetNode, FleetView
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import trio
 
+from hookgw import DeliveryState, Event
 from hookgw.app.open import open_gateway
-from hookgw.records.deliveries import DeliveryState
-from hookgw.records.events import Event
 from hookgw.store import DeliveryQuery
 from hookgw.testing import answer, open_receiver
 from hookgw.webhooks.change import RegistrationChange

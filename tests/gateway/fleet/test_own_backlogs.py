@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hookgw import Registration
 from hookgw.concurrency.clock import Clock
-from hookgw.config.settings import LimitsSettings
+from hookgw.config import LimitsSettings
 from hookgw.core.audit import Audit
 from hookgw.core.backlog import Backlog
 from hookgw.core.registry import Registry
 from hookgw.fleet.own_backlogs import OwnBacklogs
 from hookgw.fleet.shard_work import ShardOwner
-from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import shard_of
 from hookgw.store import open_store
 from tests.gateway.test_backlog import Observer

@@ -13,9 +13,10 @@ import structlog
 import trio
 from trio.testing import MockClock
 
+from hookgw import Conflict
 from hookgw.fleet.lease import HEARTBEAT, Lease
 from hookgw.fleet.ownership import Ownership
-from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
 from hookgw.records.shards import SHARDS, share_targets
 from hookgw.store.fleet import RecordChanges

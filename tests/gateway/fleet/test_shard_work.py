@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from hookgw import Registration
 from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import Audit
 from hookgw.core.registry import Registry
 from hookgw.fleet import shard_work
 from hookgw.fleet.shard_work import UNKNOWN, LaneShards
-from hookgw.records.registrations import Registration
 from hookgw.records.shards import shard_of
 from hookgw.store import open_store
 

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.gateway import Gateway
+from hookgw import Gateway
 from hookgw.app.open import open_gateway
-from hookgw.auth.rate_limit import TokenBucket
-from hookgw.config.settings import Settings
+from hookgw.auth import TokenBucket
+from hookgw.config import Settings
 from hookgw.kernel.errors import StartError
 from hookgw.records.jobs import JobKind, JobState
 from hookgw.records.shards import shard_of

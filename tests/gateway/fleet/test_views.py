@@ -13,8 +13,8 @@ import httpx
 import pytest
 import trio
 
+from hookgw import Gateway
 from hookgw.app.dashboard import Dashboard
-from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.testing import answer, open_receiver
 from hookgw.web import forwarding

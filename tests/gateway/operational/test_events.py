@@ -15,11 +15,10 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.kernel.errors import Invalid, StorageUnavailable
-from hookgw.records.deliveries import Delivery
-from hookgw.records.events import Catalog, Event
+from hookgw import Delivery, Event, Invalid, Registration
+from hookgw.kernel.errors import StorageUnavailable
+from hookgw.records.events import Catalog
 from hookgw.records.operational_kinds import OPERATIONAL_KINDS
-from hookgw.records.registrations import Registration
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
 from hookgw.webhooks.change import parse_registration
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import trio
 
-from hookgw.config.folders import sync_folder
+from hookgw.config import sync_folder
 from hookgw.records.jobs import Job
+from hookgw.store import ParkStep
 from hookgw.store.commits.jobs import AppendJob
-from hookgw.store.records import ParkStep
 from hookgw.store.sqlite import backup, checkpoints, database, maintenance, new_file, reencrypt, schema
 from hookgw.store.sqlite.open_file import OpenFile
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges

@@ -21,7 +21,7 @@ import trio
 from structlog.testing import capture_logs
 
 from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
+from hookgw.config import MasterKeys
 from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store import Store, open_store
 from hookgw.store.sqlite.maintenance import check_file

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
+from hookgw.config import MasterKeys
 from hookgw.store import Store, StoreObserver, audit_entries, new_lanes, open_store, searches
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.postgresql import erase as postgresql_erase

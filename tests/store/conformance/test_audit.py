@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.kernel.errors import Invalid, StorageUnavailable
+from hookgw import Invalid, Registration
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.audit import Actor, ActorKind, AuditEntry, FieldChange
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
-from hookgw.records.registrations import Registration
 from hookgw.store import AuditQuery, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import AT, RULE, finish, replay

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.kernel.errors import Invalid
+from hookgw import DeliveryState, Invalid
 from hookgw.records.audit import Actor, ActorKind, AuditEntry
-from hookgw.records.deliveries import DeliveryState, Settlement
+from hookgw.records.deliveries import Settlement
 from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.history_rows import summary_of as read
 from hookgw.store.postgresql import history as of_postgresql

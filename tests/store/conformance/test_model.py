@@ -12,7 +12,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookgw.records.deliveries import Delivery, DeliveryState, Settlement
+from hookgw import Delivery, DeliveryState
+from hookgw.records.deliveries import Settlement
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import Append, ReplayQuery, Store

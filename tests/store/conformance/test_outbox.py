@@ -6,9 +6,8 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.kernel.errors import Invalid
-from hookgw.records.deliveries import FIRST, Outcome, Position
-from hookgw.records.events import Event
+from hookgw import Event, Invalid, Outcome
+from hookgw.records.deliveries import FIRST, Position
 from hookgw.store import Append, Held, LaneBacklog, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 import trio
 
+from hookgw import DeliveryState
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.lanes.store_retry import retry_until_readable
-from hookgw.records.deliveries import DeliveryState
+from hookgw.lanes import retry_until_readable
 from hookgw.records.jobs import Job, JobKind
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering

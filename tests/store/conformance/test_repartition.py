@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from hookgw.records.events import Event
+from hookgw import Event
 from hookgw.records.lanes import LaneRule, registration_of
 from hookgw.records.registrations import Ordering
 from hookgw.store import Append, Store

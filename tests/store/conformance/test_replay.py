@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from hookgw.kernel.errors import Invalid
-from hookgw.records.deliveries import DeliveryState
+from hookgw import DeliveryState, Invalid
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import Append, ReplayQuery, Store

@@ -7,7 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome, Settlement
+from hookgw import Attempt, DeliveryState, Outcome
+from hookgw.records.deliveries import Settlement
 from hookgw.records.lanes import LaneRule
 from hookgw.store import Store
 from tests.store.conformance.engines import Engine

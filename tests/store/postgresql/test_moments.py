@@ -9,9 +9,8 @@ import pytest
 import trio
 from psycopg import Connection
 
+from hookgw import Delivery, DeliveryState, Invalid
 from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import Invalid
-from hookgw.records.deliveries import Delivery, DeliveryState
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import Append, CancelQuery, ReplayQuery, Store

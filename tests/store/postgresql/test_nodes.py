@@ -7,7 +7,8 @@ import pytest
 from psycopg import Connection, OperationalError
 from psycopg.errors import LockNotAvailable
 
-from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw import Conflict
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.shards import SHARDS
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.nodes import FENCE, Nodes

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
+from hookgw.config import MasterKeys
 from hookgw.kernel.errors import StartError
 from hookgw.store.postgresql import reencrypt
 from hookgw.store.postgresql.database import Server

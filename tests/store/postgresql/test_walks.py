@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 
-from hookgw.records.deliveries import DeliveryState
+from hookgw import DeliveryState
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hookgw.concurrency.clock import Clock
-from hookgw.config.master_keys import MasterKeys
+from hookgw.config import MasterKeys
 from hookgw.store import Store, StoreObserver, open_store
 from hookgw.store.commits.changes import Committed
 from hookgw.store.commits.group_commit import GroupCommit

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.config.master_keys import MasterKeys
-from hookgw.kernel.errors import Conflict, StorageUnavailable
+from hookgw import Conflict
+from hookgw.config import MasterKeys
+from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.instances import Instance
 from hookgw.store import Store
 from hookgw.store.sqlite import backup

@@ -12,8 +12,8 @@ import trio
 import trio.testing
 from structlog.testing import capture_logs
 
+from hookgw import Delivery
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.deliveries import Delivery
 from hookgw.store import Store
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.group_commit import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.records.deliveries import DeliveryState
+from hookgw import DeliveryState
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.config.master_keys import MasterKeys
+from hookgw import Registration
+from hookgw.config import MasterKeys
 from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.records.instances import Instance
-from hookgw.records.registrations import Registration, Secret
+from hookgw.records.registrations import Secret
 from hookgw.records.tls_identity import TlsIdentity
 from hookgw.store import ConnectorState
 from hookgw.store.encryption import key_id

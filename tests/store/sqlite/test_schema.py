@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.config.master_keys import MasterKeys, parse_master_key
+from hookgw.config import MasterKeys, parse_master_key
 from hookgw.kernel.errors import StartError
 from hookgw.records.lanes import LaneRule, partition_of, registration_of
 from hookgw.records.registrations import Ordering

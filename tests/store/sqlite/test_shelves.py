@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from hookgw import Registration
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.instances import Instance
-from hookgw.records.registrations import Ordering, Registration, RetryOptions, Secret
+from hookgw.records.registrations import Ordering, RetryOptions, Secret
 from hookgw.store.shelves import RecordShelf, Shelves
 from hookgw.store.sqlite.schema import migrate
 from hookgw.store.sqlite.shelves import SqliteTable

@@ -57,7 +57,7 @@ from hookgw.store import DeliveryQuery, Store, open_store
 from hookgw.store.moving import START, Place
 from hookgw.store.moving_access import MovingAccess
 from hookgw.testing import Receiver, answer, open_receiver
-from hookgw.testing.kit import GatewayKit
+from hookgw.testing import GatewayKit
 
 VERSION = "ae348e0"
 STEP = 10
