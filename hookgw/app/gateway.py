@@ -18,12 +18,14 @@ from hookgw.core.jobs import Jobs
 from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.core.registry import Registry
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.events.accept import EventIntake
 from hookgw.fleet.fleet import Fleet
 from hookgw.instances.connectors.ingest import IngestService
+from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
 from hookgw.keys.service import KeyService
@@ -78,6 +80,8 @@ class Gateway:
         backups: copies the data file.
         views: what lists and pages show of all nodes.
         fleet: this node among others; ``None`` with a storage that only one process uses.
+        registry: the instances and registrations of this node.
+        connectors: runs the connector of each instance.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
@@ -105,6 +109,8 @@ class Gateway:
     dispatcher: Dispatcher
     backlog: Backlog
     disk: DiskSpaceWatch
+    registry: Registry
+    connectors: Connectors
     settings: Settings
     catalog: Catalog
     hooks: Hooks

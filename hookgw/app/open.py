@@ -441,6 +441,8 @@ async def open_gateway(  # noqa: C901 -- one step a time
         metrics.watch_failing_tasks(restarts.failing)
 
         gateway = Gateway(
+            registry=registry,
+            connectors=connectors,
             events=events,
             instances=instances,
             ingest=ingest,

@@ -30,6 +30,10 @@ class KeyedLocks:
             if lock.value == self._most and self._locks.get(name) is lock:
                 del self._locks[name]
 
+    def __len__(self) -> int:
+        """Return how many locks somebody holds."""
+        return len(self._locks)
+
     def is_held(self, name: Hashable) -> bool:
         """Return whether anybody holds the lock of a name."""
         return name in self._locks

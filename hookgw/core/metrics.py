@@ -136,9 +136,9 @@ class Metrics:
         self._held: Callable[[], Held] = Held
         self._node: tuple[str, Callable[[], int]] | None = None
         self._pools: Callable[[int], PoolStatistics] | None = None
-        self._memory: Callable[[], int] = int
+        self.memory: Callable[[], int] = int
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        self._sources = Sources()
+        self.sources = Sources()
         self._registration: Callable[[str], Registration | None] = lambda _: None
         self._failing_tasks: Callable[[], Iterable[FailingTask]] = tuple
         # Memory, CPU and open files, as other exporters name them.
@@ -232,7 +232,7 @@ class Metrics:
             lanes: yields a snapshot of every lane; there may be pauses between two of them.
             now: returns the time by the clock of their ``head_since``.
         """
-        self._sources.lanes, self._sources.now = lanes, now
+        self.sources.lanes, self.sources.now = lanes, now
 
     def watch_registrations(
         self,
@@ -248,7 +248,7 @@ class Metrics:
             failing: yields those that fail, and since when by the clock of :meth:`watch_lanes`.
         """
         self._registration = find
-        self._sources.backlogs, self._sources.failing = backlogs, failing
+        self.sources.backlogs, self.sources.failing = backlogs, failing
 
     def watch_failing_tasks(self, failing: Callable[[], Iterable[FailingTask]]) -> None:
         """Read the failing connectors and background tasks whenever the metrics are rendered."""
@@ -279,7 +279,7 @@ class Metrics:
             size: returns the bytes of payload.
             instances: returns the deliveries and bytes of each instance that has any.
         """
-        self._backlog_bytes, self._sources.instances = size, instances
+        self._backlog_bytes, self.sources.instances = size, instances
 
     def watch_pools(self, pools: Callable[[int], PoolStatistics], memory: Callable[[], int]) -> None:
         """Read what lanes use whenever the metrics are rendered.
@@ -288,7 +288,7 @@ class Metrics:
             pools: returns the statistics of connections, with at most so many hosts.
             memory: returns the bytes that lanes hold.
         """
-        self._pools, self._memory = pools, memory
+        self._pools, self.memory = pools, memory
 
     def render(self) -> tuple[bytes, str]:
         """Return the metrics in the text format of Prometheus, and its content type."""
@@ -299,7 +299,7 @@ class Metrics:
         return await run_in_slices("", self._rendering())
 
     def _rendering(self) -> Generator[None, None, tuple[bytes, str]]:
-        found = yield from survey(self._sources)
+        found = yield from survey(self.sources)
         parts = []
         for family in (*self.families(found), *self._process.collect()):
             parts.append(generate_latest(_Families([family])))
@@ -308,7 +308,7 @@ class Metrics:
 
     async def collect(self) -> list[Metric]:
         """Return all metrics but those of the process, and let other tasks run meanwhile."""
-        return list(self.families(await run_in_slices("", survey(self._sources))))
+        return list(self.families(await run_in_slices("", survey(self.sources))))
 
     def families(self, found: Survey) -> Iterator[Metric]:
         """Yield all metrics but those of the process."""
@@ -338,7 +338,7 @@ class Metrics:
         yield GaugeMetricFamily(
             "hookgw_delivery_memory_bytes",
             "Bytes of memory that are counted for the deliveries that lanes hold.",
-            value=self._memory(),
+            value=self.memory(),
         )
         yield GaugeMetricFamily(
             "hookgw_backlog_bytes", "Bytes of payload of all pending deliveries.", value=self._backlog_bytes()
@@ -432,7 +432,7 @@ class Metrics:
             "Stored deliveries that wait for an older transaction in the database.",
             value=held.count,
         )
-        oldest, now = held.oldest_queued_at, self._sources.now()
+        oldest, now = held.oldest_queued_at, self.sources.now()
         yield GaugeMetricFamily(
             "hookgw_deliveries_held_oldest_seconds",
             "Age of the oldest of these.",

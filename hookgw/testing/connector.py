@@ -80,6 +80,8 @@ class FakeConnector:
             ``{"edit": NetworkRefused("Too old.", code="OLD", status=409)}``. An exception that is none of
             hookgw's errors is a bug of the connector.
         files: content and type of each inbound file, by its reference.
+        script, answer_ingest: as given; the test may replace them between two calls.
+        running: the session of each running instance, and the event that ends its run.
     """
 
     def __init__(
@@ -102,10 +104,10 @@ class FakeConnector:
         self.refusal: str | Exception | None = None
         self.faults: dict[str, Exception] = {}
         self.files: dict[str, tuple[bytes, str]] = {}
-        self._script = script
-        self._ingest = ingest
+        self.script = script
+        self.answer_ingest = ingest
         self._open_media = open_media
-        self._running: dict[str, tuple[Session, trio.Event]] = {}
+        self.running: dict[str, tuple[Session, trio.Event]] = {}
         for method in without:
             # hookgw looks the methods up once, at start.
             setattr(self, method, None)
@@ -116,7 +118,7 @@ class FakeConnector:
         Raises:
             KeyError: the instance is not running.
         """
-        return self._running[instance][0]
+        return self.running[instance][0]
 
     def log_out(self, instance: str) -> None:
         """End the instance's run, as if the account was logged out on the phone.
@@ -126,7 +128,7 @@ class FakeConnector:
         Raises:
             KeyError: the instance is not running.
         """
-        self._running[instance][1].set()
+        self.running[instance][1].set()
 
     def calls_of(self, method: str) -> list[Mapping[str, Any]]:
         """Return the arguments of each call of a method, in order."""
@@ -136,13 +138,13 @@ class FakeConnector:
         """Call the script, then wait until cancelled or logged out."""
         self.runs += 1
         log_out = trio.Event()
-        self._running[session.instance] = (session, log_out)
+        self.running[session.instance] = (session, log_out)
         try:
-            await self._script(session)
+            await self.script(session)
             await log_out.wait()
         finally:
             # Also after cancellation: session() must never return a session that is over.
-            del self._running[session.instance]
+            del self.running[session.instance]
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Add the message to :attr:`sent`.
@@ -171,7 +173,7 @@ class FakeConnector:
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Answer a request of the network, by default with an empty 200."""
         await self._note(session, "ingest", request=request)
-        return await self._ingest(session, request) if self._ingest else IngestResponse()
+        return await self.answer_ingest(session, request) if self.answer_ingest else IngestResponse()
 
     async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
         """Record the call."""

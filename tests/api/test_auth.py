@@ -198,7 +198,7 @@ class Fleet:
 async def test_nothing_is_read_for_an_address_with_too_many_wrong_keys(gateway: Gateway) -> None:
     settings = AuthSettings(failed_attempts=2)
     fleet = Fleet()
-    authenticator = Authenticator(gateway.authenticator._keyring, settings, trio.current_time, lambda _: None)
+    authenticator = Authenticator(gateway.authenticator.keyring, settings, trio.current_time, lambda _: None)
     here: Any = SimpleNamespace(fleet=fleet, keys=gateway.keys, authenticator=authenticator)
 
     def request_from(address: str, *, is_forwarded: bool = False) -> Any:

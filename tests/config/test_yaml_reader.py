@@ -17,7 +17,7 @@ from hookgw.config import yaml_reader as config_yaml
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"], autouse=True)
 def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run every test with PyYAML's C parser and its Python parser."""
-    monkeypatch.setattr(config_yaml, "_LOADER", getattr(yaml, request.param))
+    monkeypatch.setattr(config_yaml, "LOADER", getattr(yaml, request.param))
 
 
 @pytest.mark.parametrize(

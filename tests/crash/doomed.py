@@ -110,7 +110,7 @@ def commit(when: str, what: str) -> None:
         when: ``before`` the commit is sent, once it is ``sent``, or once it is ``answered``.
         what: the first transaction that has it is meant: ``appends``, or ``settlements`` of a 2xx.
     """
-    transact = Writer._transact
+    transact = Writer.transact
     execute: Any = psycopg.Connection.execute
     is_meant = False
 
@@ -140,7 +140,7 @@ def commit(when: str, what: str) -> None:
             die()
         return result
 
-    Writer._transact = doomed_transact  # type: ignore[method-assign]
+    Writer.transact = doomed_transact  # type: ignore[method-assign]
     psycopg.Connection.execute = doomed_execute  # type: ignore[assignment,method-assign]
 
 

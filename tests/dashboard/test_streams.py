@@ -229,8 +229,8 @@ async def test_streams_are_no_requests_in_progress(
 ) -> None:
     await gateway.instances.create("mine", token="key-of-mine")
     await visitor.log_in("key-of-mine")
-    monkeypatch.setattr(app, "_active", ActiveRequests(1))
-    monkeypatch.setattr(app, "_quota", RequestQuota(1, lambda _: None))
+    monkeypatch.setattr(app, "active", ActiveRequests(1))
+    monkeypatch.setattr(app, "quota", RequestQuota(1, lambda _: None))
     async with watching(visitor) as events, watching(visitor):
         await events.next()
         assert (await visitor.get("/")).status_code == 200

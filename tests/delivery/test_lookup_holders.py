@@ -52,7 +52,7 @@ class Asking:
 @pytest.fixture
 def holders(monkeypatch: pytest.MonkeyPatch) -> Holders:
     found = Holders()
-    monkeypatch.setattr(kit, "_resolve_locally", found.resolve)
+    monkeypatch.setattr(kit, "resolve_locally", found.resolve)
     return found
 
 

@@ -28,7 +28,7 @@ class Names:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     found = Names()
-    monkeypatch.setattr(kit, "_resolve_locally", found.resolve)
+    monkeypatch.setattr(kit, "resolve_locally", found.resolve)
     return found
 
 

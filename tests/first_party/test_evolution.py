@@ -125,7 +125,7 @@ async def test_files_are_asked_for_if_a_registration_wants_them(
     connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
     async with connected(connector, session):
-        session._wants_base64 = True
+        session.wants_files = True
         await trio.sleep(CHECK_INTERVAL + 1)
         [_, webhook] = evolution.calls_of("POST webhook/set/shop")
         assert webhook["webhook"]["base64"] is True
@@ -607,12 +607,14 @@ async def test_without_a_public_url_nothing_is_set(
 
 def test_the_plugin_takes_its_options_from_the_configuration(module_of: Callable[[str], ModuleType]) -> None:
     module = module_of("evolution")
+    evolution = module._evolution
     module.hookgw_configure({"base_url": "https://evolution.example", "api_key": "k"})
     apply = module.hookgw_reconfigure({"base_url": "https://other.example", "api_key": "secret"})
-    assert module._evolution._defaults.base_url == "https://evolution.example"
+    before = evolution._defaults
     apply()
-    assert module._evolution._defaults.base_url == "https://other.example"
-    assert "secret" not in repr(module._evolution._defaults)
+    after = evolution._defaults
+    assert (before.base_url, after.base_url) == ("https://evolution.example", "https://other.example")
+    assert "secret" not in repr(after)
     with pytest.raises(ValueError, match="no option base"):
         module.hookgw_configure({"base": "x"})
 

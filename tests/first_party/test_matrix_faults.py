@@ -638,7 +638,7 @@ async def test_files_are_not_held_in_memory_page_by_page(
     asked: FakeSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("plugins.matrix.sync._MOST_FILES", 8)
+    monkeypatch.setattr("plugins.matrix.sync.MOST_FILES", 8)
     stored: list[int] = []
     emit_all = asked.emit_all
 

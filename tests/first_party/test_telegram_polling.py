@@ -423,7 +423,7 @@ async def test_a_pressed_button_is_answered(autojump_clock: MockClock, world: Wo
 
 async def test_files_come_inside_the_event_for_who_wants_them(autojump_clock: MockClock) -> None:
     async with open_world() as world:
-        world.session._wants_base64 = True
+        world.session.wants_files = True
         bot = world.bot
         bot.say(photo=[bot.file(b"a cat", width=90)], caption="look")
         bot.say(document=bot.file(b"x", size=2**30))

@@ -216,7 +216,7 @@ async def test_polling_goes_on_where_the_webhook_ended(autojump_clock: MockClock
 
 
 async def test_files_inside_events_are_given_less_time(autojump_clock: MockClock, world: World) -> None:
-    world.session._wants_base64 = True
+    world.session.wants_files = True
     async with world.connected() as telegram:
         photo = [world.bot.file(b"a cat", width=9)]
         message = world.bot.message(photo=photo)

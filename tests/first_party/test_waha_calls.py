@@ -258,7 +258,7 @@ async def test_hookgw_itself_fetches_urls(it: Setup) -> None:
         return MediaMessage(number=ANA, kind=MediaKind.IMAGE, url=url, **more)
 
     async with it.connected(), httpx.AsyncClient(transport=Both(it, answer)) as http:
-        it.session._http = http
+        it.session.client = http
         _, body, payload = await sent(it, image("https://files.example/old.png"))
         assert body["file"] == {
             "mimetype": "image/png",
@@ -288,7 +288,7 @@ async def test_a_file_that_comes_too_slowly(autojump_clock: MockClock, it: Setup
         return httpx.Response(200, content=drip())
 
     async with it.connected(), httpx.AsyncClient(transport=Both(it, answer)) as http:
-        it.session._http = http
+        it.session.client = http
         slow = MediaMessage(number=ANA, kind=MediaKind.IMAGE, url="https://files.example/slow")
         with pytest.raises(Invalid, match="was not read within"):
             await it.connector.send(it.session, slow, key="k")
@@ -301,7 +301,7 @@ async def test_files_that_are_too_large(it: Setup, monkeypatch: pytest.MonkeyPat
         return httpx.Response(200, content=b"x" * 200)
 
     async with it.connected(), httpx.AsyncClient(transport=Both(it, answer)) as http:
-        it.session._http = http
+        it.session.client = http
         for file, words in (
             ({"url": "https://files.example/large"}, "more than 100B"),
             ({"content": b"x" * 200}, "at most"),

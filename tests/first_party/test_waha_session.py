@@ -153,10 +153,11 @@ async def test_a_failed_session_that_comes_back_by_itself_is_left_alone(
     autojump_clock: MockClock, it: Setup
 ) -> None:
     async with it.connected():
-        start, it.waha._start = it.waha._start, lambda session: it.waha._set_status(session, "FAILED")  # type: ignore[method-assign]
-        it.waha._set_status(it.waha.sessions["default"], "FAILED")
+        start = it.waha.start_session
+        it.waha.start_session = lambda session: it.waha.set_status(session, "FAILED")  # type: ignore[method-assign]
+        it.waha.set_status(it.waha.sessions["default"], "FAILED")
         await it.waha.wait_for_call("POST", "/restart", 3)
-        it.waha._start = start  # type: ignore[method-assign]
+        it.waha.start_session = start  # type: ignore[method-assign]
         it.waha.scan("default")
         await it.session.wait_until(ConnectionState.OPEN)
         await trio.sleep(600)
@@ -165,7 +166,7 @@ async def test_a_failed_session_that_comes_back_by_itself_is_left_alone(
 
 async def test_a_passkey_is_asked_for_on_the_dashboard(autojump_clock: MockClock, it: Setup) -> None:
     async with it.connected():
-        it.waha._set_status(it.waha.sessions["default"], "PASSKEY_REQUIRED")
+        it.waha.set_status(it.waha.sessions["default"], "PASSKEY_REQUIRED")
         await it.session.wait_until(ConnectionState.CONNECTING)
         await trio.sleep(60)
         it.waha.scan("default")
@@ -205,7 +206,7 @@ async def test_a_webhook_of_an_earlier_url_is_replaced(autojump_clock: MockClock
 
 async def test_a_stopped_session_is_started_again(autojump_clock: MockClock, it: Setup) -> None:
     async with it.connected():
-        it.waha._set_status(it.waha.sessions["default"], "STOPPED")
+        it.waha.set_status(it.waha.sessions["default"], "STOPPED")
         await it.session.wait_until(ConnectionState.CLOSE)
         assert it.session.states[-1][1] == 428
         assert "was stopped on the WAHA server" in it.session.states[-1][2]["message"]
@@ -216,9 +217,9 @@ async def test_a_restart_by_somebody_else_is_no_outage(autojump_clock: MockClock
     async with it.connected():
         reported = len(it.session.states)
         session = it.waha.sessions["default"]
-        it.waha._set_status(session, "STOPPED")
+        it.waha.set_status(session, "STOPPED")
         await wait_all_tasks_blocked()
-        it.waha._start(session)
+        it.waha.start_session(session)
         await trio.sleep(60)
         assert {state for state, *_ in it.session.states[reported:]} == {ConnectionState.OPEN}
 
@@ -234,7 +235,7 @@ async def test_an_account_that_was_logged_out_shows_a_code_and_then_closes(
     async with it.running():  # and after a restart of hookgw
         await it.session.wait_until(ConnectionState.CONNECTING)
         await it.session.wait_for("QRCODE_UPDATED", len(it.session.qr_codes) + 1)
-        it.waha._set_status(it.waha.sessions["default"], "FAILED")  # after six codes, WAHA gives up
+        it.waha.set_status(it.waha.sessions["default"], "FAILED")  # after six codes, WAHA gives up
         await it.session.wait_until(ConnectionState.CLOSE)
         assert it.session.states[-1][1] == 401
         assert "nobody scanned" in it.session.states[-1][2]["message"]
@@ -250,8 +251,8 @@ async def test_a_session_that_fails_for_good_is_restarted_with_growing_waits(
     autojump_clock: MockClock, it: Setup
 ) -> None:
     async with it.connected():
-        it.waha._start = lambda session: it.waha._set_status(session, "FAILED")  # type: ignore[method-assign]
-        it.waha._set_status(it.waha.sessions["default"], "FAILED")
+        it.waha.start_session = lambda session: it.waha.set_status(session, "FAILED")  # type: ignore[method-assign]
+        it.waha.set_status(it.waha.sessions["default"], "FAILED")
         await trio.sleep(600)
         restarts = [path for _, path, _ in it.waha.calls if path.endswith("/restart")]
         assert 5 < len(restarts) < 25

@@ -159,8 +159,8 @@ async def test_each_reason_of_a_closed_connection_is_reported(autojump_clock: Mo
     it.waha._engine = "GOWS"
     async with it.connected():
         it.waha.faults.append(Fault("GET /api/sessions", 500, times=6))
-        it.waha._start = lambda session: it.waha._set_status(session, "FAILED")  # type: ignore[method-assign]
-        it.waha._set_status(it.waha.sessions["default"], "FAILED")
+        it.waha.start_session = lambda session: it.waha.set_status(session, "FAILED")  # type: ignore[method-assign]
+        it.waha.set_status(it.waha.sessions["default"], "FAILED")
         await trio.sleep(300)
         assert [reason for reason, _ in closed_with(it)] == [408, 500]
         assert it.session.state is ConnectionState.CLOSE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -448,6 +449,11 @@ def test_a_threshold_of_0_is_none() -> None:
     assert observer.registrations == []
 
 
+def tallies(pending: Backlog) -> Mapping[str, Any]:
+    """What the backlog keeps of each instance."""
+    return pending._instances
+
+
 def test_instances_that_come_and_go_do_not_add_up() -> None:
     pending, _ = backlog()
     pending.add(of({"a": (1, 1), "b": (1, 1)}, "stays"))
@@ -455,8 +461,8 @@ def test_instances_that_come_and_go_do_not_add_up() -> None:
     for number in range(5000):
         pending.add(of({"a": (1, 1)}, f"shop{number}"))
         pending.take(of({"a": (1, 1)}, f"shop{number}"))
-    assert len(pending._instances) <= 1000
-    assert list(pending._instances["stays"].parts) == ["a"]
+    assert len(tallies(pending)) <= 1000
+    assert list(tallies(pending)["stays"].parts) == ["a"]
     assert list(pending.instances()) == [("stays", (1, 1))]
 
 
@@ -469,14 +475,14 @@ def test_registrations_of_an_instance_that_come_and_go_do_not_add_up() -> None:
     for number in range(5000):
         pending.add(of({f"gone{number}": (1, 1)}))
         pending.changed(of({f"gone{number}": (-1, -1)}))
-        most = max(most, len(pending._instances["shop"].parts))
+        most = max(most, len(tallies(pending)["shop"].parts))
     assert most <= 2 * 101 + 1  # and it is not swept for each of them
     assert pending.largest("shop", by_bytes=False) == "largest"
     pending.changed(of({"largest": (-2, -2), **dict.fromkeys(lasting, (-1, -1))}))
     for number in range(500):
         pending.add(of({f"gone{number}": (1, 1)}))
         pending.changed(of({f"gone{number}": (-1, -1)}))
-    assert len(pending._instances["shop"].parts) <= 64
+    assert len(tallies(pending)["shop"].parts) <= 64
 
 
 # The counts

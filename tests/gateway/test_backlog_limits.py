@@ -347,7 +347,7 @@ async def test_the_largest_registration_of_the_instance_makes_room_and_no_more_t
         await kit.settled()
         for left in (398, 397):
             await kit.gateway.events.accept([event(), event()])
-            backlog = kit.gateway.events._outbox._backlog
+            backlog = kit.gateway.backlog
             assert backlog.of(few.id)[0] == 1
             assert backlog.of(many.id)[0] == 399
             assert len(await deliveries(kit, DeliveryState.DEAD)) == 2 * (399 - left)
@@ -581,7 +581,7 @@ def figures(backlog: Backlog) -> dict[str, dict[str, tuple[int, int]]]:
     """All counts that the backlog has, by what they are for."""
     return {
         "total": {"": (backlog.count, backlog.size)},
-        "registrations": {name: (one.count, one.size) for name, one in backlog._registrations.items()},
+        "registrations": {name: backlog.of(name) for name, _ in backlog.registrations()},
         "instances": dict(backlog.instances()),
         "parts": {
             f"{registration} {instance}": (part.count, part.size)

@@ -285,7 +285,7 @@ async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
     alive = gateway.instances.find("shop")
     good = [one.hash for one in alive.keys] if alive else []
     for one in [key, *(result[1] for result in results if isinstance(result, tuple))]:
-        owner = Principal("shop") if gateway.keys._keyring.hash(one) in good else None
+        owner = Principal("shop") if gateway.authenticator.keyring.hash(one) in good else None
         assert principal_of(gateway, one) == owner
     assert principal_of(gateway, key) is None
     assert any(isinstance(result, NotFound) for result in results)
@@ -435,7 +435,7 @@ async def test_connecting_again_begins_a_closed_connection_anew(
                 await kit.settled()
                 assert connector.runs == runs
                 hookgw_clock.jump(10)  # there is no code to wait for
-        connector._script = connect_at_once
+        connector.script = connect_at_once
         await instances.connect("shop")
         await instances.connect("shop")
         assert connector.runs == 3
@@ -452,7 +452,7 @@ async def test_connecting_again_does_not_shorten_the_wait_after_a_failure(
     connector = FakeConnector(script=fail)
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
-        kit.gateway.instances._connectors.start(kit.gateway.instances.get("shop"))
+        kit.gateway.connectors.start(kit.gateway.instances.get("shop"))
         await kit.settled()
         runs = connector.runs
         async with trio.open_nursery() as nursery:
@@ -522,7 +522,7 @@ async def test_a_logout_that_the_disk_refuses_to_keep_is_logged(
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
     await gateway.instances.connect("shop")
-    monkeypatch.setattr(gateway.registrations._registry, "put_instance", refuse)
+    monkeypatch.setattr(gateway.registry, "put_instance", refuse)
     with capture_logs() as logs:
         connector.log_out("shop")
         while not any(line["event"] == "logout not kept" for line in logs):
@@ -537,14 +537,14 @@ async def test_an_account_connected_anew_stays_connected_after_an_old_logout(
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
     await gateway.instances.connect("shop")
-    async with gateway.registrations._registry.changing("shop"):
+    async with gateway.registry.changing("shop"):
         connector.log_out("shop")
-        while gateway.instances._connectors.is_running("shop"):
+        while gateway.connectors.is_running("shop"):
             await trio.lowlevel.checkpoint()
         await hookgw_gateway.settled()
-        gateway.instances._connectors.start(gateway.instances.get("shop"))
+        gateway.connectors.start(gateway.instances.get("shop"))
     await hookgw_gateway.settled()
-    async with gateway.registrations._registry.changing("shop"):
+    async with gateway.registry.changing("shop"):
         assert gateway.instances.get("shop").connected
     assert connector.runs == 2
 
@@ -558,7 +558,7 @@ async def test_connecting_and_logging_out_at_once_agree(
     connect, logout = partial(gateway.instances.connect, "shop"), partial(gateway.instances.logout, "shop")
     for calls in ((connect, logout), (logout, connect), (connect, logout, connect), (connect, connect)):
         await together(*calls)
-        is_running = "shop" in connector._running
+        is_running = "shop" in connector.running
         assert gateway.instances.get("shop").connected is is_running
         assert (await gateway.store.load_instances())["shop"].connected is is_running
 
@@ -573,7 +573,7 @@ async def test_a_connect_whose_caller_goes_away_is_whole(
         await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     await hookgw_gateway.settled()
-    assert gateway.instances.get("shop").connected is ("shop" in connector._running)
+    assert gateway.instances.get("shop").connected is ("shop" in connector.running)
 
 
 async def test_a_closed_connection_starts_again_although_the_caller_of_connect_goes_away(
@@ -605,7 +605,7 @@ async def test_a_closed_connection_starts_again_although_the_caller_of_connect_g
             may_end.set()
         await kit.settled()
         assert instances.get("shop").connected
-        assert instances._connectors.is_running("shop")
+        assert kit.gateway.connectors.is_running("shop")
         assert connector.runs == 2
 
 
@@ -617,7 +617,7 @@ async def test_a_deleted_instance_is_disconnected_for_good(
     await gateway.instances.connect("shop")
     session = connector.session("shop")
     await together(partial(gateway.instances.connect, "shop"), partial(gateway.instances.delete, "shop"))
-    assert connector._running == {}
+    assert connector.running == {}
 
     await hookgw_gateway.register(hookgw_receiver.url)
     with pytest.raises(Conflict, match="is over"):

@@ -165,7 +165,8 @@ async def test_a_deletion_goes_on_after_a_restart(
 
     async def load_and_hold(self: jobs.Jobs) -> None:
         await load(self)
-        step = self._store.park_step
+        store = self._store
+        step = store.park_step
         free = trio.Semaphore(0)
         gates.append(free)  # type: ignore[arg-type]
 
@@ -173,7 +174,7 @@ async def test_a_deletion_goes_on_after_a_restart(
             await free.acquire()
             return await step(*given, **more)
 
-        monkeypatch.setattr(self._store, "park_step", held)
+        monkeypatch.setattr(store, "park_step", held)
 
     monkeypatch.setattr(jobs.Jobs, "load", load_and_hold)
     async with open_kit(tmp_path) as kit:

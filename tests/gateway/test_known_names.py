@@ -57,7 +57,7 @@ class Records:
 def resolver_that_knows(speeds: dict[str, bool], expected: Sequence[str] = ()) -> SystemResolver:
     resolver = SystemResolver()
     resolver.expected = frozenset(expected)
-    resolver._was_fast.update(speeds)
+    resolver.was_fast.update(speeds)
     return resolver
 
 

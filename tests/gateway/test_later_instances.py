@@ -85,7 +85,7 @@ async def state(gateway: Gateway) -> tuple[Instance, list[Registration], bool, i
     """Return what a call may change: the instance, its registrations, its connector, and the audit log."""
     audit = await gateway.store.list_audit(AuditQuery())
     webhooks = gateway.registrations.of_instance("shop")
-    running = gateway.instances._connectors.is_running("shop")
+    running = gateway.connectors.is_running("shop")
     return gateway.instances.get("shop"), webhooks, running, len(audit.entries)
 
 
@@ -93,7 +93,7 @@ async def state(gateway: Gateway) -> tuple[Instance, list[Registration], bool, i
 async def test_a_call_that_waited_leaves_a_later_instance_alone(
     call: Call, gateway: Gateway, hookgw_clock: MockClock
 ) -> None:
-    registry = gateway.registrations._registry
+    registry = gateway.registry
     shop, (webhook,) = registry.instance("shop"), registry.of_instance("shop")
 
     async def make() -> None:
@@ -120,7 +120,7 @@ async def test_a_call_that_waited_asks_again_who_owns_the_instance(
     def refuse(instance: str) -> None:
         raise Unavailable(f"{instance} belongs to another node")
 
-    registry = gateway.registrations._registry
+    registry = gateway.registry
 
     async def make() -> None:
         with pytest.raises(Unavailable, match=r"^shop belongs to another node$"):
@@ -170,7 +170,7 @@ async def test_events_of_a_connector_that_ended_do_not_go_to_a_later_instance(
     with monkeypatch.context() as full:
         full.setattr(gateway.events._outbox, "append", refuse)
         connector.log_out("shop")
-        while gateway.instances._connectors.is_running("shop"):
+        while gateway.connectors.is_running("shop"):
             await trio.lowlevel.checkpoint()
         await wait_all_tasks_blocked()
     await gateway.instances.delete("shop")

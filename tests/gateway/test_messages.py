@@ -197,10 +197,10 @@ async def test_the_instances_that_sent_last_are_remembered(autojump_clock: MockC
             cast("Any", registry), world.connectors, Catalog(BUILT_IN_KINDS), virtual_clock()
         )
         for number in range(MOST_INSTANCES + 1):
-            registry._instance = Instance(name="shop", id=str(number), integration="fake")
+            registry.one = Instance(name="shop", id=str(number), integration="fake")
             await service.send("shop", HI, key="k")
         await service.send("shop", HI, key="k")
-        registry._instance = Instance(name="shop", id="0", integration="fake")
+        registry.one = Instance(name="shop", id="0", integration="fake")
         await service.send("shop", HI, key="k")
         assert len(world.connector.sent) == MOST_INSTANCES + 2
 
@@ -218,7 +218,7 @@ async def test_what_all_instances_have_sent_is_remembered_within_a_limit(
         )
 
         async def is_remembered(instance: str, key: str) -> bool:
-            registry._instance = Instance(name="shop", id=instance, integration="fake")
+            registry.one = Instance(name="shop", id=instance, integration="fake")
             before = len(world.connector.sent)
             await service.send("shop", HI, key=key)
             return len(world.connector.sent) == before

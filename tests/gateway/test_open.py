@@ -224,7 +224,7 @@ async def test_a_refused_event_of_one_instance_blocks_only_that_instance(
         await kit.settled()
         found, sent = by_instance(hookgw_receiver.ids), by_instance(ids)
         assert found == {**sent, "bob": sent["bob"][:1]}
-        [registration] = kit.gateway.registrations._registry.hearing("ana")
+        [registration] = kit.gateway.registry.hearing("ana")
         assert (registration.ordering, registration.concurrency) == ("instance", 16)
 
 

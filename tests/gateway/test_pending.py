@@ -12,7 +12,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw import DeliveryState, Event, Registration, Unavailable
+from hookgw import DeliveryState, Event, Gateway, Registration, Unavailable
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.parsing import Replay
 from hookgw.records.lanes import lane_rule
@@ -472,11 +472,16 @@ async def test_a_gateway_that_closes_half_way_goes_on_at_the_next_start(
         assert len(hookgw_receiver.requests) == len(sent) + 1
 
 
+def close_lanes(gateway: Gateway) -> None:
+    """Begin what the end of a gateway begins with."""
+    gateway.registrations._pending.stop()
+
+
 async def test_a_change_of_lanes_while_the_gateway_closes_is_refused(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
-    hookgw_gateway.gateway.registrations._pending.stop()
+    close_lanes(hookgw_gateway.gateway)
     with pytest.raises(Unavailable, match="shutting down"):
         await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 8"])
     assert hookgw_gateway.gateway.registrations.get("shop").ordering is Ordering.URL
@@ -508,7 +513,7 @@ async def test_a_further_change_of_lanes_that_waits_while_the_gateway_closes_is_
                 await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 2"])
 
         await trio.testing.wait_all_tasks_blocked(0.01)
-        gateway.registrations._pending.stop()
+        close_lanes(gateway)
     assert gateway.registrations.get("shop") == before
 
 

@@ -359,7 +359,7 @@ async def test_changes_of_the_instance_do_not_wait_for_the_jobs_of_others(
         nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
         await trio.testing.wait_all_tasks_blocked()
         assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None
-        assert await is_free(gateway.registrations._registry.changing("shop"))
+        assert await is_free(gateway.registry.changing("shop"))
     await hookgw_gateway.settled()
     assert len(hookgw_receiver.requests) == 1
 
@@ -370,7 +370,7 @@ async def test_the_jobs_of_others_do_not_wait_for_a_change_of_the_instance(
     """A change may hold its lock for half a minute, for example while a connector stops."""
     await dead_letters(hookgw_gateway, hookgw_receiver, 1)
     gateway = hookgw_gateway.gateway
-    async with trio.open_nursery() as nursery, gateway.registrations._registry.changing("shop"):
+    async with trio.open_nursery() as nursery, gateway.registry.changing("shop"):
         nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
         await trio.testing.wait_all_tasks_blocked()
         assert gateway.jobs.running(JobKind.REPLAY, "shop") is not None

@@ -150,7 +150,7 @@ async def test_what_the_stand_in_reports_is_as_waha_describes_it(models: Any) ->
     async with trio.open_nursery() as nursery:
         waha = Recording(post, nursery)
         waha.sessions["default"] = Session("default")
-        waha._start(waha.sessions["default"])
+        waha.start_session(waha.sessions["default"])
         waha.scan("default")
         message = waha.receive("default", ANA, "hi")
         waha.write_on_phone("default", ANA, "hi")

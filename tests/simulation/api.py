@@ -18,7 +18,7 @@ import trio
 
 from hookgw import Event, HookgwError
 from hookgw.web.app import Application
-from hookgw.web.server.serve import _Server
+from hookgw.web.server.serve import Server
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -107,7 +107,7 @@ class Api:
     def __init__(self, world: World, app: Application, chance: random.Random) -> None:
         self._world = world
         self._chance = chance
-        self._server = _Server(app, world.scenario.settings.server, None)
+        self._server = Server(app, world.scenario.settings.server, None)
         self._serving: trio.Nursery
         self._idle: list[_Connection] = []
         self._all: dict[_Connection, None] = {}  # in this order: that of a set differs

@@ -49,7 +49,7 @@ class Operators:
                 await locks.enter_async_context(lock)
             if world.gateway.instances.find(instance) is None:
                 return
-            names = [world.name_of(one) for one in world._of(instance)]
+            names = [world.name_of(one) for one in world.registrations_of(instance)]
             began, life, is_answered = world.now, world.life, False
             try:
                 is_answered = await self._clients.attempt(

@@ -118,7 +118,7 @@ class World:
     def configured(self) -> list[Registration]:
         """Return the registrations of the configuration."""
         operations = self.gateway.operational.registration
-        everywhere = self.gateway.events._registry.hearing("")
+        everywhere = self.gateway.registry.hearing("")
         return [*everywhere, operations] if operations else everywhere
 
     # What receivers report: see network.Observer.
@@ -429,7 +429,7 @@ class World:
         gateway, limits = self.gateway, self.scenario.settings
         self._read_data_file(Path(gateway.settings.storage.path))
         rows = self._rows(Path(gateway.settings.storage.path))
-        registrations = [one for name in self.scenario.instances for one in self._of(name)]
+        registrations = [one for name in self.scenario.instances for one in self.registrations_of(name)]
         self.note(
             Final(
                 at=self.now,
@@ -438,7 +438,7 @@ class World:
                 complete=limits.storage.retention >= 30 * DAY,
                 registrations=tuple(self.name_of(one) for one in registrations if one.enabled),
                 backlog=self._counted(),
-                memory=gateway.metrics._memory(),
+                memory=gateway.metrics.memory(),
                 lent=gateway.outbound.pools.statistics(1).lent,
             )
         )
@@ -454,7 +454,7 @@ class World:
         counted = ((self.names.get(key, key), n) for key, n in self.gateway.backlog.registrations() if n)
         return tuple(sorted(counted))
 
-    def _of(self, instance: str) -> list[Registration]:
+    def registrations_of(self, instance: str) -> list[Registration]:
         if self.gateway.instances.find(instance) is None:
             return []
         return self.gateway.registrations.of_instance(instance)
@@ -495,7 +495,7 @@ class World:
         found: Counter[str] = Counter()
         registrations: dict[str, int] = {}
         metrics = self.gateway.metrics
-        for family in metrics.families(finish(survey(metrics._sources))):
+        for family in metrics.families(finish(survey(metrics.sources))):
             for name, labels, value, *_ in family.samples:
                 if name == "hookgw_registration_backlog_deliveries":
                     key = labels["registration"]
@@ -538,9 +538,9 @@ class World:
                 counted=self._counted() if is_at_rest else None,
                 total=pending.total() - pending[OPERATIONS],  # those are stored beyond any limit
                 total_limit=settings.limits.deliveries,
-                memory=gateway.metrics._memory(),
+                memory=gateway.metrics.memory(),
                 memory_limit=settings.delivery.memory,
-                lent=max((len(pool.lent) for pool in pools._pools.values()), default=0),
+                lent=max((len(pool.lent) for pool in pools.pools.values()), default=0),
                 lent_limit=settings.delivery.host_connections,
             )
         )

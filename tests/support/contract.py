@@ -26,7 +26,7 @@ class Contract:
     """The document of one application, made when it is first needed."""
 
     def __init__(self, app: Application) -> None:
-        self._app = app
+        self._app, self._gateway = app, app._gateway
         self._document: dict[str, Any] = {}
         self._paths: list[tuple[re.Pattern[str], dict[str, Any]]] = []
 
@@ -54,7 +54,7 @@ class Contract:
             self._check_request(operation, request)
 
     def _read(self) -> None:
-        self._document = OpenApiRoutes(self._app, self._app._gateway).document
+        self._document = OpenApiRoutes(self._app, self._gateway).document
         base = self._document["servers"][0]["url"].removesuffix("/")
         for path, operations in self._document["paths"].items():
             pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(base + path))
@@ -99,7 +99,7 @@ class Contract:
             if "gzip" in request.headers.get("content-encoding", "").lower():
                 content = gzip.decompress(content)
             schema = body["content"][media]["schema"]
-            spelling = Spelling(self._document["components"]["schemas"], self._app._gateway.catalog)
+            spelling = Spelling(self._document["components"]["schemas"], self._gateway.catalog)
             self.validator(schema).validate(spelling.of(schema, json.loads(content)))
 
     def _check_body(self, schema: dict[str, Any], body: bytes, method: str) -> None:

@@ -91,7 +91,7 @@ async def test_a_busy_lane_is_named(
     await hookgw_gateway.emit("MESSAGES_UPSERT", {})
     await hookgw_receiver.wait_for(1)
     with monkeypatch.context() as patch:
-        patch.setattr("hookgw.testing.kit._SETTLE_TIMEOUT", 0.05)
+        patch.setattr("hookgw.testing.kit.SETTLE_TIMEOUT", 0.05)
         with pytest.raises(TimeoutError, match=r"still busy after 0\.05 s: .*delivering, 1 pending"):
             await hookgw_gateway.settled()
     hookgw_clock.jump(30)
@@ -375,7 +375,7 @@ async def test_waiting_for_too_many_requests_fails_and_says_what_arrived(
     hookgw_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hookgw.testing.receiver._PATIENCE", 0.05)
+    monkeypatch.setattr("hookgw.testing.receiver.PATIENCE", 0.05)
     with pytest.raises(TimeoutError, match=r"0 of 1 requests arrived .* Nothing arrived\."):
         await hookgw_receiver.wait_for(1)
     hookgw_receiver.will(answer(500))

@@ -158,7 +158,7 @@ async def test_some_options_are_the_operators(
 ) -> None:
     region = {"type": "string", "default": "eu", "x-operator": True}
     rules = ConnectorOptions("strict", {**SCHEMA, "properties": {**SCHEMA["properties"], "region": region}})
-    monkeypatch.setattr(gateway.instances._connectors, "option_rules", lambda _: rules)
+    monkeypatch.setattr(gateway.connectors, "option_rules", lambda _: rules)
     body = {"instanceName": "loja1", "integration": "strict", "token": "the-key-of-loja1", **GIVEN}
     assert (await client.post("/instance/create", json=body)).status_code == 201
     own = {"apikey": "the-key-of-loja1"}

@@ -457,7 +457,7 @@ async def test_a_disconnected_instance_cuts_its_files_off(
     async with await request(server, link_to(connector)) as stream:
         await files.paused.wait()
         if end == "stop":
-            gateway.instances._connectors.stop_all()
+            gateway.connectors.stop_all()
         else:
             await getattr(gateway.instances, end)("shop")
         assert await read_until_closed(stream) > PIECE

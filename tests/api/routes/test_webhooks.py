@@ -379,7 +379,7 @@ async def test_a_header_of_a_delivery_that_a_former_version_stored_changes_nothi
     await set_webhook(client, headers={"Authorization": "Bearer x"})
     registration = gateway.registrations.get("loja1")
     stored = {"X-Attempt": "9", "Authorization": "Bearer x"}
-    await gateway.registrations._registry.put(msgspec.structs.replace(registration, headers=stored))
+    await gateway.registry.put(msgspec.structs.replace(registration, headers=stored))
     found = (await client.get("/webhook/find/loja1")).json()
     assert found["headers"] == {"X-Attempt": MASK, "Authorization": MASK}
     response = await client.patch("/webhook/set/loja1", json={"events": ["CALL"]})

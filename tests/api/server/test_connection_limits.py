@@ -166,4 +166,4 @@ async def test_an_address_without_connections_is_forgotten() -> None:
     hall = Hall()
     for client in hall.seated("", ""):
         hall.leave(client)
-    assert hall.limits._by_source == {}
+    assert hall.limits.by_source == {}

@@ -113,7 +113,7 @@ def drain(gateway: Gateway, key: str) -> None:
     holder = gateway.authenticator.authenticate(key, None)
     assert holder is not None
     assert holder.bucket is not None
-    holder.bucket._tokens = -50.0
+    holder.bucket.tokens = -50.0
 
 
 class TestOverAUnixSocket:

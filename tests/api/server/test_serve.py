@@ -48,7 +48,7 @@ async def test_a_client_that_disconnects_before_it_is_served(
         raise OSError(errno.ENOTCONN, "gone")
 
     with structlog.testing.capture_logs() as logs, monkeypatch.context() as patched:
-        patched.setattr(serving, "_address", gone)
+        patched.setattr(serving, "address_of", gone)
         async with await server.connect() as stream:
             assert await read_to_end(stream) == b""
     assert logs == []

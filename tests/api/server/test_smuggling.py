@@ -105,7 +105,7 @@ async def seen(app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPat
     def note(exchange: RequestResponse, _status: int) -> None:
         queries.append(exchange.scope["query_string"].decode())
 
-    monkeypatch.setattr(app, "_count", note)
+    monkeypatch.setattr(app, "count", note)
     return queries
 
 

@@ -210,7 +210,7 @@ async def test_a_picture_fits_a_small_terminal(width: int) -> None:
     for trouble in (Trouble.REFUSES, Trouble.FAILS):
         await run_outages([Outage(0, "n8n", trouble, 0)], {"n8n": FakeReceiver("n8n")}, screen.add_message)
     rows = ROWS + [Row(name=f"https://example/{number}") for number in range(20)]
-    lines = drawn(screen._picture(lambda: (7, rows)), width)
+    lines = drawn(screen.picture(lambda: (7, rows)), width)
     assert len(lines) < 24
     assert max(map(len, lines)) <= width
     link = "http://127.0.0.1:54321/dashboard/enter/00000000000000000001"
@@ -302,6 +302,6 @@ def test_a_demo_that_is_over_at_once_invites_nobody(capsys: pytest.CaptureFixtur
         pass
     assert capsys.readouterr().out == ""
     console = Console(file=io.StringIO(), force_terminal=True, width=80, height=24)
-    lines = drawn(LiveScreen(console, None)._picture(lambda: (7, ROWS)), 80)
+    lines = drawn(LiveScreen(console, None).picture(lambda: (7, ROWS)), 80)
     assert lines[0].startswith("receiver ")
     assert lines[-1] == "Ctrl-C ends the demo."

@@ -148,4 +148,4 @@ def test_the_commands_to_type_are_those_that_were_typed(
 ) -> None:
     monkeypatch.setattr(sys, "argv", [called, "demo"])
     monkeypatch.setattr("shutil.which", lambda _: on_path)
-    assert command._program() == program
+    assert command.program_name() == program

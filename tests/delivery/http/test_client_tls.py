@@ -444,7 +444,7 @@ async def test_a_tls_failure_makes_only_the_pool_of_its_identity_suspect(version
             with pytest.raises(TlsFailed):
                 await exchange(pools, server, tls, "shop")
         lent = await exchange(pools, server, good, "bank")
-        suspect = {pool.origin[3] for pool in pools._pools.values() if pool.suspect}
+        suspect = {pool.origin[3] for pool in pools.pools.values() if pool.suspect}
         assert suspect == {bad, without}
         lent.close_nowait()
     assert pools.statistics().suspect == 2

@@ -82,7 +82,7 @@ def own_address() -> str:
 def test_an_address_of_this_machine(monkeypatch: pytest.MonkeyPatch, any_address_binds: bool) -> None:
     """Some machines let programs bind to any address (``net.ipv4.ip_nonlocal_bind``)."""
     if any_address_binds:
-        monkeypatch.setattr("hookgw.delivery.http.own_addresses._can_bind", lambda _: True)
+        monkeypatch.setattr("hookgw.delivery.http.own_addresses.can_bind", lambda _: True)
     assert is_local(ip_address(own_address()))
     assert not is_local(ip_address("192.0.2.7"))
     assert not is_local(ip_address("2001:db8::7"))

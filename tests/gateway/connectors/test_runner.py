@@ -100,10 +100,10 @@ class OneInstance:
     """A registry of one instance."""
 
     def __init__(self, instance: Instance) -> None:
-        self._instance = instance
+        self.one = instance
 
     def instance(self, _: str) -> Instance:
-        return self._instance
+        return self.one
 
 
 class World:
@@ -704,7 +704,7 @@ class Returns(FakeConnector):
 
     async def run(self, session: Session) -> None:
         self.runs += 1
-        await self._script(session)
+        await self.script(session)
 
 
 async def nothing(_session: Session) -> None:

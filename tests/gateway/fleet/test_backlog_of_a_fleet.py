@@ -121,7 +121,8 @@ async def nodes(
 def is_current(node: Node) -> bool:
     """Return whether a node knows what all others tell."""
     exchange = node.exchange
-    is_heard = bool(exchange._known) and min(exchange._known.values()) > 0
+    known = exchange._known
+    is_heard = bool(known) and min(known.values()) > 0
     return is_heard and not (exchange._must_count or exchange._is_counting)
 
 

@@ -10,14 +10,13 @@ from contextlib import (
 )
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
 from hookgw.concurrency.clock import Clock
 from hookgw.config import MasterKeys
 from hookgw.store import Store, StoreObserver, audit_entries, new_lanes, open_store, searches
-from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import history as postgresql_history
 from hookgw.store.postgresql import outbox
@@ -27,6 +26,7 @@ from hookgw.store.postgresql.store import open_store as open_postgresql_store
 from hookgw.store.sqlite import erase, history, pending_changes
 from hookgw.store.sqlite.outbox import PAGE_BYTES
 from tests.support.postgres import PostgresServer
+from tests.support.stores import connection_of, turn_of, writer_of
 
 
 class Engine(Protocol):
@@ -112,7 +112,7 @@ class SqliteEngine(_Sizes):
 
     @asynccontextmanager
     async def refuse(self, store: Store) -> AsyncIterator[None]:
-        connection = _commits(store)._writer._connection  # type: ignore[attr-defined]
+        connection = connection_of(store)
         async with self.hold(store):
             connection.execute("PRAGMA query_only = ON")
         try:
@@ -123,7 +123,7 @@ class SqliteEngine(_Sizes):
 
     @asynccontextmanager
     async def hold(self, store: Store) -> AsyncIterator[None]:
-        async with _commits(store)._in_use:
+        async with turn_of(store):
             yield
 
 
@@ -153,7 +153,7 @@ class PostgresqlEngine(_Sizes):
 
     @asynccontextmanager
     async def refuse(self, store: Store) -> AsyncIterator[None]:
-        session = _commits(store)._writer._session  # type: ignore[attr-defined]
+        session = writer_of(store)._session
         # Not within a commit, such as a probe of whether the storage works again: it would be rolled back.
         async with self.hold(store):
             session.call(lambda connection: connection.execute("SET default_transaction_read_only = on"))
@@ -165,13 +165,8 @@ class PostgresqlEngine(_Sizes):
 
     @asynccontextmanager
     async def hold(self, store: Store) -> AsyncIterator[None]:
-        async with _commits(store)._in_use:
+        async with turn_of(store):
             yield
-
-
-def _commits(store: Store) -> GroupCommit[Any]:
-    commits: GroupCommit[Any] = store._commits  # type: ignore[attr-defined]
-    return commits
 
 
 ENGINES = ("sqlite", pytest.param("postgresql", marks=pytest.mark.process))

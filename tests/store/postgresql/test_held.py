@@ -134,7 +134,7 @@ def looks(connection: psycopg.Connection, is_wanted: Callable[[str], bool] = lam
     """Look once."""
     clock = Clock()
     before = micros(clock.steady() - module.LEAST_AGE)
-    return HeldWatch(cast("Reader", None), is_wanted, clock)._find(connection, before)[0]
+    return HeldWatch(cast("Reader", None), is_wanted, clock).find(connection, before)[0]
 
 
 async def test_what_waits_for_a_moment_is_not_reported(

@@ -37,6 +37,7 @@ from tests.store.support import (
     settle,
     to,
 )
+from tests.support.stores import turn_of
 
 # Makes an instance known to the storage: whoever stores its first event makes others wait.
 KNOWN = [Append(event("first"), ())]
@@ -154,8 +155,7 @@ async def test_writes_of_one_commit_are_before_and_behind_a_moment(
     async def ask() -> None:
         cursors.append(await store.park_cursor())
 
-    commits = store._commits  # type: ignore[attr-defined]
-    async with trio.open_nursery() as nursery, commits._in_use:
+    async with trio.open_nursery() as nursery, turn_of(store):
         nursery.start_soon(store.append, to("first"))
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(store.append, to("before"))

@@ -47,25 +47,25 @@ def test_a_page_of_a_lane(backlog: psycopg.Connection) -> None:
 
 
 def test_what_is_settled(backlog: psycopg.Connection) -> None:
-    found = plan(backlog, settle._STILL_PENDING, (list(range(1, 500)),))
+    found = plan(backlog, settle.STILL_PENDING, (list(range(1, 500)),))
     assert "deliveries_pkey" in found
     assert not {"feed", "outbox"} & set(found.split())
     rows = ([1], ["delivered"], [1], [0], [0], [5], [None], [1])
-    assert "using deliveries_pkey" in plan(backlog, settle._SETTLE, rows)
+    assert "using deliveries_pkey" in plan(backlog, settle.SETTLE, rows)
 
 
 def test_the_feed(backlog: psycopg.Connection) -> None:
-    found = plan(backlog, feed._NEXT, (5, 0, [7], 1000))
+    found = plan(backlog, feed.NEXT, (5, 0, [7], 1000))
     assert "feed" in found
-    found = plan(backlog, feed._READ, ([1, 2, 3],))
+    found = plan(backlog, feed.READ, ([1, 2, 3],))
     assert "deliveries_pkey" in found
     assert not {"feed", "outbox"} & set(found.split())
 
 
 def test_what_is_held_back(backlog: psycopg.Connection) -> None:
     with backlog.transaction():
-        backlog.execute(held._IN_ORDER.encode())
-        found = plan(backlog, held._HELD.format(most=held.MOST), (9,))
+        backlog.execute(held.IN_ORDER.encode())
+        found = plan(backlog, held.HELD.format(most=held.MOST), (9,))
     assert "Index Scan using feed" in found
     assert "Sort" not in found
 
@@ -88,7 +88,7 @@ def writer(database: Server, request: pytest.FixtureRequest) -> Iterator[psycopg
 
 @pytest.mark.parametrize(
     "statement",
-    [settle._STILL_PENDING, settle._SETTLE, feed._NEXT, feed._READ, append._APPEND, append._PREPARE],
+    [settle.STILL_PENDING, settle.SETTLE, feed.NEXT, feed.READ, append.APPEND, append.PREPARE],
     ids=["pending", "settle", "next", "read", "append", "prepare"],
 )
 def test_a_plan_that_is_made_while_tables_are_small_serves_when_they_are_large(

@@ -17,8 +17,9 @@ from hookgw.records.instances import Instance
 from hookgw.store import Store
 from hookgw.store.sqlite import backup
 from hookgw.store.sqlite.backup import back_up_file
-from tests.store.sqlite.support import child, commits_of, opened, peek
+from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import delivered, ids_of, seqs_of, settle, to
+from tests.support.stores import commits_of
 
 
 @pytest.fixture(autouse=True)

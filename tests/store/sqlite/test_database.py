@@ -23,8 +23,9 @@ from hookgw.store.sqlite.checkpoints import fold
 from hookgw.store.sqlite.database import measure_disk_space, open_database
 from hookgw.store.sqlite.open_file import is_disk_error
 from hookgw.store.sqlite.transaction import Transaction
-from tests.store.sqlite.support import child, commits_of, limit_pages, opened, peek
+from tests.store.sqlite.support import child, limit_pages, opened, peek
 from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
+from tests.support.stores import background_of, commits_of
 
 HOLD = """
 import sys
@@ -275,7 +276,7 @@ async def test_a_read_that_the_disk_refuses_stops_events_for_a_while(
     async with opened(path) as store:
         await store.append(to("e1"))
         with pytest.raises(StorageUnavailable):
-            await store._background.run(fails)  # type: ignore[attr-defined]
+            await background_of(store).run(fails)
         for refused in (store.check, lambda: store.append(to("e2"))):
             with pytest.raises(StorageUnavailable, match=r"SQLITE_IOERR_READ.*no events are accepted"):
                 await refused()

@@ -27,8 +27,9 @@ from hookgw.store.commits.group_commit import (
 )
 from hookgw.store.commits.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group, NewEvent
 from hookgw.store.sqlite.transaction import Transaction
-from tests.store.sqlite.support import commits_of, hold_commits, opened, peek
+from tests.store.sqlite.support import hold_commits, opened, peek
 from tests.store.support import LANE, Listener, Watch, delivered, event, ids_of, seqs_of, to
+from tests.support.stores import commits_of
 
 
 class Gate:

@@ -7,8 +7,8 @@ from functools import partial
 from hookgw.store import Store
 from hookgw.store.holdings import Oldest
 from hookgw.store.sqlite.holders import remove_oldest
-from tests.store.sqlite.support import commits_of
 from tests.store.support import RULE, delivered, ids_of, seqs_of, settle, to
+from tests.support.stores import commits_of
 
 
 async def test_a_delivery_that_was_sent_again_meanwhile_stays(store: Store) -> None:

@@ -93,8 +93,8 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "forget found ids": lambda c: event_ids.forget_found(transaction(c), [Oldest(9, 1, 1, 9)]),
     "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 9),
     "bytes of ids": event_ids.remembered_bytes,
-    "names of attempts": lambda c: name_pruning._walk_attempts(c, (1, 1)),
-    "names of ids": lambda c: name_pruning._walk_remembered(c, (1, 1, 1)),
+    "names of attempts": lambda c: name_pruning.walk_attempts(c, (1, 1)),
+    "names of ids": lambda c: name_pruning.walk_remembered(c, (1, 1, 1)),
     "park": lambda c: dead_letters.park(c, "reg", "off", AT, newest=9, limit=10, spared=[2]),
     "drop the oldest": lambda c: dead_letters.drop_oldest(
         c, RULE, "shop", "full", AT, count=1, size=0, spared=[], limit=10

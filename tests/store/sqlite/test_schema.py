@@ -241,7 +241,7 @@ async def test_a_migration_that_fails_leaves_the_file_and_no_copy(
 ) -> None:
     path = unpack("plain", tmp_path)
     before = dump(path)
-    monkeypatch.setattr(schema, "_WAITING", "INSERT INTO nowhere VALUES (1)")
+    monkeypatch.setattr(schema, "WAITING", "INSERT INTO nowhere VALUES (1)")
     with pytest.raises(StartError, match="nowhere"):
         async with opened(path):
             pass
@@ -252,14 +252,14 @@ async def test_a_migration_that_fails_leaves_the_file_and_no_copy(
         assert await store.append(to("e1")) == [True]
 
 
-@pytest.mark.parametrize("later", ["_REMEMBERED", "_AUDIT"])
+@pytest.mark.parametrize("later", ["REMEMBERED", "AUDIT"])
 async def test_the_steps_of_a_migration_are_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str
 ) -> None:
     path = unpack("plain", tmp_path)
     before = dump(path)
     fails = "INSERT INTO nowhere VALUES (1)"
-    monkeypatch.setattr(schema, later, fails if later == "_REMEMBERED" else (fails,))
+    monkeypatch.setattr(schema, later, fails if later == "REMEMBERED" else (fails,))
     with pytest.raises(StartError, match="nowhere"):
         async with opened(path):
             pass
@@ -272,7 +272,7 @@ def bring_to(path: Path, version: int) -> None:
         if version >= 3:
             schema.migrate_lanes(connection)
         if version >= 4:
-            connection.execute(schema._REMEMBERED)
+            connection.execute(schema.REMEMBERED)
         connection.execute(f"PRAGMA user_version = {version}")
 
 
