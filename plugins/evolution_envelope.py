@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 
 from hookgw import Event, EventKind, Outgoing, Registration, hookimpl
-from hookgw.concurrency.clock import rfc3339
+from hookgw.kernel.times import rfc3339
 
 from . import gateway_kinds
 

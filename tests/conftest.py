@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from hookgw.config import everything_in
+from hookgw.kernel.schema_parts import Schema
 from hookgw.plugins import discovery, loading, startup_hooks
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.schema import migrate
 from hookgw.web.app import Application
 from hookgw.web.openapi import routes
-from hookgw.web.openapi.document import Names, Route, build_document
+from hookgw.web.openapi.document import Route, build_document
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.first_party_modules import FirstPartyModules
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
@@ -137,9 +138,9 @@ def _routes_compiled_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _documents_built_once() -> Iterator[None]:
     """Build ``/openapi.json`` once for the same routes and names: every client of a test compares with it."""
-    built: list[tuple[list[Route], Names, str, dict[str, Any]]] = []
+    built: list[tuple[list[Route], Mapping[str, Schema], str, dict[str, Any]]] = []
 
-    def known(found: Iterable[Route], names: Names, base_path: str) -> dict[str, Any]:
+    def known(found: Iterable[Route], names: Mapping[str, Schema], base_path: str) -> dict[str, Any]:
         wanted = list(found)
         for *before, document in built:
             if before == [wanted, names, base_path]:

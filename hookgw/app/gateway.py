@@ -23,6 +23,7 @@ from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.events.accept import EventIntake
+from hookgw.events.erasure import Erasures
 from hookgw.fleet.fleet import Fleet
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
@@ -35,7 +36,6 @@ from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
-from hookgw.operations.erasure import Erasures
 from hookgw.operations.views import Views
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.deliveries import LaneStatistics

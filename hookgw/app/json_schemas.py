@@ -12,11 +12,16 @@ what they accept in another spelling matches the schemas once it is spelled as p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from hookgw.app.gateway import Gateway
 from hookgw.deliveries.requests import REPLAY_STATES
+from hookgw.events.erasure_request import MAX_JID
+from hookgw.events.schemas import EMITTED_EVENT
 from hookgw.instances.requests import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
 from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
-    EVENT_ID_SCHEMA,
     MOMENT_SCHEMA,
     NAME_SCHEMA,
     TIME_SCHEMA,
@@ -28,9 +33,8 @@ from hookgw.kernel.schema_parts import (
     ref,
 )
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
-from hookgw.operations.erasure_request import MAX_JID
 from hookgw.webhooks.change import REGISTRATION, UPDATE
-from hookgw.webhooks.fields import RETRY
+from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION
 from hookgw.webhooks.tls import TLS
 
@@ -115,39 +119,6 @@ KEY: Schema = {
     },
 }
 
-_PASSED_ON: Schema = {
-    "type": ["string", "null"],
-    "maxLength": 2048,
-    "pattern": "^[^\\x00]*$",
-    "description": "Passed on unchanged.",
-}
-
-# The parser refuses times before the epoch.
-_SINCE_1970: Schema = TIME_SCHEMA | {"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"}
-
-EMITTED_EVENT: Schema = {
-    "type": "object",
-    "description": "An event to deliver.",
-    "required": ["event", "data"],
-    "properties": {
-        "event": ref("KindName") | {"description": "The kind."},
-        "data": {"description": "The payload, delivered unchanged."},
-        "id": or_null(
-            EVENT_ID_SCHEMA,
-            "If missing, hookgw creates one. A known id makes the event a duplicate, which is not delivered.",
-        ),
-        "date_time": or_null(_SINCE_1970, "The time of the event; now if missing."),
-        "sender": _PASSED_ON,
-        "server_url": _PASSED_ON,
-    },
-}
-
-# No component: most languages have no name for a list.
-EMIT: Schema = {
-    "type": "array",
-    "items": ref("EmittedEvent"),
-    "description": "A batch of events, which is accepted as a whole or not at all.",
-}
 
 REPLAY: Schema = {
     "type": "object",
@@ -225,3 +196,26 @@ COMPONENTS: dict[str, Schema] = {
     "BackupRequest": BACKUP,
     "EraseRequest": ERASE,
 }
+
+
+def request_schemas(gateway: Gateway) -> dict[str, Schema]:
+    """Return the schemas of bodies, with the names of kinds, connectors and plugins of this gateway."""
+    kinds = [kind.name for kind in gateway.catalog if not kind.operational]
+    operational = [kind.name for kind in gateway.catalog if kind.operational]
+    # Only plugins that check their options accept any; others refuse every block of options.
+    plugins = [
+        plugin.name for plugin in gateway.hooks.plugins() if "hookgw_check_registration" in plugin.hooks
+    ]
+    return {
+        **COMPONENTS,
+        "KindName": _enum(kinds, "An event kind. Other spellings are accepted, too."),
+        "AnyKindName": _enum([*kinds, *operational], "An event kind, including operational kinds."),
+        "ConnectorName": _enum(gateway.instances.connectors, "A connector."),
+        "PluginBlocks": plugin_blocks(plugins),
+    }
+
+
+def _enum(names: Sequence[str], meaning: str) -> dict[str, Any]:
+    # JSON Schema does not allow an empty enum.
+    allowed: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"maxLength": 0}
+    return {"type": "string", **allowed, "description": meaning}

@@ -39,7 +39,6 @@ from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
 from hookgw.deliveries.cancellation import Cancellations
 from hookgw.deliveries.history import DeliveryHistory
-from hookgw.deliveries.monitor import DeliveryMonitor
 from hookgw.deliveries.replay import Replays
 from hookgw.deliveries.service import DeliveryService
 from hookgw.deliveries.stuck_lanes import StuckLanes
@@ -49,6 +48,7 @@ from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.events.accept import EventIntake
+from hookgw.events.erasure import Erasures
 from hookgw.fair import Share
 from hookgw.fleet.all_nodes import AllNodes
 from hookgw.fleet.backlog_exchange import BacklogExchange
@@ -80,7 +80,7 @@ from hookgw.messages.media import MediaDownloads
 from hookgw.messages.service import MessageService
 from hookgw.operations.activity import Activity
 from hookgw.operations.backups import BackupService
-from hookgw.operations.erasure import Erasures
+from hookgw.operations.delivery_monitor import DeliveryMonitor
 from hookgw.operations.history_pruning import prune_history
 from hookgw.operations.node_reports import NodeReports
 from hookgw.operations.problems import Problems
@@ -100,6 +100,7 @@ from hookgw.store import ConnectorState, PendingChange, open_storage
 from hookgw.store.fleet import Membership
 from hookgw.webhooks.auto_disable import AutoDisable
 from hookgw.webhooks.configured import read_global_webhooks, read_operations
+from hookgw.webhooks.fields import AUDITED
 from hookgw.webhooks.refused_addresses import by_registration, log_refused_addresses
 from hookgw.webhooks.service import RegistrationService
 
@@ -227,7 +228,9 @@ async def open_gateway(  # noqa: C901 -- one step a time
             global_webhooks = await read_global_webhooks(webhooks, store, audit)
             operations = await read_operations(settings.operations, store, audit)
             registry = (
-                Registry(store, audit, owner.check, is_shared=True) if shared else Registry(store, audit)
+                Registry(store, audit, AUDITED, owner.check, is_shared=True)
+                if shared
+                else Registry(store, audit, AUDITED)
             )
             await registry.load(global_webhooks, operations)
             media_key = await load_media_key(store)
@@ -338,7 +341,17 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock, jobs)
         registrations = RegistrationService(
-            registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
+            registry,
+            instances.create,
+            pending,
+            dispatcher,
+            hooks,
+            catalog,
+            sender,
+            outbound,
+            clock,
+            settings,
+            jobs,
         )
         keys = KeyService(
             keyring,
@@ -392,7 +405,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         holds = owner.holds if shared else lambda _: True
         problems = Problems(
             instances,
-            registrations,
+            registry,
             dispatcher,
             auto_disable,
             stuck,
@@ -405,7 +418,7 @@ async def open_gateway(  # noqa: C901 -- one step a time
         )
         reports = NodeReports(
             instances,
-            registrations,
+            registry,
             deliveries,
             dispatcher,
             auto_disable,

@@ -19,8 +19,9 @@ from hookgw.core.audit import Audit, acting_as
 from hookgw.core.jobs import Jobs
 from hookgw.core.pending import PendingDeliveries
 from hookgw.core.registry import Registry
+from hookgw.kernel.audited import FieldChange
 from hookgw.plugins.hooks import Hooks
-from hookgw.records.audit import CONFIGURATION, AuditAction, FieldChange
+from hookgw.records.audit import CONFIGURATION, AuditAction
 from hookgw.records.events import Catalog
 from hookgw.records.jobs import JobKind
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration

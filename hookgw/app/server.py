@@ -19,6 +19,7 @@ from hookgw.app.dashboard import Dashboard
 from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.app.reload import LEVEL
+from hookgw.app.surfaces import create_app
 from hookgw.auth.keyring import KeyHolder
 from hookgw.command.logging_setup import configure_logging
 from hookgw.command.process import StoppedEarly, cancel_on_signal
@@ -27,7 +28,7 @@ from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.config.settings import Settings
 from hookgw.kernel.errors import HookgwError
 from hookgw.plugins.hooks import Hooks
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.server.certificates import Certificates
 from hookgw.web.server.serve import serve
 

@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from hookgw.command.target import read_secret_line
-from hookgw.concurrency.clock import parse_rfc3339, rfc3339
 from hookgw.kernel.signing_keys import PUBLIC, SYMMETRIC, VerifyingKey, verifying_key
+from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.kernel.units import parse_duration
 
 MIN_INTERVAL = 0.1

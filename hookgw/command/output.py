@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from hookgw.concurrency.clock import parse_rfc3339
+from hookgw.kernel.times import parse_rfc3339
 
 F = TypeVar("F", bound=Callable[..., Any])
 

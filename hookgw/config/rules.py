@@ -17,10 +17,10 @@ from hookgw.config.cors_origins import parse_origin
 from hookgw.config.master_keys import CLEAR, parse_master_key
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import UNIX, Settings
-from hookgw.instances.requests import FOREIGN
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.rules import check_custom_headers, check_secret, check_url
 from hookgw.kernel.units import DAY, Duration, Size
+from hookgw.records.instances import FOREIGN
 from hookgw.records.operational_kinds import OPERATIONAL_CATALOG
 
 Rule = Callable[[Any], str | None]

@@ -19,7 +19,8 @@ from contextvars import ContextVar
 
 from hookgw.auth.keyring import KeyHolder
 from hookgw.concurrency.clock import Clock
-from hookgw.records.audit import HOOKGW, Actor, ActorKind, AuditAction, AuditEntry, FieldChange
+from hookgw.kernel.audited import FieldChange
+from hookgw.records.audit import HOOKGW, Actor, ActorKind, AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.store import AuditPage, AuditQuery, Store
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.core.audit import Audit
-from hookgw.kernel.audited import LONGEST, Audited, changes_of, text_of
+from hookgw.kernel.audited import LONGEST, Audited, FieldChange, changes_of, text_of
 from hookgw.kernel.masking import without_user
+from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import Key
-from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry, FieldChange
+from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
-from hookgw.webhooks.fields import AUDITED
 
 OF_INSTANCE: Audited = {
     "integration": ("integration", text_of),
@@ -24,11 +23,16 @@ OF_INSTANCE: Audited = {
 
 
 def registration_changed(
-    audit: Audit, old: Registration | None, new: Registration | None, instance: Instance | None
+    audit: Audit,
+    audited: Audited,
+    old: Registration | None,
+    new: Registration | None,
+    instance: Instance | None,
 ) -> list[AuditEntry]:
     """Return the entry of a created, changed or deleted registration; none if no field of a client changed.
 
     Args:
+        audited: the fields of registrations.
         old, new: the record before and after; ``None`` if there is none. At least one is given.
         instance: ``None`` for a registration of the configuration.
     """
@@ -40,9 +44,9 @@ def registration_changed(
     if old is None:
         # The secret is always there, and new.
         blank = Registration(id="", instance="", url="", secrets=new.secrets)
-        changes = changes_of(blank, new, AUDITED)
+        changes = changes_of(blank, new, audited)
         return [audit.entry(AuditAction.REGISTRATION_CREATE, instance, new.label, changes=changes)]
-    changes = changes_of(old, new, AUDITED)
+    changes = changes_of(old, new, audited)
     if not changes:
         return []
     details = {"reason": new.disabled_reason}

@@ -35,7 +35,7 @@ from hookgw.core.survey import (
 )
 from hookgw.delivery.http.pools import PoolStatistics
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
-from hookgw.parsing import finish
+from hookgw.kernel.long_json import finish
 from hookgw.records.deliveries import DeliveryState, LaneStatistics, Outcome
 from hookgw.records.failing_task import FailingTask
 from hookgw.records.registrations import Registration

@@ -11,6 +11,7 @@ import trio
 from hookgw.core.audit import Audit
 from hookgw.core.audited_changes import instance_changed, registration_changed
 from hookgw.core.keyed_locks import KeyedLocks
+from hookgw.kernel.audited import Audited
 from hookgw.kernel.errors import NotFound
 from hookgw.records.audit import AuditAction
 from hookgw.records.instances import Instance, retired_name
@@ -29,6 +30,7 @@ class Registry:
     Args:
         store: keeps the records.
         audit: says who changes what.
+        audited: the fields of registrations whose changes the audit shows.
         check_owner: called with the name of an instance before it, or a registration of it, is changed. In a
             fleet it raises ``Unavailable`` if another node holds the instance.
         is_shared: whether other nodes must hear of a disabled registration of the configuration.
@@ -38,6 +40,7 @@ class Registry:
         self,
         store: Store,
         audit: Audit,
+        audited: Audited,
         check_owner: Callable[[str], None] = lambda _: None,
         *,
         is_shared: bool = False,
@@ -46,6 +49,7 @@ class Registry:
         self._is_shared = is_shared
         self._store = store
         self._audit = audit
+        self._audited = audited
         self._instances: dict[str, Instance] = {}
         # Sorted; ``None`` after an instance was added or removed. Lists are asked for again and again.
         self._names: list[str] | None = None
@@ -97,7 +101,7 @@ class Registry:
         self.check_owner(instance.name)
         audit = instance_changed(self._audit, self._instances.get(instance.name), instance)
         if first is not None:
-            audit += registration_changed(self._audit, None, first, instance)
+            audit += registration_changed(self._audit, self._audited, None, first, instance)
         await _complete(self._store.put_instance(instance, first, audit=audit))
         if instance.name not in self._instances:
             self._names = None
@@ -225,7 +229,7 @@ class Registry:
         """
         instance = self._instances.get(registration.instance)
         old = self._registrations.get(registration.id)
-        audit = registration_changed(self._audit, old, registration, instance)
+        audit = registration_changed(self._audit, self._audited, old, registration, instance)
         if registration.instance == GLOBAL_INSTANCE:
             # Its record is the configuration: what hookgw changes (a 410) lasts until the next start.
             if self._is_shared and (old is None or registration.enabled != old.enabled):
@@ -252,7 +256,7 @@ class Registry:
         """Remove an instance's registration; ``job``, stored in the same commit, is to park the rest."""
         self.check_owner(registration.instance)
         audit = registration_changed(
-            self._audit, registration, None, self._instances.get(registration.instance)
+            self._audit, self._audited, registration, None, self._instances.get(registration.instance)
         )
         await _complete(self._store.remove_registration(registration.id, job=job, audit=audit))
         self._forget(registration)
@@ -295,7 +299,9 @@ class Registry:
 
     async def remove_configured(self, registration: Registration) -> None:
         """Remove a registration of ``global_webhooks``, which is in memory only."""
-        await _complete(self._audit.record(*registration_changed(self._audit, registration, None, None)))
+        await _complete(
+            self._audit.record(*registration_changed(self._audit, self._audited, registration, None, None))
+        )
         self._everywhere = tuple(found for found in self._everywhere if found.id != registration.id)
         self._registrations.pop(registration.id, None)
 

@@ -17,7 +17,6 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.core.audit import Audit, current_actor
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.pending import PendingDeliveries
@@ -33,11 +32,11 @@ from hookgw.kernel.errors import (
     StorageUnavailable,
     TooManyRequests,
 )
+from hookgw.kernel.times import rfc3339
 from hookgw.lanes.dispatcher import Dispatcher
 from hookgw.lanes.store_retry import retry_until_readable
-from hookgw.parsing import Cancellation
 from hookgw.records.audit import ActorKind, AuditAction, AuditEntry
-from hookgw.records.deliveries import DeliveryState, parse_delivery_id
+from hookgw.records.deliveries import Cancellation, DeliveryState, parse_delivery_id
 from hookgw.records.events import Event
 from hookgw.records.jobs import CancelScope, Job, JobKind
 from hookgw.records.lanes import lane_rule

@@ -13,16 +13,16 @@ from functools import partial
 import structlog
 import trio
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.core.audit import Audit
 from hookgw.core.backlog import Need
 from hookgw.core.backlog_limits import LimitedOutbox
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.core.registry import Registry
 from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import Conflict, NotFound, StorageUnavailable
+from hookgw.kernel.times import rfc3339
 from hookgw.lanes.store_retry import FIRST_WAIT, LAST_WAIT
-from hookgw.parsing import Replay
 from hookgw.records.audit import AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind, ReplayScope

@@ -6,10 +6,11 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Check, Fields, as_bool, as_object, kind_of, list_of, one_of, text_up_to
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
+from hookgw.records.deliveries import Cancellation
 from hookgw.records.events import Catalog
 
 _MAX_KINDS = 1_000
@@ -61,24 +62,6 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
     _check_range(fields, replay.since, replay.until)
     fields.finish()
     return replay
-
-
-class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
-    """The pending deliveries of an instance to cancel. What is ``None`` or empty does not filter.
-
-    Attributes:
-        since, until: the range of acceptance times of their events, in seconds since the epoch. ``until`` is
-            excluded.
-        kinds: only these kinds.
-        label: only the registration with this label.
-        dry_run: only count them.
-    """
-
-    since: float | None = None
-    until: float | None = None
-    kinds: tuple[str, ...] = ()
-    label: str | None = None
-    dry_run: bool = False
 
 
 def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> Cancellation:

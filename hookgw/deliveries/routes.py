@@ -9,21 +9,23 @@ import msgspec
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.deliveries import responses
+from hookgw.deliveries.present import present_delivery, present_report
+from hookgw.deliveries.requests import parse_cancellation, parse_replay
 from hookgw.kernel.errors import Invalid, NotFound
 from hookgw.kernel.schema_parts import TIME_SCHEMA
-from hookgw.parsing import parse_cancellation, parse_replay
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.registrations import Registration
 from hookgw.store import DeliveryQuery
-from hookgw.web import responses
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, ShownList, array, first_of
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.present import present_attempt, present_delivery, present_lane, present_report
 from hookgw.web.query import read_limit, read_times
 from hookgw.web.request_body import json_response, read_parsed, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
+from hookgw.webhooks import lane_responses
+from hookgw.webhooks.lane_responses import present_attempt, present_lane
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -221,7 +223,7 @@ class DeliveryRoutes:
 
     @describes(
         "Lanes",
-        {200: list[responses.Lane]},
+        {200: list[lane_responses.Lane]},
         query=(CURSOR_QUERY,),
         headers=CURSOR_HEADER | SILENT_HEADER,
     )

@@ -26,13 +26,13 @@ from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import repr_without, with_masked_user
-from hookgw.kernel.signing_keys import SigningKey, signing_key
+from hookgw.kernel.signing_keys import Secret, SigningKey, signing_key
 from hookgw.kernel.target_url import Target, parse_target
 from hookgw.records.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.records.event_filters import EventFilter
 from hookgw.records.events import Event, path_segment
 from hookgw.records.inline_media import without_file
-from hookgw.records.registrations import Registration, Secret
+from hookgw.records.registrations import Registration
 from hookgw.records.tls_identity import NO_IDENTITY
 
 _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}

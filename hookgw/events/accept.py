@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -27,7 +27,6 @@ from hookgw.core.long_work import long_work, run_in_slices
 from hookgw.core.metrics import Metrics
 from hookgw.core.registry import Registry
 from hookgw.events.append_turns import AppendTurns
-from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.kernel.errors import Invalid, NotFound, TooLarge, Unavailable
 from hookgw.kernel.json_text import check_values
 from hookgw.kernel.long_json import finish
@@ -64,6 +63,14 @@ _YEAR_10000 = 253_402_300_800.0
 _NO_HEADERS: Mapping[str, str] = {}
 
 
+class SeesStates(Protocol):
+    """What is known of accounts; :class:`~hookgw.instances.connectors.states.ConnectionStates` is one."""
+
+    def sender(self, instance: str) -> str | None: ...
+
+    def note(self, event: Event) -> object: ...
+
+
 class EventIntake:
     """Accepts events.
 
@@ -79,7 +86,7 @@ class EventIntake:
         catalog: Catalog,
         registry: Registry,
         outbox: LimitedOutbox,
-        states: ConnectionStates,
+        states: SeesStates,
         hooks: Hooks,
         metrics: Metrics,
         *,

@@ -11,12 +11,13 @@ from msgspec import UNSET
 from msgspec.json import Encoder
 
 from hookgw.events.emit_limits import emit_limits
+from hookgw.events.requests import EventReader, is_single
+from hookgw.events.responses import Emitted
 from hookgw.kernel.errors import Invalid, KeyReused
 from hookgw.kernel.json_text import is_same_json
-from hookgw.parsing import EventReader, is_single
 from hookgw.records.events import Event
 from hookgw.web.request_body import NDJSON, Headers, content_type, parse_in_turns, read_body
-from hookgw.web.responses import Backlog, Emitted
+from hookgw.web.responses import Backlog
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.exchange import RequestResponse
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hookgw.config.settings import Settings
-from hookgw.parsing import EmitLimits
+from hookgw.events.requests import EmitLimits
 
 
 def emit_limits(settings: Settings) -> EmitLimits:

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.kernel.errors import Invalid, TooLarge
 from hookgw.kernel.json_decoding import LARGE, no_collection
 from hookgw.kernel.json_fields import kind_of, show_name, unknown_field
 from hookgw.kernel.json_text import MAX_VALUES, decode_strict
 from hookgw.kernel.long_json import end_of_value, finish, malformed, skip_blank
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import Size
 from hookgw.records.events import EVENT_ID, Catalog, Event, EventKind, event_id_of, new_event_id
 from hookgw.records.inline_media import unmarked

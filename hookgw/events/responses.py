@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from hookgw.kernel.schema_parts import Time
-from hookgw.web.responses.common import Backlog, Count
+from hookgw.web.responses import Backlog, Count
 
 
 class Kind(Struct, frozen=True, kw_only=True):

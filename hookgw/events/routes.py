@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
-from hookgw.app.json_schemas import EMIT
+from hookgw.events import responses
 from hookgw.events.emit import EMIT_STATUS, EmitEndpoint
-from hookgw.kernel.schema_parts import EVENT_ID_SCHEMA
-from hookgw.parsing import parse_erasure
-from hookgw.web import responses
+from hookgw.events.erasure_request import parse_erasure
+from hookgw.events.present import present_kind
+from hookgw.events.schemas import EMIT, EVENT_ID_SCHEMA
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
-from hookgw.web.present import present_kind
 from hookgw.web.request_body import NDJSON, current_exchange, json_response, read_parsed, reserve
 from hookgw.web.server.errors import JSON
 from hookgw.web.server.response_memory import LIST

@@ -14,13 +14,10 @@ from hookgw.kernel.json_fields import Fields, as_bool, as_object, as_text, one_o
 from hookgw.kernel.masking import MASK, repr_without
 from hookgw.records.api_keys import WEAK
 from hookgw.records.events import Catalog
-from hookgw.records.instances import InstanceSettings
+from hookgw.records.instances import FOREIGN, InstanceSettings
 from hookgw.records.registrations import DEFAULT_LABEL
 from hookgw.webhooks.change import RegistrationChange, ignore_read_only, read_change
 
-# The integrations of Evolution API, which its clients send by default. They are accepted, so that those
-# clients work unchanged. The setting instances.integrations can name a connector for each.
-FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
 BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """Fields of a registration that clients of Evolution API 1 send beside ``webhook``."""
 _DEFAULT = "WHATSAPP-BAILEYS"

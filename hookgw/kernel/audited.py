@@ -8,7 +8,20 @@ from typing import Any
 
 import msgspec
 
-from hookgw.records.audit import FieldChange
+
+class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A field that a change concerned.
+
+    Attributes:
+        field: its name in the HTTP API, with dots, for example ``headers.authorization``.
+        before, after: its values as text. Both are ``None`` for a value that is not kept, as most are: they
+            may be secrets. One is ``None`` for a value that was not there, or that was removed.
+    """
+
+    field: str
+    before: str | None = None
+    after: str | None = None
+
 
 Audited = Mapping[str, tuple[str, Callable[[Any], str] | None]]
 """The fields of a record that are a client's: the name in the HTTP API, and what makes a text of the value;

@@ -9,9 +9,8 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import as_object, as_text, kind_of, show_name
 from hookgw.kernel.masking import MASK, is_masked, without_user
 from hookgw.kernel.schema_parts import Schema
-from hookgw.kernel.signing_keys import check_secret_form
+from hookgw.kernel.signing_keys import Secret, check_secret_form
 from hookgw.kernel.target_url import parse_target
-from hookgw.records.registrations import Secret
 
 # Receivers commonly refuse a request head of more than 8 KiB; hookgw's own headers need a part of it.
 MAX_HEADERS = 32

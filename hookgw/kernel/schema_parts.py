@@ -9,7 +9,6 @@ from msgspec import Meta
 
 from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.units import DURATION_PATTERN
-from hookgw.records.events import EVENT_ID
 
 Schema = dict[str, Any]
 
@@ -38,7 +37,6 @@ TIME_SCHEMA: Schema = {
     "description": "RFC 3339 with any offset; without one, UTC.",
 }
 
-EVENT_ID_SCHEMA: Schema = {"type": "string", "pattern": f"^{EVENT_ID.pattern}$"}
 
 DURATION_SCHEMA: Schema = {
     "type": "string",

@@ -14,6 +14,10 @@ import secrets
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
+from hookgw.kernel.masking import repr_without
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -131,3 +135,22 @@ def _public(key: bytes) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     return Ed25519PublicKey.from_public_bytes(key)
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A signing secret in the form of Standard Webhooks.
+
+    Attributes:
+        value: ``whsec_…``, or ``whsk_…`` for ed25519; see :mod:`hookgw.kernel.signing_keys`.
+        expires_at: seconds since the epoch; ``None`` while it is the newest.
+    """
+
+    value: str
+    expires_at: float | None = None
+
+    __repr__ = repr_without("value")
+
+    @property
+    def signature(self) -> Signature:
+        """The secret's scheme."""
+        return signature_of(self.value)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from quart import Response
 
 from hookgw.kernel.errors import HookgwError
-from hookgw.parsing import parse_key_request
+from hookgw.keys.requests import parse_key_request
 from hookgw.records.instances import check_name
 from hookgw.site.site import Form, Site, visitor
 

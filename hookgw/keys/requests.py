@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from hookgw.concurrency.clock import parse_rfc3339, rfc3339
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_fields import Fields, as_object, as_text, duration
+from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.kernel.units import Duration
 
 # The lifetime of a key with an expiry, in seconds.

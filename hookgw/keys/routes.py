@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from quart import Blueprint, Response
 
-from hookgw.parsing import parse_key_request
+from hookgw.keys import responses
+from hookgw.keys.present import present_key
+from hookgw.keys.requests import parse_key_request
 from hookgw.records.instances import check_name
-from hookgw.web import responses
+from hookgw.web import responses as common
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
-from hookgw.web.present import present_done, present_key
+from hookgw.web.present import present_done
 from hookgw.web.request_body import json_response, read_json
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class KeyRoutes:
         keys = self._gateway.keys.list(instance)
         return json_response([present_key(key, instance, current=current, now=now) for key in keys])
 
-    @describes(_TAG, {200: responses.Done}, errors=(409,))
+    @describes(_TAG, {200: common.Done}, errors=(409,))
     async def delete(self, instance: str, key_name: str) -> Response:
         """Revoke a key of an instance. It is invalid at once.
 
@@ -94,7 +96,7 @@ class KeyRoutes:
         """
         return await self._delete(instance, key_name)
 
-    @describes(_TAG, {200: responses.Done}, errors=(404, 409))
+    @describes(_TAG, {200: common.Done}, errors=(404, 409))
     async def delete_global(self, key_name: str) -> Response:
         """Revoke a global key. It is invalid at once.
 

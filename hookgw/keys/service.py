@@ -9,11 +9,12 @@ import msgspec
 import structlog
 
 from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
-from hookgw.concurrency.clock import Clock, rfc3339
+from hookgw.concurrency.clock import Clock
 from hookgw.core.keyring_loading import GlobalKeys
 from hookgw.core.registry import Registry
 from hookgw.core.shielded import completes
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from hookgw.kernel.times import rfc3339
 from hookgw.records.api_keys import DEFAULT_KEY, Key
 from hookgw.records.registrations import GLOBAL_INSTANCE
 

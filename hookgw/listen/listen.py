@@ -20,11 +20,11 @@ from click.core import ParameterSource
 from hookgw.command.fields import read_keys
 from hookgw.command.output import say, show_json_line
 from hookgw.command.process import cancel_on_signal, run_to_end
-from hookgw.concurrency.clock import rfc3339
 from hookgw.delivery.http.client_tls import default_ssl_context
 from hookgw.kernel.errors import StartError
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.signing_keys import VerifyingKey
+from hookgw.kernel.times import rfc3339
 from hookgw.listen.forward import TIMEOUT, Forwarded, Forwarder, target_url
 from hookgw.listen.received_event import ReceivedEvent, read_received_event
 from hookgw.testing.answers import Answer, answer

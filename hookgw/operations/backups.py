@@ -10,7 +10,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.concurrency.clock import Clock, rfc3339
+from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.threads import Threads
 from hookgw.config.file_permissions import first_trouble
 from hookgw.config.folders import make_folder
@@ -18,6 +18,7 @@ from hookgw.config.settings import StorageSettings
 from hookgw.core.audit import Audit
 from hookgw.core.jobs import Jobs, RunningJob
 from hookgw.kernel.errors import Conflict, Invalid, StorageUnavailable
+from hookgw.kernel.times import rfc3339
 from hookgw.records.audit import AuditAction
 from hookgw.records.instances import check_name
 from hookgw.records.jobs import Job, JobKind

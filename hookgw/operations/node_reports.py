@@ -14,6 +14,7 @@ import trio
 from hookgw._version import __version__
 from hookgw.concurrency.clock import Clock
 from hookgw.core.audit import acting_as
+from hookgw.core.registry import Registry
 from hookgw.deliveries.service import DeliveryService
 from hookgw.fleet.all_nodes import Answers, Question
 from hookgw.instances.connectors.states import Account, Closing, ConnectionReport, ConnectionStates
@@ -25,14 +26,11 @@ from hookgw.operations.activity import Activity, Counts
 from hookgw.operations.problems import Problem, Problems
 from hookgw.records.audit import Actor
 from hookgw.records.connectors import ConnectionState
-from hookgw.records.deliveries import LaneState, LaneStatistics
+from hookgw.records.deliveries import LaneStatistics, ReportedLane
 from hookgw.webhooks.auto_disable import AutoDisable
-from hookgw.webhooks.service import RegistrationService
 
 _AT_ONCE = 200
 _HOUR, _MINUTES = 3_600, 60
-
-_URGENCY = {LaneState.WAITING: 0, LaneState.PAUSED: 1, LaneState.DELIVERING: 2, LaneState.IDLE: 3}
 
 
 class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,21 +43,6 @@ class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
 
     instance: str | None = None
     most: int | None = None
-
-
-class ReportedLane(msgspec.Struct, frozen=True, array_like=True):
-    """A lane, with the instance and the label of its registration, or ``None`` if that was deleted."""
-
-    lane: LaneStatistics
-    instance: str | None
-    label: str | None
-
-    @property
-    def urgency(self) -> tuple[int, int]:
-        """Sorts lanes: those to look at first have the least."""
-        lane = self.lane
-        # An idle lane with deliveries that are held back waits, too.
-        return _URGENCY[LaneState.WAITING if lane.held else lane.state], -lane.backlog - lane.held
 
 
 class LanesPart(msgspec.Struct, frozen=True):
@@ -243,7 +226,7 @@ class NodeReports:
     def __init__(
         self,
         instances: InstanceService,
-        registrations: RegistrationService,
+        registry: Registry,
         deliveries: DeliveryService,
         dispatcher: Dispatcher,
         auto_disable: AutoDisable,
@@ -255,7 +238,7 @@ class NodeReports:
         shards: Callable[[], Collection[int]],
     ) -> None:
         self._instances = instances
-        self._registrations = registrations
+        self._registry = registry
         self._deliveries = deliveries
         self._dispatcher = dispatcher
         self._auto_disable = auto_disable
@@ -282,7 +265,7 @@ class NodeReports:
         """Report the lanes that have work, or had some recently."""
         found: list[ReportedLane] = []
         if asked.instance is not None:
-            for registration in self._registrations.of_instance(asked.instance):
+            for registration in self._registry.of_instance(asked.instance):
                 found += map(self._reported, self._dispatcher.each_lane(registration.id))
         else:
             for number, lane in enumerate(self._dispatcher.each_lane()):
@@ -296,7 +279,7 @@ class NodeReports:
         return LanesPart(found, count, self._clock.steady())
 
     def _reported(self, lane: LaneStatistics) -> ReportedLane:
-        registration = self._registrations.by_id(lane.registration)
+        registration = self._registry.registration(lane.registration)
         if registration is None:
             return ReportedLane(lane, None, None)
         return ReportedLane(lane, registration.instance, registration.label)
@@ -318,7 +301,7 @@ class NodeReports:
     def _connection(self, name: str, *, counts_failing: bool) -> Connection:
         instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since
         if counts_failing:
-            of_instance = self._registrations.of_instance(name)
+            of_instance = self._registry.of_instance(name)
             failing = sum(failing_since(one.id) is not None for one in of_instance)
         return Connection(
             instances.connection_state(name),

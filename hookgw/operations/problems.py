@@ -12,6 +12,7 @@ from hookgw.concurrency.clock import Clock
 from hookgw.core.disk_space import DiskSpaceWatch
 from hookgw.core.metrics import Metrics
 from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.core.registry import Registry
 from hookgw.deliveries.stuck_lanes import StuckLanes
 from hookgw.instances.service import InstanceService
 from hookgw.lanes.dispatcher import Dispatcher
@@ -21,7 +22,6 @@ from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.store import Held
 from hookgw.webhooks.auto_disable import AutoDisable
-from hookgw.webhooks.service import RegistrationService
 
 _AT_ONCE = 200
 
@@ -61,7 +61,7 @@ class Problems:
     def __init__(
         self,
         instances: InstanceService,
-        registrations: RegistrationService,
+        registry: Registry,
         dispatcher: Dispatcher,
         auto_disable: AutoDisable,
         stuck: StuckLanes,
@@ -73,7 +73,7 @@ class Problems:
         holds: Callable[[str], bool],
     ) -> None:
         self._instances = instances
-        self._registrations = registrations
+        self._registry = registry
         self._dispatcher = dispatcher
         self._auto_disable = auto_disable
         self._stuck = stuck
@@ -124,7 +124,7 @@ class Problems:
         # Where one lane of many is held up, the others deliver, and the webhook does not count as failing.
         known = {registration.id for registration, _ in failing}
         for stuck, _ in present:
-            registration = self._registrations.by_id(stuck.registration)
+            registration = self._registry.registration(stuck.registration)
             if registration is None or stuck.registration in known or stuck.tried_since is None:
                 continue
             if instance in (None, registration.instance) and self._has(registration):
@@ -172,7 +172,7 @@ class Problems:
         return found
 
     def _of_instance(self, name: str) -> Iterator[Problem]:
-        for registration in self._registrations.of_instance(name):
+        for registration in self._registry.of_instance(name):
             if registration.disabled_reason is not None:
                 why = f"Disabled. {registration.disabled_reason}"
                 yield _of_webhook(registration, why, registration.updated_at)

@@ -36,12 +36,12 @@ from hookgw.operations.node_reports import (
     LanesPart,
     OverviewAsked,
     OverviewPart,
-    ReportedLane,
     ReportsAsked,
     ResendAsked,
 )
 from hookgw.operations.problems import Problem
 from hookgw.records.connectors import ConnectionState
+from hookgw.records.deliveries import ReportedLane
 from hookgw.records.instances import Instance
 from hookgw.records.shards import shard_of
 from hookgw.store import DeliverySummary

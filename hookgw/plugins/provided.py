@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from hookgw.instances.requests import CREATE_FIELDS, FOREIGN
+from hookgw.instances.requests import CREATE_FIELDS
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.plugins.boundary import WrongResult
 from hookgw.records.dashboard_pages import DashboardPage
 from hookgw.records.events import Catalog, Event, EventKind
-from hookgw.records.instances import INSTANCE_NAME
+from hookgw.records.instances import FOREIGN, INSTANCE_NAME
 from hookgw.records.messages import Message, TextMessage
 from hookgw.records.payload_schemas import SchemaBook, check_schema
 

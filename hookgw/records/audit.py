@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from hookgw.kernel.audited import FieldChange
+
 
 class ActorKind(StrEnum):
     """What kind of actor made a change."""
@@ -57,20 +59,6 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 HOOKGW = Actor(kind=ActorKind.HOOKGW)
 CONFIGURATION = Actor(kind=ActorKind.CONFIGURATION)
-
-
-class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A field that a change concerned.
-
-    Attributes:
-        field: its name in the HTTP API, with dots, for example ``headers.authorization``.
-        before, after: its values as text. Both are ``None`` for a value that is not kept, as most are: they
-            may be secrets. One is ``None`` for a value that was not there, or that was removed.
-    """
-
-    field: str
-    before: str | None = None
-    after: str | None = None
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -259,3 +259,39 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     waits_for: WaitsFor | None = None
     last_outcome: Outcome | None = None
     last_error: str | None = None
+
+
+_URGENCY = {LaneState.WAITING: 0, LaneState.PAUSED: 1, LaneState.DELIVERING: 2, LaneState.IDLE: 3}
+
+
+class ReportedLane(msgspec.Struct, frozen=True, array_like=True):
+    """A lane, with the instance and the label of its registration, or ``None`` if that was deleted."""
+
+    lane: LaneStatistics
+    instance: str | None
+    label: str | None
+
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """Sorts lanes: those to look at first have the least."""
+        lane = self.lane
+        # An idle lane with deliveries that are held back waits, too.
+        return _URGENCY[LaneState.WAITING if lane.held else lane.state], -lane.backlog - lane.held
+
+
+class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
+    """The pending deliveries of an instance to cancel. What is ``None`` or empty does not filter.
+
+    Attributes:
+        since, until: the range of acceptance times of their events, in seconds since the epoch. ``until`` is
+            excluded.
+        kinds: only these kinds.
+        label: only the registration with this label.
+        dry_run: only count them.
+    """
+
+    since: float | None = None
+    until: float | None = None
+    kinds: tuple[str, ...] = ()
+    label: str | None = None
+    dry_run: bool = False

@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.json_decoding import decode_json
+from hookgw.kernel.times import rfc3339
 
 # No ".": Standard Webhooks signs "<id>.<timestamp>.<body>", and a dot in the id would let two different
 # deliveries have the same signature.

@@ -11,6 +11,10 @@ from hookgw.kernel.errors import Invalid
 from hookgw.kernel.masking import repr_without
 from hookgw.records.api_keys import Key
 
+# The integrations of Evolution API, which its clients send by default. They are accepted, so that those
+# clients work unchanged. The setting instances.integrations can name a connector for each.
+FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
+
 
 class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How an instance's account behaves, in the words of the HTTP API. The connector applies it.

@@ -12,7 +12,7 @@ import msgspec
 from hookgw.kernel.masking import repr_without, without_user
 from hookgw.kernel.randomness import random_hex
 from hookgw.kernel.rates import Rate
-from hookgw.kernel.signing_keys import Signature, make_secret, signature_of
+from hookgw.kernel.signing_keys import Secret, Signature, make_secret
 from hookgw.records.event_filters import Condition
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 
@@ -39,25 +39,6 @@ class Ordering(StrEnum):
     INSTANCE = "instance"
     CHAT = "chat"
     NONE = "none"
-
-
-class Secret(msgspec.Struct, frozen=True):
-    """A signing secret in the form of Standard Webhooks.
-
-    Attributes:
-        value: ``whsec_…``, or ``whsk_…`` for ed25519; see :mod:`hookgw.kernel.signing_keys`.
-        expires_at: seconds since the epoch; ``None`` while it is the newest.
-    """
-
-    value: str
-    expires_at: float | None = None
-
-    __repr__ = repr_without("value")
-
-    @property
-    def signature(self) -> Signature:
-        """The secret's scheme."""
-        return signature_of(self.value)
 
 
 def new_secret(signature: Signature = Signature.V1) -> Secret:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.kernel.masking import repr_without
+from hookgw.kernel.times import rfc3339
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes

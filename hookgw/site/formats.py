@@ -11,7 +11,7 @@ import datetime
 from markupsafe import Markup
 from quart import Blueprint
 
-from hookgw.concurrency.clock import rfc3339
+from hookgw.kernel.times import rfc3339
 
 _STEPS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 

@@ -10,8 +10,9 @@ from typing import Generic, NamedTuple
 import msgspec
 import trio
 
+from hookgw.kernel.audited import FieldChange
 from hookgw.kernel.errors import Invalid
-from hookgw.records.audit import Actor, AuditEntry, FieldChange
+from hookgw.records.audit import Actor, AuditEntry
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx
 from hookgw.store.records import AuditPage, AuditQuery, micros, seconds

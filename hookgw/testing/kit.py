@@ -25,9 +25,9 @@ from hookgw.concurrency.clock import virtual_clock
 from hookgw.config.load import load_settings
 from hookgw.delivery.http.resolver import Found
 from hookgw.events.emit_limits import emit_limits
+from hookgw.events.requests import parse_events
 from hookgw.kernel.errors import Invalid, PluginFailed, StartError, TooLarge
 from hookgw.kernel.json_text import decode_strict, encode_strict
-from hookgw.parsing import parse_events
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.records.connectors import IngestRequest, IngestResponse

@@ -3,57 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
 import structlog
 import trio
-from quart import Blueprint
 from quart_trio import QuartTrio
 
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.concurrency.turn_lock import TurnLock
-from hookgw.deliveries.routes import DeliveryRoutes
-from hookgw.events.emit import EmitEndpoint
-from hookgw.events.fast_emit import FastEmit
-from hookgw.events.routes import EventRoutes
 from hookgw.fleet.all_nodes import PATH as QUESTIONS
-from hookgw.instances.routes.accounts import AccountRoutes
-from hookgw.instances.routes.connectors import ConnectorRoutes
-from hookgw.instances.routes.fast_ingest import FastIngest
-from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
-from hookgw.instances.routes.instances import InstanceRoutes
 from hookgw.kernel.errors import Unauthorized
 from hookgw.kernel.units import Size
-from hookgw.keys.routes import KeyRoutes
-from hookgw.messages.routes.chats import ChatRoutes
-from hookgw.messages.routes.media import MediaRoutes
-from hookgw.messages.routes.messages import MessageRoutes
-from hookgw.operations.routes.audit import AuditRoutes
-from hookgw.operations.routes.health import HealthRoutes
-from hookgw.operations.routes.jobs import JobRoutes
-from hookgw.operations.routes.nodes import NodeRoutes
-from hookgw.operations.routes.root import RootRoutes
-from hookgw.operations.routes.storage import StorageRoutes
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
-from hookgw.web.auth import install_auth, is_dashboard, shown_key
+from hookgw.web.auth import is_dashboard, shown_key
 from hookgw.web.cors import CrossOrigin
 from hookgw.web.fleet_questions import FleetQuestions
 from hookgw.web.forwarding import Forwarder
-from hookgw.web.openapi.routes import OpenApiRoutes
 from hookgw.web.plugin_routes import PluginRoutes
-from hookgw.web.query import install_query_check
 from hookgw.web.request_body import CheckedRequest
 from hookgw.web.server.body_memory import COPIES, BodyMemory
 from hookgw.web.server.client import REQUEST, client_of
-from hookgw.web.server.errors import error_body, install_error_handlers, shown_path
+from hookgw.web.server.errors import error_body, shown_path
 from hookgw.web.server.exchange import ActiveRequests, RequestResponse
 from hookgw.web.server.response_memory import ResponseMemory
-from hookgw.webhooks.routes import WebhookRoutes
 
 if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
@@ -323,59 +300,3 @@ def _one_slash_first(path: str) -> str:
     # Many clients write a slash between a base URL that ends in one and a path that begins with one. Further
     # on, two slashes have an empty name between them, and the name behind it must not take its place.
     return f"/{path.lstrip('/')}" if path.startswith("//") else path
-
-
-def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
-    """Return the HTTP API of a gateway, with the routes of its plugins.
-
-    It holds nothing that must be closed. :func:`hookgw.web.server.serve.serve` runs it.
-
-    Args:
-        gateway: the gateway.
-        pages: further routes, which check the caller themselves: the dashboard's.
-
-    Raises:
-        StartError: a plugin failed.
-    """
-    while True:
-        before = gateway.hooks.plugins()
-        app = _app_with_routes(gateway, pages)
-        # An optional plugin that failed may have added some of its routes, or a check of all requests.
-        if gateway.hooks.plugins() == before:
-            return app
-
-
-def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Application:
-    app = Application(gateway)
-    install_error_handlers(app)
-    install_auth(app, gateway)
-    install_query_check(app)
-    app.install_forwarding()
-    emit = EmitEndpoint(gateway)
-    ingest = IngestEndpoint(gateway)
-    resources = (
-        WebhookRoutes(gateway),
-        InstanceRoutes(gateway),
-        AccountRoutes(gateway),
-        ConnectorRoutes(gateway),
-        KeyRoutes(gateway),
-        MessageRoutes(gateway),
-        ChatRoutes(gateway),
-        MediaRoutes(gateway),
-        EventRoutes(gateway, emit),
-        IngestRoutes(ingest),
-        DeliveryRoutes(gateway),
-        JobRoutes(gateway),
-        AuditRoutes(gateway),
-        StorageRoutes(gateway),
-        NodeRoutes(gateway),
-        RootRoutes(gateway, has_dashboard=bool(pages)),
-        HealthRoutes(gateway),
-        OpenApiRoutes(app, gateway),
-    )
-    for blueprint in (*(resource.blueprint() for resource in resources), *pages):
-        app.register_blueprint(blueprint)
-    app.expect_plugins()
-    gateway.hooks.routes(app, gateway)
-    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest, gateway.fleet))
-    return app

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from quart import request
 from quart_trio import QuartTrio
 
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.config.typed import nearest
 from hookgw.kernel.errors import Invalid
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.web.openapi.describe import operation_of
 
 _LISTS = ("/list", "/list/<instance>")

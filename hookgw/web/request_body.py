@@ -15,8 +15,8 @@ from quart_trio.wrappers.request import TrioBody
 from hookgw.core.long_work import run_in_slices
 from hookgw.kernel.errors import Invalid, TooLarge, UnsupportedContentType
 from hookgw.kernel.json_text import decode_strict
+from hookgw.kernel.long_json import finish
 from hookgw.kernel.units import Size
-from hookgw.parsing import finish
 from hookgw.web.content_encoding import GzipDecoder, ListedHeaders, is_gzip
 from hookgw.web.server.client import REQUEST
 from hookgw.web.server.errors import JSON

@@ -17,13 +17,12 @@ from hookgw.kernel.fields import REQUIRED, read_fields, request_schema
 from hookgw.kernel.json_fields import Fields, as_object, duration
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Signature
+from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Secret, Signature
 from hookgw.kernel.units import DAY
 from hookgw.records.events import Catalog
 from hookgw.records.registrations import (
     DEFAULT_GRACE,
     Registration,
-    Secret,
     in_grace,
     new_registration_id,
     new_secret,

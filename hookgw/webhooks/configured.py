@@ -21,24 +21,17 @@ from hookgw.config.settings import OperationsSettings
 from hookgw.core.audit import Audit, acting_as
 from hookgw.core.audited_changes import registration_changed
 from hookgw.kernel.errors import ConfigError, Invalid
-from hookgw.kernel.signing_keys import signature_of
+from hookgw.kernel.signing_keys import Secret, signature_of
 from hookgw.records.audit import CONFIGURATION, AuditEntry
 from hookgw.records.events import Catalog
 from hookgw.records.instances import check_name
 from hookgw.records.operational_kinds import OPERATIONS_ID
-from hookgw.records.registrations import (
-    GLOBAL_ID_PREFIX,
-    GLOBAL_INSTANCE,
-    Ordering,
-    Registration,
-    Secret,
-    new_secret,
-)
+from hookgw.records.registrations import GLOBAL_ID_PREFIX, GLOBAL_INSTANCE, Ordering, Registration, new_secret
 from hookgw.records.tls_identity import NO_IDENTITY
 from hookgw.store import Store
 from hookgw.store.fleet import DISABLED_WEBHOOK
 from hookgw.webhooks.change import parse_registration
-from hookgw.webhooks.fields import READ_ONLY
+from hookgw.webhooks.fields import AUDITED, READ_ONLY
 from hookgw.webhooks.tls import unmask_tls
 
 DEFAULT_CONCURRENCY = 16
@@ -220,6 +213,6 @@ async def _follow(registration: Registration, key: str, store: Store, audit: Aud
         entries: list[AuditEntry] = []
         if audit is not None:
             with acting_as(CONFIGURATION):
-                entries = registration_changed(audit, former, registration, None)
+                entries = registration_changed(audit, AUDITED, former, registration, None)
         await store.put_value(key, msgspec.to_builtins(now), audit=entries)
     return msgspec.structs.replace(registration, generation=generation)

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.kernel.audited import Audited, text_of
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import (
@@ -44,11 +43,12 @@ from hookgw.kernel.rules import (
 )
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, URL_SCHEMA, Length, Schema, Time, ref
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.kernel.signing_keys import Signature
+from hookgw.kernel.signing_keys import Secret, Signature
 from hookgw.kernel.target_url import MAX_URL
+from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import DAY
 from hookgw.records.events import Catalog
-from hookgw.records.registrations import Ordering, Registration, RetryOptions, Secret, is_global
+from hookgw.records.registrations import Ordering, Registration, RetryOptions, is_global
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.webhooks.filters import MAX_CONDITIONS, Condition, read_filter, write_condition
 from hookgw.webhooks.tls import TLS_PARTS, check_whole, unmask_tls

@@ -15,7 +15,7 @@ from hookgw.kernel.fields import Field, Input
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.keys.pages import ShowInstance
-from hookgw.parsing import Cancellation
+from hookgw.records.deliveries import Cancellation
 from hookgw.records.instances import check_name
 from hookgw.records.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Registration, RetryOptions
 from hookgw.site.field_form import form_values, from_form, inputs_of, into_form

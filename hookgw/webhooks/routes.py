@@ -10,16 +10,18 @@ from quart import Blueprint, Response, request
 from hookgw.kernel.errors import Conflict
 from hookgw.kernel.signing_keys import Signature, public_key_of
 from hookgw.records.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
-from hookgw.web import responses
+from hookgw.web import responses as common
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import first_of, make_cursor, read_cursor, wrong_cursor
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.present import present_attempt, present_done, present_lane, present_started
+from hookgw.web.present import present_done, present_started
 from hookgw.web.query import read_limit
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import LIST, ONE
+from hookgw.webhooks import lane_responses, responses
 from hookgw.webhooks.change import parse_grace, parse_registration, unmask_change
 from hookgw.webhooks.fields import Showing, state_of
+from hookgw.webhooks.lane_responses import present_attempt, present_lane
 from hookgw.webhooks.responses import present_listed_registration, present_registration, present_secret
 
 if TYPE_CHECKING:
@@ -163,7 +165,7 @@ class WebhookRoutes:
             return json_response(None)
         return json_response(self._present(stored, self._gateway.registrations.refusals(stored)))
 
-    @describes(_TAG, {200: responses.Done, 202: responses.Started})
+    @describes(_TAG, {200: common.Done, 202: common.Started})
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration; pending deliveries become dead letters."""
         self._gateway.instances.get(instance)
@@ -199,7 +201,7 @@ class WebhookRoutes:
             present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
         )
 
-    @describes(_TAG, {200: responses.Attempt}, errors=(409,))
+    @describes(_TAG, {200: lane_responses.Attempt}, errors=(409,))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Send an example event now, outside the lane."""
         self._get(instance, label)
@@ -211,7 +213,7 @@ class WebhookRoutes:
         self._get(instance, label)
         return json_response(self._present(await self._gateway.registrations.pause(instance, label), []))
 
-    @describes(_TAG, {200: list[responses.Lane]}, errors=(409,))
+    @describes(_TAG, {200: list[lane_responses.Lane]}, errors=(409,))
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
         self._get(instance, label)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -16,7 +17,6 @@ from hookgw.core.shielded import completes
 from hookgw.delivery.http.errors import OutOfDescriptors
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
-from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.kernel.rules import check_url
 from hookgw.lanes.dispatcher import Dispatcher
@@ -47,6 +47,21 @@ class StoredRegistration(NamedTuple):
     job: Job | None
 
 
+class HasRegistration(Protocol):
+    """A new instance, and its first registration."""
+
+    @property
+    def registration(self) -> Registration | None: ...
+
+
+class CreateInstance(Protocol):
+    """Creates an instance together with a registration, in one commit."""
+
+    def __call__(
+        self, name: str, *, webhook: RegistrationChange, label: str
+    ) -> Awaitable[HasRegistration]: ...
+
+
 class RegistrationService:
     """Everything that can be done to registrations.
 
@@ -56,7 +71,7 @@ class RegistrationService:
     def __init__(
         self,
         registry: Registry,
-        instances: InstanceService,
+        create_instance: CreateInstance,
         pending: PendingDeliveries,
         dispatcher: Dispatcher,
         hooks: Hooks,
@@ -69,7 +84,7 @@ class RegistrationService:
     ) -> None:
         self._jobs = jobs
         self._registry = registry
-        self._instances = instances
+        self._create_instance = create_instance
         self._pending = pending
         self._dispatcher = dispatcher
         self._hooks = hooks
@@ -126,10 +141,10 @@ class RegistrationService:
                 is created for a refused registration.
         """
         stored, running = None, None
-        if create and self._settings.instances.auto_create and self._instances.find(instance) is None:
+        if create and self._settings.instances.auto_create and self._registry.find_instance(instance) is None:
             # One commit for both: a crash in between would leave an instance that nobody asked for.
             with suppress(Forbidden):  # another request created it at the same moment
-                stored = (await self._instances.create(instance, webhook=change, label=label)).registration
+                stored = (await self._create_instance(instance, webhook=change, label=label)).registration
         if stored is None:
             stored, running = await self._store(instance, label, change)
         job = None if running is None else await self._jobs.wait(running)

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from hookgw import IngestRequest, Invalid, NewEvent, event_id_of
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.kernel.json_decoding import decode_json
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.records.events import EVENT_ID, Catalog
 
 from .options import Options

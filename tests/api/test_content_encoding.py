@@ -11,9 +11,10 @@ import httpx
 import pytest
 
 from hookgw import Gateway, Invalid
+from hookgw.app.surfaces import create_app
 from hookgw.config import ServerSettings
 from hookgw.kernel.units import Size
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.content_encoding import GzipDecoder
 from tests.api.test_app import shape_of
 

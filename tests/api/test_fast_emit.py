@@ -17,10 +17,11 @@ import trio
 
 from hookgw import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config import EventsSettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.kernel.units import Size
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.first_headers import FirstHeaders
 from hookgw.web.server.serve import serve
 from tests.api.conftest import KEY, open_client

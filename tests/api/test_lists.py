@@ -15,10 +15,11 @@ from quart_trio import QuartTrio
 
 from hookgw import Gateway, Invalid
 from hookgw.command.client import CURSOR as FOLLOWED
+from hookgw.deliveries import responses as delivery_responses
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
 from hookgw.records.jobs import JobKind
 from hookgw.testing import Receiver, answer
-from hookgw.web import lists, responses
+from hookgw.web import lists
 from hookgw.web.app import Application
 from hookgw.web.lists import CURSOR, ShownList, array, first_of, make_cursor, read_cursor
 from hookgw.web.openapi.describe import operation_of
@@ -281,7 +282,7 @@ async def test_every_list_waits_for_memory_before_it_reads(
 
 def is_list(response: Any) -> bool:
     return (
-        response is responses.Report
+        response is delivery_responses.Report
         or typing.get_origin(response) is list
         or "cursor" in getattr(response, "__struct_fields__", ())
     )

@@ -11,10 +11,10 @@ import trio
 
 from hookgw import DeliveryState, Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config import Settings
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, answer
-from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 

@@ -11,9 +11,10 @@ import trio
 from quart import Response, abort, request
 
 import hookgw
+from hookgw.app.surfaces import create_app
 from hookgw.kernel.errors import StartError
 from hookgw.testing import GatewayKit, open_kit
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.server import response_memory
 from tests.api.conftest import open_client, slow_request
 

@@ -14,9 +14,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config import ServerSettings, Settings
 from hookgw.kernel.units import Size
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 

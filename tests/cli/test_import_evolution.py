@@ -15,12 +15,12 @@ import pytest
 import trio
 
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings
 from hookgw.instances.evolution.plan import Action, plan_import
 from hookgw.instances.evolution.source import SourceInstance
 from hookgw.kernel.units import Size
 from hookgw.testing import Receiver, answer, open_receiver, reset
-from hookgw.web.app import create_app
 from hookgw.web.server.serve import serve
 from tests.cli.conftest import Invoke, says
 from tests.support.evolution import KEY, Evolution

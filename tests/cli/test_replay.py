@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hookgw.command.failure import Failed
-from hookgw.concurrency.clock import parse_rfc3339, rfc3339
 from hookgw.deliveries.commands import replay
+from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 

@@ -15,12 +15,13 @@ import pytest
 import trio
 
 import hookgw
+from hookgw.app.json_schemas import request_schemas
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.command.group import COMMANDS, main
 from hookgw.command.names import complete_kinds
 from hookgw.config import Settings, StorageSettings
 from hookgw.testing import Answer, Received, Receiver
-from hookgw.web.app import create_app
 from hookgw.web.openapi.routes import OpenApiRoutes
 from tests.cli.conftest import Invoke, says
 
@@ -145,7 +146,7 @@ async def hostile(tmp_path: Path, server: Receiver) -> HostileGateway:
     if not _documents:  # it takes a second
         settings = Settings(storage=StorageSettings(path=str(tmp_path / "data" / "hookgw.db")))
         async with open_gateway(settings, base=tmp_path) as gateway:
-            _documents.append(OpenApiRoutes(create_app(gateway), gateway).document)
+            _documents.append(OpenApiRoutes(create_app(gateway), gateway, request_schemas).document)
     found = HostileGateway(_documents[0])
     server.default = found.respond
     return found

@@ -10,8 +10,9 @@ import trio
 
 from hookgw import Event, Gateway
 from hookgw.app.dashboard import Dashboard
+from hookgw.app.surfaces import create_app
 from hookgw.config import ServerSettings
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.server.serve import serve
 from hookgw.webhooks.change import parse_registration
 from tests.api.conftest import KEY, gateway, server_settings, settings, storage

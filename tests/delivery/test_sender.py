@@ -16,7 +16,8 @@ from hookgw.delivery import MOST_KEPT_BODY as MOST_KEPT
 from hookgw.delivery import AddressGuard, AttemptResult, DeliverySender, Dialer, LaneTransport, template_for
 from hookgw.kernel.errors import PluginFailed
 from hookgw.kernel.masking import MASK
-from hookgw.records.registrations import Secret, new_secret
+from hookgw.kernel.signing_keys import Secret
+from hookgw.records.registrations import new_secret
 from hookgw.testing import Receiver, answer, hang, redirect
 
 EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)

@@ -26,7 +26,7 @@ from trio.testing import MockClock
 import hookgw
 from hookgw import Attempt, Conflict, Delivery, DeliveryState, Outcome, Registration
 from hookgw.core import jobs
-from hookgw.parsing import Cancellation
+from hookgw.records.deliveries import Cancellation
 from hookgw.records.registrations import Ordering
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.store.sqlite import pending_changes

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hookgw import Event, Registration
-from hookgw.concurrency.clock import parse_rfc3339
 from hookgw.config import PluginsSettings
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
 from hookgw.records.event_kinds import BUILT_IN_KINDS
 from hookgw.records.events import Catalog

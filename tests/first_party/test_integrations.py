@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config import (
     AuthSettings,
     InstancesSettings,
@@ -21,7 +22,6 @@ from hookgw.config import (
     StorageSettings,
 )
 from hookgw.kernel.units import Size
-from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 
 NOBODY = "http://127.0.0.1:9"

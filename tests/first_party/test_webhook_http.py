@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config import (
     AuthSettings,
     DeliverySettings,
@@ -25,7 +26,6 @@ from hookgw.delivery import sign
 from hookgw.kernel.signing_keys import signing_key
 from hookgw.kernel.units import Size
 from hookgw.testing import Receiver
-from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

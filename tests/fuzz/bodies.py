@@ -8,24 +8,24 @@ from typing import Any
 import msgspec
 
 from hookgw import Event, Invalid, Registration, TooLarge
+from hookgw.deliveries.requests import parse_replay
 from hookgw.delivery import encode_envelope
+from hookgw.events.requests import parse_events
+from hookgw.instances.requests import parse_creation
 from hookgw.kernel.json_text import decode_strict
 from hookgw.kernel.secret_options import SecretOptions
-from hookgw.parsing import (
+from hookgw.messages.requests import (
     parse_audio_message,
     parse_chat_query,
     parse_contact_message,
-    parse_creation,
     parse_deletion,
     parse_edit,
-    parse_events,
     parse_location_message,
     parse_media_message,
     parse_numbers,
     parse_presence,
     parse_reaction_message,
     parse_read_messages,
-    parse_replay,
     parse_template_message,
     parse_text_message,
 )

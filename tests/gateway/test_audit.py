@@ -14,10 +14,10 @@ from hookgw import Gateway, InstanceSettings, Registration
 from hookgw.concurrency.clock import virtual_clock
 from hookgw.core.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
 from hookgw.core.audited_changes import OF_INSTANCE, instance_changed, registration_changed
-from hookgw.kernel.audited import LONGEST, MOST_FIELDS
+from hookgw.deliveries.requests import Replay
+from hookgw.kernel.audited import LONGEST, MOST_FIELDS, FieldChange
 from hookgw.kernel.rates import Rate
-from hookgw.parsing import Replay
-from hookgw.records.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
+from hookgw.records.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Ordering, RetryOptions, new_secret
 from hookgw.records.tls_identity import TlsIdentity
@@ -41,7 +41,7 @@ async def audit(autojump_clock: MockClock) -> Audit:
 
 def changed(audit: Audit, **fields: Any) -> list[FieldChange]:
     values = {name: getattr(HOOK, name) for name in HOOK.__struct_fields__} | fields
-    entries = registration_changed(audit, HOOK, Registration(**values), SHOP)
+    entries = registration_changed(audit, AUDITED, HOOK, Registration(**values), SHOP)
     return [change for entry in entries for change in entry.changes]
 
 
@@ -99,14 +99,18 @@ async def test_a_changed_rate_is_shown_as_clients_write_it(audit: Audit) -> None
     slow, fast = Rate(20, "s"), Rate(30, "s")
     assert changed(audit, rate=fast) == [FieldChange("rate", None, "30/s")]
     (entry,) = registration_changed(
-        audit, msgspec.structs.replace(HOOK, rate=slow), msgspec.structs.replace(HOOK, rate=fast), SHOP
+        audit,
+        AUDITED,
+        msgspec.structs.replace(HOOK, rate=slow),
+        msgspec.structs.replace(HOOK, rate=fast),
+        SHOP,
     )
     assert entry.changes == (FieldChange("rate", "20/s", "30/s"),)
 
 
 async def test_what_no_client_changed_is_no_change(audit: Audit) -> None:
     assert changed(audit, failing_since=1.0, updated_at=2.0, generation=3, disabled_reason="x") == []
-    assert registration_changed(audit, HOOK, HOOK, SHOP) == []
+    assert registration_changed(audit, AUDITED, HOOK, HOOK, SHOP) == []
     assert instance_changed(audit, SHOP, SHOP) == []
 
 

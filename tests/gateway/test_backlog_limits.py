@@ -17,9 +17,9 @@ from trio.testing import MockClock
 from hookgw import DeliveryState, Event, HookgwError, NotFound, TooLarge
 from hookgw.core.backlog import Backlog, BacklogFull, ShareFull
 from hookgw.core.pending import PendingDeliveries
+from hookgw.deliveries.requests import Replay
 from hookgw.instances.connectors.session import ConnectorSession
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.parsing import Replay
 from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.records.events import new_event_id
 from hookgw.records.jobs import Job

@@ -16,9 +16,10 @@ from hookgw import Conflict, DeliveryState, LaneState, NotFound
 from hookgw.core import jobs
 from hookgw.core.pending import PendingDeliveries
 from hookgw.deliveries import cancellation
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import StorageUnavailable, TooManyRequests
-from hookgw.parsing import Cancellation, Replay
 from hookgw.records.audit import AuditEntry
+from hookgw.records.deliveries import Cancellation
 from hookgw.records.registrations import Ordering
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import audit, pending_changes, shelves

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from hookgw import Conflict, DeliveryState, HookgwError, LaneState, NotFound
 from hookgw.kernel.errors import Forbidden, StorageUnavailable
 from hookgw.kernel.rates import parse_rate
-from hookgw.parsing import Cancellation
+from hookgw.records.deliveries import Cancellation
 from hookgw.records.registrations import Ordering
 from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit

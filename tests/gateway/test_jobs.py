@@ -18,8 +18,8 @@ from hookgw import Conflict, DeliveryState, NotFound, Unavailable
 from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.parsing import Cancellation
 from hookgw.records.api_keys import Principal
+from hookgw.records.deliveries import Cancellation
 from hookgw.records.jobs import Job, JobKind, JobState
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes

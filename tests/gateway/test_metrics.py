@@ -14,7 +14,7 @@ from hookgw.core.metrics import COMMIT_ROWS, DELIVERY_SECONDS, REQUEST_LIMITS, H
 from hookgw.core.survey import STEP, WORST_INSTANCES, WORST_LANES, WORST_REGISTRATIONS, Sources, survey
 from hookgw.delivery import HostStatistics, PoolStatistics
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
-from hookgw.parsing import finish
+from hookgw.kernel.long_json import finish
 from hookgw.records.deliveries import LaneStatistics
 from hookgw.store import Held
 

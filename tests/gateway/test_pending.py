@@ -13,8 +13,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Event, Gateway, Registration, Unavailable
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.parsing import Replay
 from hookgw.records.lanes import lane_rule
 from hookgw.records.registrations import Ordering, new_secret
 from hookgw.store import DeliveryQuery

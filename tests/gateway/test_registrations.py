@@ -14,8 +14,8 @@ from trio.testing import MockClock
 import hookgw
 from hookgw import Conflict, DeliveryState, HookgwError, Invalid, NotFound, Outcome, Registration, Unavailable
 from hookgw.delivery import SignatureInvalid
+from hookgw.kernel.signing_keys import Secret
 from hookgw.records import registrations
-from hookgw.records.registrations import Secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from hookgw.webhooks.change import RegistrationChange

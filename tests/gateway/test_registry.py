@@ -20,6 +20,7 @@ from hookgw.kernel.errors import StorageUnavailable
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.store import Store, open_store
+from hookgw.webhooks.fields import AUDITED
 
 SHOP = Instance(name="shop", id="id-1")
 
@@ -31,7 +32,7 @@ def registration(name: str = "reg_1", *, instance: str = "shop", **more: Any) ->
 @asynccontextmanager
 async def opened(folder: Path, *everywhere: Registration) -> AsyncIterator[tuple[Registry, Store]]:
     async with open_store(folder / "hookgw.db", clock=Clock()) as store:
-        registry = Registry(store, Audit(store, Clock()))
+        registry = Registry(store, Audit(store, Clock()), AUDITED)
         await registry.load(everywhere, None)
         yield registry, store
 
@@ -112,7 +113,7 @@ async def test_in_a_fleet_other_nodes_hear_that_a_registration_of_the_configurat
     off = registration("global_off", instance=GLOBAL_INSTANCE, label="off", enabled=False)
     gone = msgspec.structs.replace(everywhere, enabled=False, disabled_reason="Gone.")
     async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
-        nodes = [Registry(store, Audit(store, Clock()), is_shared=True) for _ in range(2)]
+        nodes = [Registry(store, Audit(store, Clock()), AUDITED, is_shared=True) for _ in range(2)]
         for one in nodes:
             await one.load([everywhere, off], None)
         a, b = nodes
@@ -171,7 +172,7 @@ class RefusingStore:
 
 async def test_what_the_disk_refuses_does_not_happen() -> None:
     store: Any = RefusingStore()
-    registry = Registry(store, Audit(store, Clock()))
+    registry = Registry(store, Audit(store, Clock()), AUDITED)
     await registry.load((), None)
     with pytest.raises(StorageUnavailable):
         await registry.put_instance(Instance(name="bar", id="id-2"))

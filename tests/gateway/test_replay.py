@@ -13,8 +13,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound, Unavailable
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.parsing import Replay
 from hookgw.records.jobs import JobKind
 from hookgw.store import DeliveryQuery, ReplayStep
 from hookgw.store.sqlite import pending_changes

@@ -10,14 +10,13 @@ import pytest
 
 from hookgw import Event, Registration
 from hookgw.kernel.rates import parse_rate
-from hookgw.kernel.signing_keys import Signature
+from hookgw.kernel.signing_keys import Secret, Signature
 from hookgw.records.event_filters import Condition, FilterOp
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import (
     DEFAULT_GRACE,
     Ordering,
     RetryOptions,
-    Secret,
     new_registration_id,
     new_secret,
 )

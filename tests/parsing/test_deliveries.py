@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from hookgw import EventKind, Invalid
+from hookgw.deliveries.requests import Replay, parse_cancellation, parse_replay
+from hookgw.events.erasure_request import parse_erasure
 from hookgw.kernel.json_fields import MAX_SENTENCES
-from hookgw.parsing import Replay, parse_cancellation, parse_erasure, parse_replay
 from hookgw.records.events import Catalog
 
 CATALOG = Catalog(EventKind(name=name, meaning="…") for name in ("MESSAGES_UPSERT", "CALL"))

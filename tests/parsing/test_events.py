@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from hookgw import Event, EventKind, Invalid, TooLarge
-from hookgw.concurrency.clock import parse_rfc3339
-from hookgw.events.requests import MAX_REASONS, _items, id_of_message
-from hookgw.parsing import EmitLimits, EventReader, parse_events
+from hookgw.events.requests import MAX_REASONS, EmitLimits, EventReader, _items, id_of_message, parse_events
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.records.events import Catalog
 from hookgw.records.inline_media import MARK, without_file
 

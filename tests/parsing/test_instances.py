@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hookgw import EventKind, InstanceSettings, Invalid
-from hookgw.parsing import Creation, parse_creation
+from hookgw.instances.requests import Creation, parse_creation
 from hookgw.records.events import Catalog
 from hookgw.webhooks.change import RegistrationChange
 

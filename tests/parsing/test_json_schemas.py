@@ -11,10 +11,13 @@ import pytest
 import trustme
 
 from hookgw import EventKind, Invalid, parsing
-from hookgw.app.json_schemas import COMPONENTS, EMIT
+from hookgw.app.json_schemas import COMPONENTS
+from hookgw.deliveries.requests import parse_replay
+from hookgw.events.requests import parse_events
+from hookgw.events.schemas import EMIT
+from hookgw.instances.requests import parse_creation
 from hookgw.kernel.signing_keys import Signature
-from hookgw.parsing import parse_creation, parse_events, parse_replay
-from hookgw.parsing import parse_text_message as parse_text
+from hookgw.messages.requests import parse_text_message as parse_text
 from hookgw.records.event_filters import FilterOp
 from hookgw.records.events import Catalog
 from hookgw.records.registrations import Ordering

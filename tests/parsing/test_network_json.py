@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from hookgw import EventLeftOut, NetworkEvents, decode_json
 from hookgw.kernel import long_json, network_json
-from hookgw.kernel.long_json import measure
+from hookgw.kernel.long_json import finish, measure
 from hookgw.kernel.network_json import MOST_VALUES, PART, LeftOut, mend, read_network_json
-from hookgw.parsing import finish
 
 EVENTS = ("/rooms/*/events/#", "/result/#")
 

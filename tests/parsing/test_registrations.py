@@ -11,18 +11,13 @@ from hookgw import EventKind, Invalid, Registration
 from hookgw.kernel.json_fields import MAX_BAD_ITEMS, MAX_SENTENCES
 from hookgw.kernel.masking import MASK, with_masked_user
 from hookgw.kernel.rules import MAX_HEADERS, unmask_headers, unmask_url
-from hookgw.kernel.signing_keys import Signature, make_secret
+from hookgw.kernel.signing_keys import Secret, Signature, make_secret
 from hookgw.records.event_filters import Condition, FilterOp
 from hookgw.records.events import Catalog
-from hookgw.records.registrations import Ordering, RetryOptions, Secret
-from hookgw.web.responses import ListedRegistration
-from hookgw.webhooks.change import (
-    MAX_GRACE,
-    RegistrationChange,
-    parse_grace,
-    parse_registration,
-)
+from hookgw.records.registrations import Ordering, RetryOptions
+from hookgw.webhooks.change import MAX_GRACE, RegistrationChange, parse_grace, parse_registration
 from hookgw.webhooks.fields import MAX_CONCURRENCY
+from hookgw.webhooks.responses import ListedRegistration
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")

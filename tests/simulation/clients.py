@@ -13,23 +13,15 @@ import msgspec
 import trio
 
 from hookgw import Event, HookgwError, Registration
+from hookgw.deliveries.requests import Replay
 from hookgw.kernel.rates import Rate
-from hookgw.parsing import Cancellation, Replay
+from hookgw.records.deliveries import Cancellation
 from hookgw.records.jobs import JobKind
 from hookgw.records.registrations import Ordering, RetryOptions
 from hookgw.webhooks.change import RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
-from tests.simulation.history import (
-    Accepted,
-    Cancelled,
-    Changed,
-    Known,
-    Record,
-    Refused,
-    Requeued,
-    Skipped,
-)
+from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued, Skipped
 from tests.simulation.operators import Operators
 from tests.simulation.scenario import GLOBAL_KEY, KINDS
 

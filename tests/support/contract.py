@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
+from hookgw.app.json_schemas import request_schemas
 from hookgw.web.app import Application
 from hookgw.web.openapi.routes import OpenApiRoutes
 from tests.support.spellings import Spelling
@@ -54,7 +55,7 @@ class Contract:
             self._check_request(operation, request)
 
     def _read(self) -> None:
-        self._document = OpenApiRoutes(self._app, self._gateway).document
+        self._document = OpenApiRoutes(self._app, self._gateway, request_schemas).document
         base = self._document["servers"][0]["url"].removesuffix("/")
         for path, operations in self._document["paths"].items():
             pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(base + path))

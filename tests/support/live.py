@@ -21,9 +21,10 @@ import msgspec
 import trio
 from trio.testing import MockClock
 
+from hookgw.app.surfaces import create_app
 from hookgw.config import ServerSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.server.serve import serve
 
 T = TypeVar("T")

@@ -105,7 +105,7 @@ PAGES = {
             "Parameter": describe.Parameter,
             "Ordering": registrations.Ordering,
             "RetryOptions": registrations.RetryOptions,
-            "Secret": registrations.Secret,
+            "Secret": signing_keys.Secret,
             "Signature": signing_keys.Signature,
             "TlsIdentity": tls_identity.TlsIdentity,
             "Events": gateway_protocol.Events,

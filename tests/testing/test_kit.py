@@ -26,9 +26,9 @@ from hookgw import (
 )
 from hookgw.kernel.errors import ConfigError, StartError
 from hookgw.kernel.rates import Rate
-from hookgw.kernel.signing_keys import Signature
+from hookgw.kernel.signing_keys import Secret, Signature
 from hookgw.records.event_filters import Condition, FilterOp
-from hookgw.records.registrations import Ordering, RetryOptions, Secret, new_secret
+from hookgw.records.registrations import Ordering, RetryOptions, new_secret
 from hookgw.records.tls_identity import TlsIdentity
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 

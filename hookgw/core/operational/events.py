@@ -17,7 +17,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw.concurrency.clock import Clock, rfc3339
+from hookgw.concurrency.clock import Clock
 from hookgw.config.settings import OperationsSettings
 from hookgw.core.backlog import Tally
 from hookgw.core.metrics import Metrics
@@ -26,6 +26,7 @@ from hookgw.core.operational.lane_health import LaneHealth
 from hookgw.core.operational.queue import EventQueue
 from hookgw.core.registry import Registry
 from hookgw.kernel.errors import PluginFailed, StorageUnavailable
+from hookgw.kernel.times import rfc3339
 from hookgw.plugins.hooks import Hooks
 from hookgw.records import operational_kinds as kinds
 from hookgw.records.deliveries import Attempt, Delivery, LaneState

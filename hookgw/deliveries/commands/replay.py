@@ -22,7 +22,7 @@ from hookgw.command.fields import read_time
 from hookgw.command.job import follow
 from hookgw.command.names import complete_kinds, complete_labels, instance_argument
 from hookgw.command.output import counted, json_option, say, show_json
-from hookgw.concurrency.clock import parse_rfc3339, rfc3339
+from hookgw.kernel.times import parse_rfc3339, rfc3339
 
 WINDOWS = 50
 

@@ -15,7 +15,7 @@ from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.command.fields import read_interval
 from hookgw.command.names import RenamedOption, complete_kinds, complete_labels, instance_argument
 from hookgw.command.output import EVERYTHING, available_width, cut, printable, say, show_json_line
-from hookgw.concurrency.clock import parse_rfc3339, rfc3339
+from hookgw.kernel.times import parse_rfc3339, rfc3339
 from hookgw.records.deliveries import parse_delivery_id
 
 FIRST_PAGE = 20

@@ -8,11 +8,11 @@ from urllib.parse import quote, urlencode
 
 from quart import Response, request
 
-from hookgw.concurrency.clock import parse_rfc3339
+from hookgw.deliveries.requests import Replay, parse_replay
 from hookgw.kernel.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound
 from hookgw.kernel.masking import with_masked_user
+from hookgw.kernel.times import parse_rfc3339
 from hookgw.kernel.units import parse_duration
-from hookgw.parsing import Replay, parse_replay
 from hookgw.records.deliveries import DeliveryState
 from hookgw.records.instances import name_before_retirement
 from hookgw.site.site import Form, NavEntry, Site, visitor

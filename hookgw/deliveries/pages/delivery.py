@@ -22,9 +22,9 @@ from hookgw.store import DeliveryReport, DeliverySummary
 from hookgw.web.auth import check_access
 from hookgw.web.forwarding import forward_form
 from hookgw.web.lists import first_of
-from hookgw.web.present import present_attempt
 from hookgw.web.request_body import reserve
 from hookgw.web.server.response_memory import LIST
+from hookgw.webhooks.lane_responses import present_attempt
 
 _ROW = 600
 """Bytes of HTML that an attempt takes beside its texts."""

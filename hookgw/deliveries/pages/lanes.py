@@ -7,9 +7,8 @@ from urllib.parse import quote
 
 from quart import Response
 
-from hookgw.operations.node_reports import ReportedLane
 from hookgw.records.api_keys import Principal
-from hookgw.records.deliveries import LaneStatistics
+from hookgw.records.deliveries import LaneStatistics, ReportedLane
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.stuck_lanes import advice_for, skippable
 from hookgw.site.site import NavEntry, Site, visitor

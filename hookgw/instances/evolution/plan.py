@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 
 from hookgw.instances.evolution.source import SourceInstance
-from hookgw.instances.requests import FOREIGN
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.rules import check_custom_headers
 from hookgw.kernel.target_url import parse_target
 from hookgw.records.api_keys import WEAK
-from hookgw.records.instances import INSTANCE_NAME, InstanceSettings
+from hookgw.records.instances import FOREIGN, INSTANCE_NAME, InstanceSettings
 
 ENVELOPE = "evolution_envelope"
 """The plugin that delivers as Evolution API does."""

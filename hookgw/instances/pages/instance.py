@@ -19,7 +19,7 @@ from hookgw.kernel.errors import (
     TooManyRequests,
 )
 from hookgw.keys.pages import KeyForms
-from hookgw.parsing import parse_text_message
+from hookgw.messages.requests import parse_text_message
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
 from hookgw.site.option_form import option_fields, read_options

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
-from hookgw.parsing import parse_option_changes, parse_presence_of_account, parse_settings
-from hookgw.web import responses
+from hookgw.instances import responses
+from hookgw.instances.present import present_connection, present_settings
+from hookgw.instances.requests import parse_option_changes, parse_presence_of_account, parse_settings
 from hookgw.web.auth import current_holder
 from hookgw.web.openapi.describe import describes, json_body
-from hookgw.web.present import present_connection, present_settings
 from hookgw.web.request_body import json_response, read_json, reserve
 from hookgw.web.server.response_memory import ONE
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
+from hookgw.instances import responses
 from hookgw.instances.connectors.calls import calls_of
-from hookgw.web import responses
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.instances import responses
+from hookgw.instances.present import (
+    present_code,
+    present_connection,
+    present_instance,
+    present_listed_instance,
+)
+from hookgw.instances.requests import parse_creation
 from hookgw.kernel.errors import HookgwError
 from hookgw.kernel.json_fields import cut_short, show_name, unknown_field
-from hookgw.parsing import parse_creation
 from hookgw.records.connectors import QRCode
 from hookgw.records.instances import Instance
-from hookgw.web import responses
+from hookgw.web import responses as common
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.openapi.describe import Parameter, describes, json_body
-from hookgw.web.present import (
-    present_code,
-    present_connection,
-    present_done,
-    present_instance,
-    present_listed_instance,
-    present_started,
-)
+from hookgw.web.present import present_done, present_started
 from hookgw.web.request_body import json_response, read_json, reserve
 from hookgw.web.server.response_memory import LIST
 from hookgw.web.silent_nodes import SILENT_HEADER, name_silent
@@ -186,13 +186,13 @@ class InstanceRoutes:
         """
         return json_response(responses.IngestUrl(await self._instances.rotate_ingest(instance)))
 
-    @describes(_TAG, {200: responses.Done}, errors=(409,))
+    @describes(_TAG, {200: common.Done}, errors=(409,))
     async def logout(self, instance: str) -> Response:
         """End the connection."""
         await self._instances.logout(instance)
         return json_response(present_done("Instance logged out"))
 
-    @describes(_TAG, {200: responses.Done, 202: responses.Started})
+    @describes(_TAG, {200: common.Done, 202: common.Started})
     async def delete(self, instance: str) -> Response:
         """Delete the instance with its registrations; pending deliveries become dead letters.
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 from quart import Blueprint, Response
 
+from hookgw.messages import responses
 from hookgw.messages.chats import Chat, Contact
-from hookgw.parsing import (
+from hookgw.messages.present import present_chat, present_contact
+from hookgw.messages.requests import (
     ChatQuery,
     parse_chat_query,
     parse_deletion,
@@ -17,10 +19,8 @@ from hookgw.parsing import (
     parse_presence,
     parse_read_messages,
 )
-from hookgw.web import responses
 from hookgw.web.lists import first_of
 from hookgw.web.openapi.describe import describes, json_body
-from hookgw.web.present import present_chat, present_contact
 from hookgw.web.request_body import json_response, read_optional_json, read_parsed, reserve
 from hookgw.web.server.response_memory import LIST
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
-from hookgw.messages.uploads import MULTIPART, read_upload
-from hookgw.parsing import (
+from hookgw.messages import responses
+from hookgw.messages.requests import (
     parse_audio_message,
     parse_contact_message,
     parse_idempotency_key,
@@ -17,8 +17,8 @@ from hookgw.parsing import (
     parse_template_message,
     parse_text_message,
 )
+from hookgw.messages.uploads import MULTIPART, read_upload
 from hookgw.records.messages import Message
-from hookgw.web import responses
 from hookgw.web.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.web.request_body import current_exchange, json_response, read_parsed
 from hookgw.web.server.errors import JSON

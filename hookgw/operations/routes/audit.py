@@ -9,13 +9,13 @@ from quart import Blueprint, Response, request
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.schema_parts import TIME_SCHEMA
+from hookgw.operations import responses
+from hookgw.operations.present import present_audit_entry
 from hookgw.records.audit import AuditAction
 from hookgw.store import AuditQuery
-from hookgw.web import responses
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import first_of
 from hookgw.web.openapi.describe import Parameter, describes
-from hookgw.web.present import present_audit_entry
 from hookgw.web.query import read_limit, read_times
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import ENTRY, LIST

@@ -8,9 +8,10 @@ import trio
 from quart import Blueprint, Response
 
 from hookgw.kernel.errors import NotFound, Unavailable
-from hookgw.web import responses
+from hookgw.web import responses as common
 from hookgw.web.openapi.describe import NotJson, describes
 from hookgw.web.request_body import json_response
+from hookgw.webhooks import responses as webhook_responses
 from hookgw.webhooks.responses import present_secret
 
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ class HealthRoutes:
         blueprint.add_url_rule("/operations/secret", view_func=self.operations_secret)
         return blueprint
 
-    @describes(_TAG, {200: responses.Health})
+    @describes(_TAG, {200: common.Health})
     async def healthz(self) -> Response:
         """Report that the process is alive."""
-        return json_response(responses.Health("ok"))
+        return json_response(common.Health("ok"))
 
-    @describes(_TAG, {200: responses.Health}, errors=(503,))
+    @describes(_TAG, {200: common.Health}, errors=(503,))
     async def readyz(self) -> Response:
         """Report whether the store accepts writes and the lanes run; in a fleet, also who holds what."""
         # A disk that hangs does not raise; without a timeout the probe would hang with it.
@@ -49,9 +50,9 @@ class HealthRoutes:
             await self._gateway.ready()
             fleet = self._gateway.fleet
             if fleet is None:
-                return json_response(responses.Health("ready"))
+                return json_response(common.Health("ready"))
             shards = {node.name: count for node, count in fleet.nodes()}
-            return json_response(responses.Health("ready", fleet.node, shards))
+            return json_response(common.Health("ready", fleet.node, shards))
         raise Unavailable(f"The store did not write within {READY_TIMEOUT:.0f} seconds.")
 
     @describes(_TAG, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})
@@ -60,7 +61,7 @@ class HealthRoutes:
         body, content_type = await self._gateway.metrics.render_in_slices()
         return Response(body, content_type=content_type)
 
-    @describes(_TAG, {200: responses.Secret}, errors=(404,))
+    @describes(_TAG, {200: webhook_responses.Secret}, errors=(404,))
     async def operations_secret(self) -> Response:
         """Return the secret that signs operational events."""
         registration = self._gateway.operational.registration

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from quart import Blueprint, Response
 
 from hookgw.kernel.errors import NotFound
+from hookgw.operations import responses
+from hookgw.operations.present import present_job
 from hookgw.records.jobs import Job
-from hookgw.web import responses
 from hookgw.web.auth import current_principal
 from hookgw.web.lists import CURSOR_HEADER, CURSOR_QUERY, array
 from hookgw.web.openapi.describe import describes
-from hookgw.web.present import present_job
 from hookgw.web.request_body import json_response, reserve
 from hookgw.web.server.response_memory import LIST
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
+from hookgw.operations import responses
 from hookgw.records.shards import SHARDS
-from hookgw.web import responses
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 

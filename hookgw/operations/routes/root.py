@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from quart import Blueprint, Response, request
 
 from hookgw._version import __version__
-from hookgw.web import responses
+from hookgw.web import responses as common
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -34,7 +34,7 @@ class RootRoutes:
         blueprint.add_url_rule("/", view_func=self.root)
         return blueprint
 
-    @describes("Operation", {200: responses.About, 302: None})
+    @describes("Operation", {200: common.About, 302: None})
     async def root(self) -> Response:
         """Return what this is; a browser is redirected to a page.
 
@@ -45,7 +45,7 @@ class RootRoutes:
         if accepted.quality("text/html") > accepted.quality("application/json"):
             return Response("", 302, {"location": self._page, "vary": "accept"}, content_type="text/html")
         response = json_response(
-            responses.About(
+            common.About(
                 status=200,
                 message="hookgw, a webhook gateway for messaging instances. It works.",
                 name="hookgw",

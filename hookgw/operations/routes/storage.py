@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
-from hookgw.parsing import parse_backup
-from hookgw.web import responses
+from hookgw.operations import responses
+from hookgw.operations.storage_request import parse_backup
 from hookgw.web.openapi.describe import describes, json_body
 from hookgw.web.request_body import json_response, read_optional_json
 

@@ -5,7 +5,7 @@ handler's docstring is the summary. ``tests/api/openapi`` fails for an undeclare
 ``tests/api`` validate every response, and every successful request, against the document. A route needs:
 
 - ``@describes("Tag", {200: responses.Something})``, with ``body=``, ``query=``, ``errors=`` if it has any;
-- a type in :mod:`hookgw.web.responses` for its response;
+- a type in the ``responses`` of its slice for its response;
 - for a body, a JSON Schema in :mod:`hookgw.app.json_schemas`.
 
 The document adds what follows from the path: its variables, the required key, and the errors of every route.

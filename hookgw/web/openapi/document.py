@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from hookgw._version import __version__
-from hookgw.app.json_schemas import COMPONENTS
-from hookgw.kernel.schema_parts import NAME_SCHEMA, ref
+from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, ref
 from hookgw.web import responses
 from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE, RequiredKey
 from hookgw.web.openapi.components import plain, schemas_of
 from hookgw.web.openapi.describe import BYTES, JSON, NotJson, Operation
 from hookgw.web.openapi.error_responses import ANY_ERROR, ERRORS, error_components
-from hookgw.webhooks.fields import plugin_blocks
 
 INTRODUCTION = """\
 hookgw delivers the events of messaging instances to callback URLs: durable, in order, signed.
@@ -84,28 +82,12 @@ class Route(msgspec.Struct, frozen=True):
     operation: Operation
 
 
-class Names(msgspec.Struct, frozen=True):
-    """Names that depend on the configuration and that bodies may use.
-
-    Attributes:
-        kinds: the kinds that clients can emit and register for.
-        operational: the operational kinds.
-        connectors: the names of connectors.
-        plugins: the names of plugins that accept options in registrations.
-    """
-
-    kinds: Sequence[str]
-    operational: Sequence[str]
-    connectors: Sequence[str]
-    plugins: Sequence[str]
-
-
-def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dict[str, Any]:
+def build_document(routes: Iterable[Route], bodies: Mapping[str, Schema], base_path: str) -> dict[str, Any]:
     """Return the document, ready for JSON.
 
     Args:
         routes: all routes, in the order of the document.
-        names: the names of this gateway.
+        bodies: the schemas of the bodies of requests, by their names.
         base_path: the prefix of every path; may be empty.
     """
     known = list(routes)
@@ -119,7 +101,6 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
             operation["operationId"] += "Again"
         taken.add(operation["operationId"])
         paths.setdefault(document_path(route.path), {})[route.method.lower()] = operation
-    kinds = [*names.kinds, *names.operational]
     return {
         "openapi": "3.1.0",
         "info": {"title": "hookgw", "version": __version__, "description": INTRODUCTION},
@@ -130,11 +111,7 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
         "components": {
             "schemas": {
                 **contents.components,
-                **COMPONENTS,
-                "KindName": _enum(names.kinds, "An event kind. Other spellings are accepted, too."),
-                "AnyKindName": _enum(kinds, "An event kind, including operational kinds."),
-                "ConnectorName": _enum(names.connectors, "A connector."),
-                "PluginBlocks": plugin_blocks(names.plugins),
+                **bodies,
             },
             "responses": error_components(),
             "headers": {
@@ -150,12 +127,6 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
             },
         },
     }
-
-
-def _enum(names: Sequence[str], meaning: str) -> dict[str, Any]:
-    # JSON Schema does not allow an empty enum.
-    allowed: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"maxLength": 0}
-    return {"type": "string", **allowed, "description": meaning}
 
 
 def document_path(path: str) -> str:

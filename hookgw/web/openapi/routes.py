@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,10 @@ from quart import Blueprint, Response, render_template
 from quart_trio import QuartTrio
 
 from hookgw._version import __version__
+from hookgw.kernel.schema_parts import Schema
 from hookgw.web.auth import is_dashboard, required_key
 from hookgw.web.openapi.describe import JSON, NotJson, describes, operation_of, undeclared
-from hookgw.web.openapi.document import INTRODUCTION, Names, Route, build_document
+from hookgw.web.openapi.document import INTRODUCTION, Route, build_document
 from hookgw.web.openapi.page import groups_of, shapes_of
 from hookgw.web.pages import page_headers
 from hookgw.web.request_body import current_exchange
@@ -31,9 +32,15 @@ class OpenApiRoutes:
     """The handlers, for one application and its gateway.
 
     The document is built on first use, because plugins may add routes until then, and cached.
+
+    Args:
+        bodies: returns the schemas of the bodies of requests; see :mod:`hookgw.app.json_schemas`.
     """
 
-    def __init__(self, app: QuartTrio, gateway: Gateway) -> None:
+    def __init__(
+        self, app: QuartTrio, gateway: Gateway, bodies: Callable[[Gateway], Mapping[str, Schema]]
+    ) -> None:
+        self._bodies = bodies
         self._app = app
         self._gateway = gateway
         self._page: bytes | None = None
@@ -72,16 +79,8 @@ class OpenApiRoutes:
     @cached_property
     def document(self) -> dict[str, Any]:
         """The OpenAPI document."""
-        kinds = list(self._gateway.catalog)
-        # Only plugins that check their options accept any; others refuse every block of options.
-        plugins = self._gateway.hooks.plugins()
-        names = Names(
-            kinds=[kind.name for kind in kinds if not kind.operational],
-            operational=[kind.name for kind in kinds if kind.operational],
-            connectors=self._gateway.instances.connectors,
-            plugins=[plugin.name for plugin in plugins if "hookgw_check_registration" in plugin.hooks],
-        )
-        return build_document(routes_of(self._app), names, self._gateway.settings.server.base_path)
+        base_path = self._gateway.settings.server.base_path
+        return build_document(routes_of(self._app), self._bodies(self._gateway), base_path)
 
     @cached_property
     def _encoded(self) -> bytes:

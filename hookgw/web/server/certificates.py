@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
-from hookgw.concurrency.clock import rfc3339
 from hookgw.concurrency.threads import SYSTEM_THREADS
 from hookgw.config.settings import TlsSettings
 from hookgw.kernel.errors import StartError
+from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import DAY
 
 if TYPE_CHECKING:

@@ -15,7 +15,9 @@ import pytest
 
 import hookgw
 from hookgw import Gateway
-from hookgw.web.app import Application, create_app
+from hookgw.app.json_schemas import request_schemas
+from hookgw.app.surfaces import create_app
+from hookgw.web.app import Application
 from hookgw.web.openapi.components import plain
 from hookgw.web.openapi.routes import OpenApiRoutes
 
@@ -25,7 +27,7 @@ MEDIA = {"application/json", "application/octet-stream", "multipart/form-data"}
 
 @pytest.fixture
 def document(app: Application, gateway: Gateway) -> dict[str, Any]:
-    return OpenApiRoutes(app, gateway).document
+    return OpenApiRoutes(app, gateway, request_schemas).document
 
 
 def schemas(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -175,7 +177,7 @@ async def test_routes_of_plugins_get_names_of_their_own(
             return ""
 
     monkeypatch.setattr(gateway.hooks, "routes", add)
-    document = OpenApiRoutes(create_app(gateway), gateway).document
+    document = OpenApiRoutes(create_app(gateway), gateway, request_schemas).document
     ids = [operation["operationId"] for _, operation in operations(document)]
     assert collapsed(ids) == []
     assert len([name for name in ids if name.startswith("report")]) == 3

@@ -15,6 +15,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
+from hookgw.app.json_schemas import request_schemas
 from hookgw.config import Settings
 from hookgw.testing import Receiver
 from hookgw.web.app import Application
@@ -88,7 +89,7 @@ async def test_its_links_lead_somewhere(page: httpx.Response) -> None:
 async def test_it_shows_every_operation_and_schema(
     page: httpx.Response, app: Application, gateway: Gateway
 ) -> None:
-    document = OpenApiRoutes(app, gateway).document
+    document = OpenApiRoutes(app, gateway, request_schemas).document
     for path in document["paths"]:
         assert path in page.text
     for name in document["components"]["schemas"]:
@@ -118,7 +119,7 @@ async def test_every_example_works(
     app: Application, nursery: trio.Nursery, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
     """Some examples fail here: without a connection, ``operations.url``, a v1a key or a folder."""
-    document = OpenApiRoutes(app, gateway).document
+    document = OpenApiRoutes(app, gateway, request_schemas).document
     change = RegistrationChange(url=hookgw_receiver.url)
     refused = {"instanceConnect": 409, "instanceLogout": 409, "operationsSecret": 404}
     refused |= {"media": 403, "ingestGet": 404, "ingestPost": 404, "instanceRotateIngest": 409}

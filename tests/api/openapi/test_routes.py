@@ -14,8 +14,10 @@ import pytest
 import trio
 
 from hookgw import Gateway, describes
+from hookgw.app.json_schemas import request_schemas
+from hookgw.app.surfaces import create_app
 from hookgw.config import Settings
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.openapi.describe import operation_of
 from hookgw.web.openapi.document import document_path
 from hookgw.web.openapi.routes import OpenApiRoutes, routes_of
@@ -27,7 +29,9 @@ METHODS = {"get", "post", "delete", "put", "patch"}
 
 @pytest.fixture
 def document(app: Application, gateway: Gateway) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(msgspec.json.encode(OpenApiRoutes(app, gateway).document))
+    found: dict[str, Any] = json.loads(
+        msgspec.json.encode(OpenApiRoutes(app, gateway, request_schemas).document)
+    )
     return found
 
 
@@ -105,7 +109,7 @@ async def test_every_example_is_accepted(
     app: Application, client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
     """The client also validates each against its schema."""
-    document = OpenApiRoutes(app, gateway).document
+    document = OpenApiRoutes(app, gateway, request_schemas).document
     for path, method, operation in operations(document):
         for media, content in operation.get("requestBody", {}).get("content", {}).items():
             for title, example in content.get("examples", {}).items():
@@ -182,7 +186,7 @@ async def test_the_document_has_the_routes_of_plugins(
             return ""
 
     monkeypatch.setattr(gateway.hooks, "routes", add)
-    paths = OpenApiRoutes(create_app(gateway), gateway).document["paths"]
+    paths = OpenApiRoutes(create_app(gateway), gateway, request_schemas).document["paths"]
     ping = paths["/public/ping/{number}"]["post"]
     assert (ping["tags"], ping["summary"], ping["security"]) == (["Ping"], "Ping.", [])
     assert ping["responses"]["200"]["content"]["application/json"]["schema"] == {

@@ -11,12 +11,12 @@ import trio
 
 from hookgw import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config import EventsSettings, LimitsSettings, Settings
 from hookgw.core.long_work import run_in_slices
 from hookgw.records.operational_kinds import OPERATIONAL_KINDS
 from hookgw.testing import Receiver
 from hookgw.web import request_body
-from hookgw.web.app import create_app
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

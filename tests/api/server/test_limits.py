@@ -11,8 +11,9 @@ import pytest
 import trio
 
 from hookgw import Gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config import AuthSettings, ServerSettings, Settings
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.server.serve import serve
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one

@@ -11,11 +11,12 @@ from quart import Response
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway, Unavailable
+from hookgw.app.surfaces import create_app
 from hookgw.auth import KeyHolder
 from hookgw.config import ServerSettings
 from hookgw.kernel.units import Duration, Size
 from hookgw.records.api_keys import GLOBAL, Key, Principal
-from hookgw.web.app import Application, create_app
+from hookgw.web.app import Application
 from hookgw.web.request_body import current_exchange, reserve
 from hookgw.web.server import response_memory
 from hookgw.web.server.response_memory import LIST, SMALL, ResponseMemory, holder_of

@@ -12,7 +12,7 @@ import trio
 
 from hookgw.app.open import open_gateway
 from hookgw.core import jobs
-from hookgw.parsing import parse_events
+from hookgw.events.requests import parse_events
 from hookgw.records.jobs import JobKind
 from hookgw.testing import answer, open_receiver
 from hookgw.webhooks.change import parse_registration

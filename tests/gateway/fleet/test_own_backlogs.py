@@ -15,6 +15,7 @@ from hookgw.fleet.shard_work import ShardOwner
 from hookgw.records.registrations import GLOBAL_INSTANCE
 from hookgw.records.shards import shard_of
 from hookgw.store import open_store
+from hookgw.webhooks.fields import AUDITED
 from tests.gateway.test_backlog import Observer
 
 
@@ -26,7 +27,7 @@ async def test_each_high_backlog_is_reported_by_one_node(tmp_path: Path) -> None
     async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
         backlogs = []
         for held, observer in zip(shards, heard, strict=True):
-            registry = Registry(store, Audit(store, Clock()))
+            registry = Registry(store, Audit(store, Clock()), AUDITED)
             await registry.load([everywhere], None)
             await registry.put(of_shop)
             owner = ShardOwner()

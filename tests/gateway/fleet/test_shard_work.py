@@ -14,13 +14,14 @@ from hookgw.fleet import shard_work
 from hookgw.fleet.shard_work import UNKNOWN, LaneShards
 from hookgw.records.shards import shard_of
 from hookgw.store import open_store
+from hookgw.webhooks.fields import AUDITED
 
 
 async def test_shards_of_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shard_work, "MOST_KNOWN", 2)
     ids, shop = [f"reg_{n}" for n in range(4)], shard_of("shop")
     async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
-        registry = Registry(store, Audit(store, Clock()))
+        registry = Registry(store, Audit(store, Clock()), AUDITED)
         lanes = LaneShards(registry)
         assert lanes.find("reg_0:0") == lanes.shard_of_lane("reg_0:1") == UNKNOWN
         assert lanes.unknown == {"reg_0:1"}

@@ -16,12 +16,12 @@ import trio
 
 from hookgw import Gateway
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.config import Settings
 from hookgw.kernel.errors import StartError
 from hookgw.records.jobs import JobKind, JobState
 from hookgw.records.shards import shard_of
 from hookgw.testing import hang, open_receiver
-from hookgw.web.app import create_app
 from hookgw.web.server.serve import serve
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer

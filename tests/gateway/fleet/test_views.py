@@ -16,9 +16,9 @@ import trio
 from hookgw import Gateway
 from hookgw.app.dashboard import Dashboard
 from hookgw.app.open import open_gateway
+from hookgw.app.surfaces import create_app
 from hookgw.testing import answer, open_receiver
 from hookgw.web import forwarding
-from hookgw.web.app import create_app
 from hookgw.web.server.serve import serve
 from tests.dashboard.conftest import Browser
 from tests.dashboard.test_streams import Events, watching

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hookgw import Invalid, Registration
+from hookgw.kernel.audited import FieldChange
 from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.audit import Actor, ActorKind, AuditEntry, FieldChange
+from hookgw.records.audit import Actor, ActorKind, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job, JobKind
 from hookgw.store import AuditQuery, ReplayQuery, Store

@@ -1,4 +1,4 @@
-"""Responses and field types that many routes share."""
+"""Responses of many calls, and how times are shown."""
 
 from __future__ import annotations
 

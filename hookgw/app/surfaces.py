@@ -1,0 +1,91 @@
+"""Every slice's routes in one application."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quart import Blueprint
+
+from hookgw.app.gateway import Gateway
+from hookgw.app.json_schemas import request_schemas
+from hookgw.deliveries.routes import DeliveryRoutes
+from hookgw.events.emit import EmitEndpoint
+from hookgw.events.fast_emit import FastEmit
+from hookgw.events.routes import EventRoutes
+from hookgw.instances.routes.accounts import AccountRoutes
+from hookgw.instances.routes.connectors import ConnectorRoutes
+from hookgw.instances.routes.fast_ingest import FastIngest
+from hookgw.instances.routes.ingest import IngestEndpoint, IngestRoutes
+from hookgw.instances.routes.instances import InstanceRoutes
+from hookgw.keys.routes import KeyRoutes
+from hookgw.messages.routes.chats import ChatRoutes
+from hookgw.messages.routes.media import MediaRoutes
+from hookgw.messages.routes.messages import MessageRoutes
+from hookgw.operations.routes.audit import AuditRoutes
+from hookgw.operations.routes.health import HealthRoutes
+from hookgw.operations.routes.jobs import JobRoutes
+from hookgw.operations.routes.nodes import NodeRoutes
+from hookgw.operations.routes.root import RootRoutes
+from hookgw.operations.routes.storage import StorageRoutes
+from hookgw.web.app import Application
+from hookgw.web.auth import install_auth
+from hookgw.web.openapi.routes import OpenApiRoutes
+from hookgw.web.query import install_query_check
+from hookgw.web.server.errors import install_error_handlers
+from hookgw.webhooks.routes import WebhookRoutes
+
+
+def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
+    """Return the HTTP API of a gateway, with the routes of its plugins.
+
+    It holds nothing that must be closed. :func:`hookgw.web.server.serve.serve` runs it.
+
+    Args:
+        gateway: the gateway.
+        pages: further routes, which check the caller themselves: the dashboard's.
+
+    Raises:
+        StartError: a plugin failed.
+    """
+    while True:
+        before = gateway.hooks.plugins()
+        app = _app_with_routes(gateway, pages)
+        # An optional plugin that failed may have added some of its routes, or a check of all requests.
+        if gateway.hooks.plugins() == before:
+            return app
+
+
+def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Application:
+    app = Application(gateway)
+    install_error_handlers(app)
+    install_auth(app, gateway)
+    install_query_check(app)
+    app.install_forwarding()
+    emit = EmitEndpoint(gateway)
+    ingest = IngestEndpoint(gateway)
+    resources = (
+        WebhookRoutes(gateway),
+        InstanceRoutes(gateway),
+        AccountRoutes(gateway),
+        ConnectorRoutes(gateway),
+        KeyRoutes(gateway),
+        MessageRoutes(gateway),
+        ChatRoutes(gateway),
+        MediaRoutes(gateway),
+        EventRoutes(gateway, emit),
+        IngestRoutes(ingest),
+        DeliveryRoutes(gateway),
+        JobRoutes(gateway),
+        AuditRoutes(gateway),
+        StorageRoutes(gateway),
+        NodeRoutes(gateway),
+        RootRoutes(gateway, has_dashboard=bool(pages)),
+        HealthRoutes(gateway),
+        OpenApiRoutes(app, gateway, request_schemas),
+    )
+    for blueprint in (*(resource.blueprint() for resource in resources), *pages):
+        app.register_blueprint(blueprint)
+    app.expect_plugins()
+    gateway.hooks.routes(app, gateway)
+    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest, gateway.fleet))
+    return app

@@ -1,0 +1,70 @@
+"""Shows deliveries, attempts and lanes as responses."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookgw.deliveries import responses
+from hookgw.events import responses as event_responses
+from hookgw.kernel.masking import with_masked_user
+from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel.times import rfc3339
+from hookgw.records.deliveries import DeliveryState
+from hookgw.records.events import Catalog
+from hookgw.records.registrations import Registration
+from hookgw.store import DeliveryReport, DeliverySummary
+from hookgw.web.present import present_time
+from hookgw.webhooks import lane_responses
+from hookgw.webhooks.fields import Showing
+from hookgw.webhooks.lane_responses import present_attempt
+from hookgw.webhooks.responses import present_registration
+
+
+def present_delivery(delivery: DeliverySummary, registration: Registration | None) -> responses.Delivery:
+    """Return a delivery as in a list; ``registration`` is ``None`` if it was deleted."""
+    pending = delivery.state is DeliveryState.PENDING
+    return responses.Delivery(
+        id=delivery.id,
+        state=delivery.state,
+        reason=delivery.reason,
+        kind=delivery.kind,
+        event_id=delivery.event_id,
+        registration_id=delivery.registration,
+        label=registration.label if registration else None,
+        url=with_masked_user(registration.url) if registration else None,
+        accepted_at=rfc3339(delivery.accepted_at),
+        finished_at=present_time(delivery.finished_at),
+        next_attempt_at=present_time(delivery.next_at) if pending else None,  # stale once it is settled
+        attempts=delivery.attempts,
+        last_attempt=present_attempt(delivery.last_attempt) if delivery.last_attempt else None,
+    )
+
+
+def present_report(
+    report: DeliveryReport,
+    attempts: list[lane_responses.Attempt],
+    registration: Registration | None,
+    instance_id: str,
+    catalog: Catalog,
+    secret_options: SecretOptions,
+) -> responses.Report:
+    """Return a delivery with its event, its registration, and those of its attempts that are shown."""
+    event = report.event
+    fields = msgspec.structs.asdict(present_delivery(report.summary, registration))
+    fields["attempts"] = attempts
+    fields["registration"] = (
+        # As it is now. What it was at the time of the attempts is not kept.
+        None
+        if registration is None
+        else present_registration(registration, Showing(instance_id, catalog, secret_options))
+    )
+    fields["event"] = event_responses.Event(
+        id=event.id,
+        event=event.kind,
+        instance=event.instance,
+        data=msgspec.Raw(event.data_json),  # the bytes that were emitted: key order and digits survive
+        date_time=event.date_time,
+        sender=event.sender,
+        server_url=event.server_url,
+    )
+    return responses.Report(**fields)

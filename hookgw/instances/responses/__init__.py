@@ -1,1 +1,0 @@
-"""Responses about instances."""

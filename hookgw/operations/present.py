@@ -1,0 +1,56 @@
+"""Shows jobs and the audit as responses."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from hookgw.kernel.times import rfc3339
+from hookgw.operations import responses
+from hookgw.records.audit import ActorKind, AuditEntry
+from hookgw.records.jobs import Job, JobKind
+from hookgw.web.present import present_time
+
+
+def present_job(job: Job) -> responses.Job:
+    return responses.Job(
+        id=job.id,
+        kind=job.kind,
+        instance=job.instance,
+        state=job.state,
+        done=job.done,
+        total=job.total,
+        events=job.events if job.kind is JobKind.ERASE else UNSET,
+        started=rfc3339(job.started),
+        finished=present_time(job.finished),
+        error=job.error,
+        warning=UNSET if job.warning is None else job.warning,
+    )
+
+
+def present_audit_entry(entry: AuditEntry, *, is_global: bool) -> responses.AuditEntry:
+    """Return an entry of the audit.
+
+    Args:
+        entry: the entry.
+        is_global: whether a global key asks. Others do not learn where operators are.
+    """
+    actor = entry.actor
+    is_operator = actor.kind is ActorKind.KEY and actor.instance is None
+    return responses.AuditEntry(
+        at=rfc3339(entry.at),
+        action=entry.action,
+        instance=entry.instance,
+        subject=entry.subject,
+        actor=responses.Actor(
+            kind=actor.kind,
+            name=actor.name or None,
+            instance=actor.instance,
+            address=actor.address if is_global or not is_operator else None,
+            via=actor.via or None,
+        ),
+        changes=[
+            responses.FieldChange(field=change.field, before=change.before, after=change.after)
+            for change in entry.changes
+        ],
+        details=entry.details,
+    )

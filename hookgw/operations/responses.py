@@ -1,0 +1,141 @@
+"""Responses to operators: jobs, audit, nodes, backups."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType
+
+from hookgw.kernel.schema_parts import Time
+from hookgw.records.audit import ActorKind
+from hookgw.records.jobs import JobKind, JobState
+from hookgw.web.responses import Count
+
+
+class Actor(Struct, frozen=True, kw_only=True):
+    """Who made a change.
+
+    Attributes:
+        kind: `key` for the holder of an API key; `hookgw` itself, a `plugin`, or the `configuration`.
+        name: the name of the key or of the plugin; ``null`` for the others.
+        instance: the instance that the key belongs to; ``null`` for a global key, and for the others.
+        address: the client's IP address; ``null`` over a Unix socket and without a client, and for a global
+            key if an instance's key asks.
+        via: what the client used, for example `dashboard`; ``null`` for the HTTP API.
+    """
+
+    kind: ActorKind
+    name: str | None
+    instance: str | None
+    address: str | None
+    via: str | None
+
+
+class FieldChange(Struct, frozen=True, kw_only=True):
+    """A field that changed.
+
+    Attributes:
+        field: its name, with dots for a part of it, such as `headers.authorization`.
+        before: its former value; ``null`` if there was none, or if the audit does not keep it.
+        after: its new value; likewise.
+    """
+
+    field: str
+    before: str | None
+    after: str | None
+
+
+class AuditEntry(Struct, frozen=True, kw_only=True):
+    """One change.
+
+    Attributes:
+        at: when it was made.
+        action: what was done, such as `registration.change`.
+        instance: the instance that it concerned; ``null`` for none.
+        subject: the label of the registration, the name of the key or of the file, or the id of the delivery
+            that it concerned; ``null`` for the instance itself.
+        actor: who made it.
+        changes: the fields that changed.
+        details: further facts, such as the `reason`.
+    """
+
+    at: Time
+    action: str
+    instance: str | None
+    subject: str | None
+    actor: Actor
+    changes: list[FieldChange]
+    details: dict[str, str]
+
+
+class AuditPage(Struct, frozen=True):
+    """A page of the audit.
+
+    Attributes:
+        entries: the newest first.
+        cursor: the cursor of the next page; ``null`` on the last one.
+    """
+
+    entries: list[AuditEntry]
+    cursor: str | None
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """Work on many deliveries, which goes on after the response to the call that asked for it.
+
+    Attributes:
+        id: the job's id.
+        kind: what it does.
+        instance: the instance that it works on; `*` for a webhook of the configuration, and for a backup.
+        state: whether it runs, and how it ended.
+        done: how many deliveries became dead letters, are sent again, or are erased, so far; of a backup, the
+            pages.
+        total: the pages that a backup copies, as far as known; ``null`` for other jobs.
+        events: how many events an erasure has removed so far; not of other kinds.
+        started: when it began.
+        finished: when it ended; ``null`` while it runs.
+        error: why it failed; while it runs, why it is delayed.
+        warning: what it has left behind, for example bytes of what was erased.
+    """
+
+    id: str
+    kind: JobKind
+    instance: str
+    state: JobState
+    done: Count
+    total: Count | None
+    events: Count | UnsetType = UNSET
+    started: Time
+    finished: Time | None
+    error: str | None
+    warning: str | UnsetType = UNSET
+
+
+class Node(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A node: a process of hookgw that shares its database with others.
+
+    Attributes:
+        node: its name.
+        url: where other nodes reach it; null for a node that is alone.
+        shards: how many of the 256 shards it holds. The instances of a shard are on its node.
+        heartbeat_age: seconds since its last heartbeat.
+        leaving: whether it stops, and hands its shards over.
+        is_here: whether it is the node that answers.
+    """
+
+    node: str
+    url: str | None
+    shards: int
+    heartbeat_age: float
+    leaving: bool
+    is_here: bool
+
+
+class Backup(Struct, frozen=True, kw_only=True):
+    """A backup in `storage.backup_folder`.
+
+    Attributes:
+        name: the name of the file.
+        job: the id of the job that makes it, if that takes more than 2 s; absent once the file is there.
+    """
+
+    name: str
+    job: str | UnsetType = UNSET

@@ -1,1 +1,0 @@
-"""Responses to operators."""
