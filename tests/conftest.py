@@ -17,13 +17,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from hookgw.config import everything_in
-from hookgw.kernel.schema_parts import Schema
+from hookgw.kernel import Schema
 from hookgw.plugins import discovery, loading, startup_hooks
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.schema import migrate
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
+from hookgw.web import Route, build_document
 from hookgw.web.openapi import routes
-from hookgw.web.openapi.document import Route, build_document
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.first_party_modules import FirstPartyModules
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres

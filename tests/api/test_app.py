@@ -11,9 +11,9 @@ from quart import Response, abort, request
 
 from hookgw import Gateway, HookgwError, NetworkRefused, NotSupported, Unavailable, __version__
 from hookgw.config import ServerSettings
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.web.app import Application
-from hookgw.web.server.exchange import RequestResponse
+from hookgw.kernel import StorageUnavailable
+from hookgw.web import AppApplication as Application
+from hookgw.web import RequestResponse
 from tests.api.conftest import KEY
 
 

@@ -15,11 +15,10 @@ import trio
 from hookgw import Gateway
 from hookgw.auth import Authenticator
 from hookgw.config import AuthSettings, Settings
-from hookgw.core.long_work import run_in_slices
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.web import request_body
-from hookgw.web.app import Application
-from hookgw.web.auth import learn_key
+from hookgw.core import run_in_slices
+from hookgw.kernel import TooManyRequests
+from hookgw.web import AppApplication as Application
+from hookgw.web import learn_key, request_body
 from tests.api.conftest import KEY, open_client, slow_request
 
 TWO_KEYS = "The request has more than one apikey header; send one."

@@ -13,9 +13,9 @@ import pytest
 from hookgw import Gateway, Invalid
 from hookgw.app.surfaces import create_app
 from hookgw.config import ServerSettings
-from hookgw.kernel.units import Size
-from hookgw.web.app import Application
-from hookgw.web.content_encoding import GzipDecoder
+from hookgw.kernel import Size
+from hookgw.web import AppApplication as Application
+from hookgw.web import GzipDecoder
 from tests.api.test_app import shape_of
 
 EMIT = "/event/emit/loja1"

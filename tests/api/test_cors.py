@@ -7,7 +7,7 @@ import pytest
 
 from hookgw import Gateway
 from hookgw.config import ServerSettings
-from hookgw.web.cors import CrossOrigin
+from hookgw.web import CrossOrigin
 
 PAGE = "https://crm.example"
 OTHER = "https://evil.example"

@@ -12,9 +12,9 @@ from quart import Response, abort, request
 
 import hookgw
 from hookgw.app.surfaces import create_app
-from hookgw.kernel.errors import StartError
+from hookgw.kernel import StartError
 from hookgw.testing import GatewayKit, open_kit
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from tests.api.conftest import open_client, slow_request
 

@@ -7,7 +7,7 @@ import pytest
 
 from hookgw import Gateway
 from hookgw.app.surfaces import create_app
-from hookgw.web.openapi.describe import operation_of
+from hookgw.web import operation_of
 from tests.api.test_app import shape_of
 
 FILTERS = ("state", "kind", "label", "since", "until", "finishedSince", "cursor", "limit")

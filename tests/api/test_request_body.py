@@ -10,7 +10,7 @@ import pytest
 
 from hookgw import Gateway
 from hookgw.config import ServerSettings
-from hookgw.kernel.units import Size
+from hookgw.kernel import Size
 from tests.api.test_app import shape_of
 
 JSON = {"content-type": "application/json"}

@@ -16,8 +16,8 @@ from hookgw import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.app.surfaces import create_app
 from hookgw.config import ServerSettings, Settings
-from hookgw.kernel.units import Size
-from hookgw.web.app import Application
+from hookgw.kernel import Size
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 

@@ -18,8 +18,8 @@ from quart_trio import QuartTrio
 from hookgw import Gateway
 from hookgw.app.dashboard import Dashboard
 from hookgw.app.surfaces import create_app
-from hookgw.web.app import Application
-from hookgw.web.call_places import PLACES, Place, place_of
+from hookgw.web import PLACES, Place, place_of
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

@@ -6,9 +6,8 @@ import pytest
 
 from hookgw.auth import Authenticator, Keyring, RateLimits
 from hookgw.config import AuthSettings
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.kernel.units import Duration
-from hookgw.records.api_keys import Key
+from hookgw.kernel import Duration, TooManyRequests
+from hookgw.records import Key
 
 HERE = "192.0.2.1"
 

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from hookgw.auth import MAX_FAILING_SOURCES as MAX_SOURCES
 from hookgw.auth import MAX_SOURCES_PER_KEY, FailedKeyLimiter, KeyHolder
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.records.api_keys import GLOBAL, Key
+from hookgw.kernel import TooManyRequests
+from hookgw.records import GLOBAL, Key
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"
 LIMIT, WINDOW = 3, 60.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookgw.auth import Keyring, RateLimits, new_key
-from hookgw.kernel.errors import Forbidden
-from hookgw.records.api_keys import GLOBAL, Key, Principal
+from hookgw.kernel import Forbidden
+from hookgw.records import GLOBAL, Key, Principal
 
 NOW = 1_000.0
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from hookgw.auth import RequestQuota
-from hookgw.kernel.errors import TooManyRequests
+from hookgw.kernel import TooManyRequests
 
 
 def test_the_requests_of_an_instance_are_limited() -> None:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from hookgw import Event, Registration
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import REFUSED_PORTS, MasterKeys, StorageSettings
 from hookgw.store import Append, open_storage
 from tests.cli.conftest import Invoke

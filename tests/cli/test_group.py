@@ -13,7 +13,7 @@ import pytest
 
 from hookgw import Invalid, __version__
 from hookgw.command import group
-from hookgw.kernel.errors import StartError
+from hookgw.kernel import StartError
 
 HEAVY = (
     "asyncio", "h11", "httptools", "httpx", "hypercorn", "msgspec", "pluggy", "prometheus_client", "quart",

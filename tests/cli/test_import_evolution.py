@@ -17,11 +17,10 @@ import trio
 from hookgw.app.open import open_gateway
 from hookgw.app.surfaces import create_app
 from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings
-from hookgw.instances.evolution.plan import Action, plan_import
-from hookgw.instances.evolution.source import SourceInstance
-from hookgw.kernel.units import Size
+from hookgw.instances import Action, SourceInstance, plan_import
+from hookgw.kernel import Size
 from hookgw.testing import Receiver, answer, open_receiver, reset
-from hookgw.web.server.serve import serve
+from hookgw.web import serve
 from tests.cli.conftest import Invoke, says
 from tests.support.evolution import KEY, Evolution
 

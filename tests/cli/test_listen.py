@@ -21,8 +21,7 @@ import pytest
 import trio
 
 from hookgw.delivery import sign
-from hookgw.kernel.errors import StartError
-from hookgw.kernel.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
+from hookgw.kernel import Signature, StartError, make_secret, public_key_of, signing_key, verifying_key
 from hookgw.listen.forward import Forwarder
 from hookgw.listen.listen import ListenOptions, run
 from hookgw.listen.received_event import MAX_SEARCHED, first_text, read_received_event

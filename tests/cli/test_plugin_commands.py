@@ -14,7 +14,7 @@ import pytest
 from hookgw import Invalid, hookimpl
 from hookgw.command.group import LazyGroup
 from hookgw.config import PluginsSettings
-from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel import PluginFailed
 from hookgw.plugins import Hooks, load_plugins
 
 

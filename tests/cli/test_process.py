@@ -21,7 +21,7 @@ from hookgw.command.process import (
     run_to_end,
     tune_garbage_collector,
 )
-from hookgw.kernel.errors import StartError
+from hookgw.kernel import StartError
 
 INFINITY = resource.RLIM_INFINITY
 

@@ -10,7 +10,7 @@ import pytest
 
 from hookgw.command.failure import Failed
 from hookgw.deliveries.commands import replay
-from hookgw.kernel.times import parse_rfc3339, rfc3339
+from hookgw.kernel import parse_rfc3339, rfc3339
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 

@@ -29,8 +29,7 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel.errors import ConfigError, StartError
-from hookgw.kernel.units import Size
+from hookgw.kernel import ConfigError, Size, StartError
 from hookgw.testing import open_receiver
 from hookgw.webhooks.change import RegistrationChange
 from tests.api.server.test_certificates import write

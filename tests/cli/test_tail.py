@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from hookgw.command.failure import Failed, ServerUnavailable
 from hookgw.deliveries.commands import tail
-from hookgw.kernel.times import parse_rfc3339, rfc3339
+from hookgw.kernel import parse_rfc3339, rfc3339
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 

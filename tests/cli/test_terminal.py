@@ -22,7 +22,7 @@ from hookgw.command.group import COMMANDS, main
 from hookgw.command.names import complete_kinds
 from hookgw.config import Settings, StorageSettings
 from hookgw.testing import Answer, Received, Receiver
-from hookgw.web.openapi.routes import OpenApiRoutes
+from hookgw.web import OpenApiRoutes
 from tests.cli.conftest import Invoke, says
 
 CLI = Path(hookgw.__file__).parent / "cli"

@@ -11,7 +11,7 @@ import pytest
 
 from hookgw.command.target import DEFAULT_SERVER
 from hookgw.testing import Answer, Receiver
-from hookgw.webhooks.fields import MAX_CONCURRENCY
+from hookgw.webhooks import MAX_CONCURRENCY
 from tests.cli.conftest import Invoke, says
 
 STORED = {

@@ -21,7 +21,7 @@ from hookgw.config import (
     trusted_users,
     writable_by_others,
 )
-from hookgw.kernel.errors import StartError
+from hookgw.kernel import StartError
 from hookgw.plugins import load_plugins
 from hookgw.store.sqlite.database import open_database
 

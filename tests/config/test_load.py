@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hookgw.config import Settings, expand, load_settings, variable_of
-from hookgw.kernel.errors import ConfigError
-from hookgw.kernel.units import DURATION_FORM
+from hookgw.kernel import DURATION_FORM, ConfigError
 
 
 @pytest.fixture

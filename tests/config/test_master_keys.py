@@ -17,8 +17,8 @@ from hookgw.config import (
     parse_master_key,
     read_master_keys,
 )
-from hookgw.instances.connectors.inbound_media import load_media_key
-from hookgw.kernel.errors import StartError
+from hookgw.instances import load_media_key
+from hookgw.kernel import StartError
 from tests.support.keys import principal_of
 
 TEXT, OLD = new_master_key(), new_master_key()

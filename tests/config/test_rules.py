@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hookgw.config import InstancesSettings, Settings, StorageSettings, TlsSettings, broken_rules, known_keys
-from hookgw.kernel.units import Duration, Size
+from hookgw.kernel import Duration, Size
 
 
 def broken(path: str, value: Any) -> list[tuple[str, str]]:

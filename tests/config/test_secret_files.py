@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hookgw.config import known_keys, load_settings, unknown_variables, variable_of
-from hookgw.kernel.errors import ConfigError
+from hookgw.kernel import ConfigError
 
 KEY = "k" * 43
 MASTER = "A" * 43 + "="

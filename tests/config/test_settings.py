@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hookgw.config import DeliverySettings, PluginsSettings, Settings, known_keys
-from hookgw.kernel.units import Duration, Size
+from hookgw.kernel import Duration, Size
 
 SCHEDULE = ["5s", "15s", "30s", "1m", "2m", "5m", "10m"]
 

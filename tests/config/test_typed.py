@@ -8,7 +8,7 @@ import pytest
 
 from hookgw.config import DeliverySettings, Settings, known_keys, read_settings, wanted
 from hookgw.config import nearest_key as nearest
-from hookgw.kernel.units import Duration, Size
+from hookgw.kernel import Duration, Size
 
 
 def read(raw: Any) -> tuple[Settings, list[tuple[str, str]]]:

@@ -21,7 +21,7 @@ from hookgw import Delivery, DeliveryState
 from hookgw.command.group import main
 from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
-from hookgw.records.deliveries import Settlement
+from hookgw.records import Settlement
 from hookgw.store import Erased
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Group

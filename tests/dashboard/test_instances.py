@@ -9,13 +9,11 @@ import trio
 import trustme
 
 from hookgw import ConnectionState, Gateway
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.kernel.masking import MASK
-from hookgw.records.registrations import RetryOptions
-from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.kernel import MASK, TooManyRequests
+from hookgw.records import NO_IDENTITY, RetryOptions, TlsIdentity
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import Browser, emit
 from tests.support.certificates import certificate_of
 from tests.support.keys import principal_of

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from hookgw import Gateway
 from hookgw.config import AuthSettings, ServerSettings, Settings
 from hookgw.core import browser_sessions
-from hookgw.records.browser_sessions import IDLE_LIMIT
-from hookgw.web.app import Application
+from hookgw.records import IDLE_LIMIT
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import slow_request
 from tests.dashboard.conftest import KEY, Browser, form_token, set_webhook
 

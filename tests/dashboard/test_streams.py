@@ -14,8 +14,8 @@ from hookgw import Gateway
 from hookgw.app.dashboard import Dashboard
 from hookgw.auth import RequestQuota
 from hookgw.site import streams
-from hookgw.web.app import Application
-from hookgw.web.server.exchange import ActiveRequests
+from hookgw.web import ActiveRequests
+from hookgw.web import AppApplication as Application
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
 
 LIVE = "/dashboard/live/instances"

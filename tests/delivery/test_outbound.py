@@ -34,11 +34,9 @@ from hookgw.app.surfaces import create_app
 from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.delivery import PROXY_CHECK_TIMEOUT as CHECK_TIMEOUT
 from hookgw.delivery import OutboundHttp, RequestHead, SystemResolver
-from hookgw.kernel.errors import Forbidden
-from hookgw.kernel.target_url import parse_target
-from hookgw.kernel.units import DAY, Duration, Size
+from hookgw.kernel import DAY, Duration, Forbidden, Size, parse_target
 from hookgw.plugins import Hooks, load_plugins
-from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.records import GLOBAL_INSTANCE
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
 from hookgw.webhooks.change import RegistrationChange

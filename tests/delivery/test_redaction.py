@@ -8,8 +8,7 @@ import pytest
 
 from hookgw import Registration
 from hookgw.delivery import redact, secrets_sent
-from hookgw.kernel.masking import MASK
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel import MASK, parse_target
 
 
 def sent(url: str = "https://receiver.test/", **headers: str) -> tuple[bytes, ...]:

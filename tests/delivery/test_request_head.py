@@ -6,7 +6,7 @@ import h11
 import pytest
 
 from hookgw.delivery import RequestHead
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel import parse_target
 
 TARGET = parse_target("https://user:pass@example.com:8443/hook?x=1")
 

@@ -11,13 +11,11 @@ import pytest
 import trio
 
 from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, Registration
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.delivery import MOST_KEPT_BODY as MOST_KEPT
 from hookgw.delivery import AddressGuard, AttemptResult, DeliverySender, Dialer, LaneTransport, template_for
-from hookgw.kernel.errors import PluginFailed
-from hookgw.kernel.masking import MASK
-from hookgw.kernel.signing_keys import Secret
-from hookgw.records.registrations import new_secret
+from hookgw.kernel import MASK, PluginFailed, Secret
+from hookgw.records import new_secret
 from hookgw.testing import Receiver, answer, hang, redirect
 
 EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hookgw import Invalid, Registration
 from hookgw.config import DeliverySettings, parse_proxy
 from hookgw.delivery import AddressGuard, AnswerMemory, Blocked, ConnectorClients, Dialer, OutboundHttp
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel import parse_target
 from tests.delivery.http.raw_receiver import Server, always_ok, serving
 from tests.support.proxies import LittleProxy, http_proxy, open_proxy
 

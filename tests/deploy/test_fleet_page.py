@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from hookgw.config import Settings, load_settings
-from hookgw.kernel.units import parse_size
+from hookgw.kernel import parse_size
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text("utf-8")
 BLOCKS = [

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from hookgw.core.metrics import Metrics
+from hookgw.core import Metrics
 from hookgw.delivery import PoolStatistics
 from hookgw.store import DiskSpace
 

@@ -12,8 +12,7 @@ import msgspec
 import trio
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome, Registration
-from hookgw.concurrency.clock import Clock, virtual_clock
-from hookgw.concurrency.tasks import TaskFailed
+from hookgw.concurrency import Clock, TaskFailed, virtual_clock
 from hookgw.config import DeliverySettings
 from hookgw.delivery import (
     AttemptResult,
@@ -25,13 +24,11 @@ from hookgw.delivery import (
     RequestTemplate,
 )
 from hookgw.fair import Share
-from hookgw.kernel.errors import PluginFailed, StorageUnavailable
+from hookgw.kernel import PluginFailed, StorageUnavailable
 from hookgw.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
 from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
 from hookgw.lanes import Dispatcher, HeldShards, LaneServices, MemoryClaim
-from hookgw.records.deliveries import LaneStatistics, Page, Position, Settlement
-from hookgw.records.fleet import ShardEpoch
-from hookgw.records.lanes import registration_of
+from hookgw.records import LaneStatistics, Page, Position, Settlement, ShardEpoch, registration_of
 from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
 
 URL = "http://127.0.0.1:9/hook"

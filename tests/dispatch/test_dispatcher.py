@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from hookgw import Delivery, DeliveryState, LaneState, Outcome, Registration
 from hookgw.delivery import AttemptResult
 from hookgw.lanes import PARK_AFTER, Dispatcher
-from hookgw.records.registrations import Ordering
+from hookgw.records import Ordering
 from hookgw.store import Held, LaneBacklog
 from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, registration
 

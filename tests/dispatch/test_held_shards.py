@@ -8,8 +8,7 @@ from trio.testing import MockClock
 
 from hookgw import LaneState
 from hookgw.lanes import PARK_AFTER, HeldShards
-from hookgw.records.lanes import registration_of
-from hookgw.records.registrations import Ordering
+from hookgw.records import Ordering, registration_of
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
 
 OURS, THEIRS = 1, 2

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from hookgw import Attempt, DeliveryState, LaneState, Outcome
 from hookgw.delivery import AttemptResult
-from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel import PluginFailed
 from hookgw.lanes import IDLE_GRAIN as GRAIN
 from hookgw.lanes import IdleLanes, Lane, LaneMemory
 from tests.dispatch.fakes import BEGAN, LANE, URL, World, registration

@@ -19,7 +19,7 @@ from hookgw.delivery import (
     PooledTransport,
 )
 from hookgw.lanes import Dispatcher
-from hookgw.records.registrations import Ordering
+from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, OTHER_LANE, URL, World, registration
 
 HOST = ("http", "127.0.0.1", 9, None)

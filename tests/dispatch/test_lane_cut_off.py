@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.delivery import AttemptResult
 from hookgw.lanes import Dispatcher
-from hookgw.records.registrations import Ordering
+from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, FakeSender, World, registration
 
 

@@ -12,7 +12,7 @@ from hookgw.lanes import DELIVERY_OVERHEAD as OVERHEAD
 from hookgw.lanes import LANE_PAGE as PAGE
 from hookgw.lanes import LEAST_LANE_MEMORY as LEAST_MEMORY
 from hookgw.lanes import Dispatcher, charge_of
-from hookgw.records.registrations import Ordering
+from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
 
 MIB = 2**20

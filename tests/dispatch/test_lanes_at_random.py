@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from hookgw import Delivery, Outcome
 from hookgw.delivery import AttemptResult, LaneTransport, RequestTemplate
 from hookgw.lanes import PARK_AFTER, Dispatcher
-from hookgw.records.registrations import Ordering
+from hookgw.records import Ordering
 from tests.dispatch.fakes import FakeSender, World, registration
 
 LANES = ["reg_1:0:shop", "reg_1:0:bank", "reg_2:0"]

@@ -12,9 +12,9 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, LaneState, Outcome
-from hookgw.kernel.rates import parse_rate
+from hookgw.kernel import parse_rate
 from hookgw.lanes import RateLimit, RateLimits
-from hookgw.records.registrations import Ordering
+from hookgw.records import Ordering
 from tests.dispatch.fakes import World, registration
 
 

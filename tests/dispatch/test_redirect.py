@@ -9,11 +9,10 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, LaneState, Outcome
-from hookgw.kernel.errors import PluginFailed
-from hookgw.kernel.signing_keys import Secret
+from hookgw.kernel import PluginFailed, Secret
 from hookgw.lanes import LANE_PAGE as PAGE
 from hookgw.lanes import PARK_AFTER, Dispatcher
-from hookgw.records.registrations import Ordering
+from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, URL, World, registration
 
 CHANGES: list[dict[str, Any]] = [

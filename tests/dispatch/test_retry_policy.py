@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hookgw import DeliveryState, Outcome, Registration
 from hookgw.config import DeliverySettings
 from hookgw.lanes import Decision, Policy, decide, is_expired, longest_wait, policy_of
-from hookgw.records.registrations import RetryOptions
+from hookgw.records import RetryOptions
 
 POLICY = Policy(
     schedule=(5.0, 15.0, 30.0),

@@ -5,7 +5,7 @@ import itertools
 import trio
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel import StorageUnavailable
 from hookgw.lanes import LAST_STORE_WAIT as LAST_WAIT
 from hookgw.lanes import retry_until_readable
 

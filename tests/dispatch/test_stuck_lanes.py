@@ -9,8 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import LaneState, Outcome
-from hookgw.records.deliveries import LaneStatistics
-from hookgw.records.stuck_lanes import advice_for, is_stuck
+from hookgw.records import LaneStatistics, advice_for, is_stuck
 from tests.dispatch.fakes import LANE, World
 
 

@@ -26,8 +26,7 @@ from trio.testing import MockClock
 import hookgw
 from hookgw import Attempt, Conflict, Delivery, DeliveryState, Outcome, Registration
 from hookgw.core import jobs
-from hookgw.records.deliveries import Cancellation
-from hookgw.records.registrations import Ordering
+from hookgw.records import Cancellation, Ordering
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver

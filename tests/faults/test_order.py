@@ -14,7 +14,7 @@ import pytest
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Registration
-from hookgw.deliveries.requests import Replay
+from hookgw.deliveries import Replay
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, open_kit, open_receiver, reset
 from tests.faults.ordermodel import Key, Ledger

@@ -12,10 +12,9 @@ import pytest
 
 from hookgw import Event, Registration
 from hookgw.config import PluginsSettings
-from hookgw.kernel.times import parse_rfc3339
+from hookgw.kernel import parse_rfc3339
 from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.records import BUILT_IN_KINDS, Catalog
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 

@@ -12,8 +12,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import ConnectionState, EventLeftOut, HookgwError, IngestRequest
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution as Connector
 from plugins.gateway_kinds import KINDS

@@ -14,12 +14,10 @@ from trio.testing import MockClock
 
 from hookgw import ConnectionState, Invalid
 from hookgw.config import PluginsSettings
-from hookgw.instances.connectors.calls import calls_of
-from hookgw.kernel.errors import ConfigError
+from hookgw.instances import calls_of
+from hookgw.kernel import ConfigError
 from hookgw.plugins import ContainedConnector, Hooks, load_plugins
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.payload_schemas import check_schema
+from hookgw.records import BUILT_IN_KINDS, Catalog, check_schema
 from hookgw.testing import FakeSession, GatewayKit
 from tests.support import networks_table
 

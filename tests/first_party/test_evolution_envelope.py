@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from hookgw import Event, Invalid, Outgoing, Registration
-from hookgw.kernel.errors import ConfigError
-from hookgw.kernel.times import parse_rfc3339
+from hookgw.kernel import ConfigError, parse_rfc3339
 from hookgw.plugins import Hooks
 
 Registered = Callable[..., Registration]

@@ -4,8 +4,7 @@ import jsonschema_rs
 import pytest
 
 from hookgw.plugins import Hooks
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.records import BUILT_IN_KINDS, Catalog
 
 DOTTED = {
     "APPLICATION_STARTUP": "application.startup",

@@ -21,7 +21,7 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel.units import Size
+from hookgw.kernel import Size
 from tests.api.conftest import KEY, open_client
 
 NOBODY = "http://127.0.0.1:9"

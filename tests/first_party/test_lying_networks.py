@@ -25,7 +25,7 @@ from hookgw import (
     NewEvent,
     Unavailable,
 )
-from hookgw.records.payload_schemas import SchemaBook
+from hookgw.records import SchemaBook
 from hookgw.testing import FakeSession
 from tests.first_party.lines import CATALOG, LINES, Line
 

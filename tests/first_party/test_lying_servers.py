@@ -28,7 +28,7 @@ from hookgw import (
     TemplateMessage,
     TextMessage,
 )
-from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel import PluginFailed
 from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.testing import FakeMediaSink
 from tests.first_party.lines import LINES, Line

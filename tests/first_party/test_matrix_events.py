@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event, NewEvent, event_id_of
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.payload_schemas import SchemaBook
+from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook
 from plugins.gateway_kinds import KINDS
 from plugins.matrix import events
 

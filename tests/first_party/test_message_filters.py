@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hookgw import Event, Invalid, Registration
-from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel import PluginFailed
 from hookgw.plugins import Hooks
 
 Registered = Callable[..., Registration]

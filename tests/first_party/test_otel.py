@@ -20,9 +20,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from trio.testing import MockClock
 
 from hookgw import Event, __version__
-from hookgw.kernel.errors import ConfigError
+from hookgw.kernel import ConfigError
 from hookgw.plugins import Hooks, LoadedPlugins
-from hookgw.records.events import new_event_id
+from hookgw.records import new_event_id
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

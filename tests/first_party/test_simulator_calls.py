@@ -26,7 +26,7 @@ from hookgw import (
     TextMessage,
 )
 from hookgw.plugins import ContainedConnector
-from hookgw.records.events import Catalog
+from hookgw.records import Catalog
 from hookgw.testing import FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
 

@@ -19,8 +19,8 @@ from hookgw import Event, hookimpl
 from hookgw.app.open import open_gateway
 from hookgw.app.surfaces import create_app
 from hookgw.config import AuthSettings, DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.instances.connectors.calls import CALLS as ALL_CALLS
-from hookgw.kernel.units import Size
+from hookgw.instances import CALLS as ALL_CALLS
+from hookgw.kernel import Size
 from hookgw.plugins import Hooks, load_plugins
 from tests.api.conftest import KEY, open_client
 

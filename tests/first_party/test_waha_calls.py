@@ -30,8 +30,7 @@ from hookgw import (
     TextMessage,
     event_id_of,
 )
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.waha import connector as module
 from plugins.waha.connector import FILE_TIME

@@ -26,10 +26,9 @@ from hookgw import (
 )
 from hookgw.config import PluginsSettings
 from hookgw.delivery import sign
-from hookgw.kernel.signing_keys import Signature, make_secret, public_key_of, signing_key
+from hookgw.kernel import Signature, make_secret, public_key_of, signing_key
 from hookgw.plugins import ContainedConnector, Hooks, LoadedPlugins, load_plugins
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
+from hookgw.records import BUILT_IN_KINDS, Catalog
 from hookgw.testing import FakeSession
 from tests.support.simulated import connected
 

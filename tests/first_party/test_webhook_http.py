@@ -23,8 +23,7 @@ from hookgw.config import (
     StorageSettings,
 )
 from hookgw.delivery import sign
-from hookgw.kernel.signing_keys import signing_key
-from hookgw.kernel.units import Size
+from hookgw.kernel import Size, signing_key
 from hookgw.testing import Receiver
 from tests.api.conftest import KEY, open_client
 

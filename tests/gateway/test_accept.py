@@ -15,10 +15,10 @@ from trio.testing import MockClock
 import hookgw
 from hookgw import ConnectionState, Event, Invalid, NotFound, TooLarge
 from hookgw.config import EventsSettings
-from hookgw.core.long_work import run_in_slices
+from hookgw.core import run_in_slices
 from hookgw.events import accept
-from hookgw.kernel.units import Size
-from hookgw.records.events import new_event_id
+from hookgw.kernel import Size
+from hookgw.records import new_event_id
 from hookgw.testing import GatewayKit, Receiver, open_kit
 
 DATA: dict[str, Any] = {

@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Event, Unavailable
-from hookgw.events.append_turns import DELAY, FEW, FEWEST, MOST, AppendTurns, Turn
+from hookgw.events import DELAY, FEW, FEWEST, MOST, AppendTurns, Turn
 from hookgw.testing import GatewayKit, Receiver
 from tests.support.disks import make_read_only, writes_again
 

@@ -11,20 +11,35 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Gateway, InstanceSettings, Registration
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.core.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
-from hookgw.core.audited_changes import OF_INSTANCE, instance_changed, registration_changed
-from hookgw.deliveries.requests import Replay
-from hookgw.kernel.audited import LONGEST, MOST_FIELDS, FieldChange
-from hookgw.kernel.rates import Rate
-from hookgw.records.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import Ordering, RetryOptions, new_secret
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw.concurrency import virtual_clock
+from hookgw.core import (
+    OF_INSTANCE,
+    Audit,
+    act_as,
+    acting_as,
+    current_actor,
+    holder_as_actor,
+    instance_changed,
+    registration_changed,
+)
+from hookgw.deliveries import Replay
+from hookgw.kernel import LONGEST, MOST_FIELDS, FieldChange, Rate
+from hookgw.records import (
+    CONFIGURATION,
+    HOOKGW,
+    Actor,
+    ActorKind,
+    AuditEntry,
+    Instance,
+    Ordering,
+    RetryOptions,
+    TlsIdentity,
+    new_secret,
+)
 from hookgw.store import AuditQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from hookgw.webhooks import AUDITED
 from hookgw.webhooks.change import RegistrationChange
-from hookgw.webhooks.fields import AUDITED
 
 CRM = Actor(kind=ActorKind.KEY, name="crm", instance="shop", address="10.0.0.7")
 SHOP = Instance(name="shop", id="id-1")

@@ -12,12 +12,11 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Attempt, DeliveryState, Outcome, Registration
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.operational_kinds import OPERATIONS_ID
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import OPERATIONS_ID
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks.auto_disable import STORED_AFTER
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import STORED_AFTER, parse_registration
 
 KIND = "CALL"
 

@@ -15,7 +15,7 @@ import hookgw
 from hookgw import PluginGateway
 from hookgw.app.open import open_gateway
 from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.kernel.units import Size
+from hookgw.kernel import Size
 from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import GatewayKit, Receiver, open_kit
 

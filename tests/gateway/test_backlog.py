@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hookgw import Event, TooLarge
 from hookgw.config import LimitsSettings
-from hookgw.core.backlog import REPLAY_STEP, Backlog, BacklogFull, Need, ShareFull, Tally, need_of
-from hookgw.kernel.units import Size
+from hookgw.core import REPLAY_STEP, Backlog, BacklogFull, Need, ShareFull, Tally, need_of
+from hookgw.kernel import Size
 from hookgw.store import Append
 
 NO_LIMITS: dict[str, Any] = {

@@ -15,16 +15,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Event, HookgwError, NotFound, TooLarge
-from hookgw.core.backlog import Backlog, BacklogFull, ShareFull
-from hookgw.core.pending import PendingDeliveries
-from hookgw.deliveries.requests import Replay
-from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.core import Backlog, BacklogFull, PendingDeliveries, ShareFull
+from hookgw.deliveries import Replay
+from hookgw.instances import ConnectorSession
+from hookgw.kernel import StorageUnavailable
 from hookgw.plugins import Boundary, ContainedConnector, check_connector
-from hookgw.records.events import new_event_id
-from hookgw.records.jobs import Job
-from hookgw.records.lanes import partition_of
-from hookgw.records.registrations import Ordering
+from hookgw.records import Job, Ordering, new_event_id, partition_of
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.media import EVENT_RULES, inbound_media

@@ -11,10 +11,8 @@ from hookgw import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.auth import KeyHolder
 from hookgw.config import AuthSettings, Settings, StorageSettings
-from hookgw.core import browser_sessions
-from hookgw.core.browser_sessions import LINK_LIFETIME, MOST_LINKS
-from hookgw.kernel.errors import Unauthorized
-from hookgw.kernel.units import Size
+from hookgw.core import LINK_LIFETIME, MOST_LINKS, browser_sessions
+from hookgw.kernel import Size, Unauthorized
 from hookgw.testing import GatewayKit
 
 

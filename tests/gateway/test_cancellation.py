@@ -13,14 +13,10 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, LaneState, NotFound
-from hookgw.core import jobs
-from hookgw.core.pending import PendingDeliveries
-from hookgw.deliveries import cancellation
-from hookgw.deliveries.requests import Replay
-from hookgw.kernel.errors import StorageUnavailable, TooManyRequests
-from hookgw.records.audit import AuditEntry
-from hookgw.records.deliveries import Cancellation
-from hookgw.records.registrations import Ordering
+from hookgw.core import PendingDeliveries, jobs
+from hookgw.deliveries import Replay, cancellation
+from hookgw.kernel import StorageUnavailable, TooManyRequests
+from hookgw.records import AuditEntry, Cancellation, Ordering
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import audit, pending_changes, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit

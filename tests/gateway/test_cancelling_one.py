@@ -11,10 +11,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, HookgwError, LaneState, NotFound
-from hookgw.kernel.errors import Forbidden, StorageUnavailable
-from hookgw.kernel.rates import parse_rate
-from hookgw.records.deliveries import Cancellation
-from hookgw.records.registrations import Ordering
+from hookgw.kernel import Forbidden, StorageUnavailable, parse_rate
+from hookgw.records import Cancellation, Ordering
 from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.gateway.test_pending import KIND, emit, states

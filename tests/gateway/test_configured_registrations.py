@@ -14,19 +14,21 @@ import trustme
 from trio.testing import MockClock
 
 from hookgw import Registration
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import OperationsSettings
-from hookgw.kernel.errors import ConfigError
-from hookgw.kernel.masking import MASK
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.lanes import lane_rule
-from hookgw.records.operational_kinds import OPERATIONS_ID
-from hookgw.records.registrations import GLOBAL_INSTANCE, Ordering
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw.kernel import MASK, ConfigError
+from hookgw.records import (
+    BUILT_IN_KINDS,
+    GLOBAL_INSTANCE,
+    OPERATIONS_ID,
+    Catalog,
+    Ordering,
+    TlsIdentity,
+    lane_rule,
+)
 from hookgw.store import Store, open_store
 from hookgw.testing import Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks.configured import parse_global_webhooks, read_global_webhooks, read_operations
+from hookgw.webhooks import parse_global_webhooks, read_global_webhooks, read_operations
 from tests.support.certificates import certificate_of
 
 CATALOG = Catalog(BUILT_IN_KINDS)

@@ -12,8 +12,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Unavailable
-from hookgw.core.disk_space import CHECK_EVERY, DiskSpaceWatch
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.core import CHECK_EVERY, DiskSpaceWatch
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import DiskSpace
 from hookgw.testing import Receiver, answer, open_kit
 

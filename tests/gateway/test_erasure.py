@@ -14,11 +14,10 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound
-from hookgw.core import jobs
-from hookgw.core.shielded import DEADLINE
-from hookgw.deliveries.requests import Replay
-from hookgw.events.erasure import FREED_BEFORE
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.core import DEADLINE, jobs
+from hookgw.deliveries import Replay
+from hookgw.events import FREED_BEFORE
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import checkpoints, erase
 from hookgw.store.sqlite.maintenance import compact_file

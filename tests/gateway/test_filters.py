@@ -10,11 +10,11 @@ from trio.testing import MockClock
 
 from hookgw import DeliveryState, Event
 from hookgw.delivery import template_for
-from hookgw.kernel.errors import ConfigError
-from hookgw.records.inline_media import encode_payload
+from hookgw.kernel import ConfigError
+from hookgw.records import encode_payload
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
 
 KIND = "MESSAGES_UPSERT"
 NOT_MINE = {"pointer": "/data/key/fromMe", "op": "equals", "value": False}

@@ -11,7 +11,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, LaneState, NotFound, Outcome
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 

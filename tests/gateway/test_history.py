@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import NotFound
-from hookgw.deliveries.history import TURN_TIMEOUT, DeliveryHistory
-from hookgw.kernel.errors import TooManyRequests
+from hookgw.deliveries import TURN_TIMEOUT, DeliveryHistory
+from hookgw.kernel import TooManyRequests
 from hookgw.store import DeliveryPage, DeliveryQuery
 
 PAGE = DeliveryPage([])

@@ -22,11 +22,10 @@ from hookgw import (
     Session,
     TextMessage,
 )
-from hookgw.core.registry import Registry
-from hookgw.instances.service import InstanceService
-from hookgw.kernel.errors import Forbidden, StorageUnavailable
-from hookgw.records.api_keys import Principal
-from hookgw.records.instances import Instance, check_name
+from hookgw.core import Registry
+from hookgw.instances import InstanceService
+from hookgw.kernel import Forbidden, StorageUnavailable
+from hookgw.records import Instance, Principal, check_name
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 from hookgw.testing.connector import connect_at_once

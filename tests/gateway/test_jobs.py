@@ -15,12 +15,10 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound, Unavailable
-from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed
+from hookgw.concurrency import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.api_keys import Principal
-from hookgw.records.deliveries import Cancellation
-from hookgw.records.jobs import Job, JobKind, JobState
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Cancellation, Job, JobKind, JobState, Principal
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit

@@ -16,10 +16,9 @@ from hookgw import Conflict, Gateway, Invalid, NotFound
 from hookgw.app.open import open_gateway
 from hookgw.auth import KeyHolder
 from hookgw.config import Settings, StorageSettings
-from hookgw.kernel.errors import Forbidden, StorageUnavailable, Unauthorized
-from hookgw.kernel.units import Size
+from hookgw.kernel import Forbidden, Size, StorageUnavailable, Unauthorized
 from hookgw.keys.service import MAX_KEYS
-from hookgw.records.api_keys import DEFAULT_KEY, Principal
+from hookgw.records import DEFAULT_KEY, Principal
 from hookgw.testing import GatewayKit, open_kit
 from tests.support.keys import principal_of
 

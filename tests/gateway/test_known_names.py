@@ -15,12 +15,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway, Registration
 from hookgw.app.open import open_gateway
-from hookgw.concurrency.clock import virtual_clock
+from hookgw.concurrency import virtual_clock
 from hookgw.config import DeliverySettings, Settings, StorageSettings
-from hookgw.core.known_names import KEEP_EVERY, KEY, KnownNames
+from hookgw.core import KEEP_EVERY, KEY, KnownNames
 from hookgw.delivery import SystemResolver
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.units import Size
+from hookgw.kernel import Size, StorageUnavailable
 from hookgw.testing import open_receiver
 from hookgw.webhooks.change import RegistrationChange
 

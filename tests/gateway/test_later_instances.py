@@ -11,8 +11,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Conflict, Gateway, NotFound, Registration, Session, Unavailable
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import DEFAULT_LABEL
+from hookgw.records import DEFAULT_LABEL, Instance
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit
 from hookgw.webhooks.change import RegistrationChange

@@ -9,7 +9,7 @@ from typing import Any
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.instances.connectors.inbound_media import load_media_key
+from hookgw.instances import load_media_key
 from hookgw.testing import FakeConnector, GatewayKit, open_kit, open_receiver
 
 FILE = base64.b64encode(b"\x89PNG").decode()

@@ -24,15 +24,19 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.instances.connectors.outgoing_call import CALL_TIMEOUT
-from hookgw.instances.connectors.recent_sends import KEPT_SECONDS, MOST_BYTES, MOST_INSTANCES, MOST_SENDS
-from hookgw.instances.connectors.session import MOST_CALLS, MOST_UNSTORED_CALLS
-from hookgw.kernel.errors import KeyReused, TooManyRequests
-from hookgw.messages.service import MessageService
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.instances import Instance
+from hookgw.concurrency import virtual_clock
+from hookgw.instances import (
+    CALL_TIMEOUT,
+    KEPT_SECONDS,
+    MOST_BYTES,
+    MOST_CALLS,
+    MOST_INSTANCES,
+    MOST_SENDS,
+    MOST_UNSTORED_CALLS,
+)
+from hookgw.kernel import KeyReused, TooManyRequests
+from hookgw.messages import MessageService
+from hookgw.records import BUILT_IN_KINDS, Catalog, Instance
 from hookgw.testing import FakeConnector
 from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
 

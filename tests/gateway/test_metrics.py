@@ -10,12 +10,22 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hookgw import LaneState, Outcome, Registration, __version__
-from hookgw.core.metrics import COMMIT_ROWS, DELIVERY_SECONDS, REQUEST_LIMITS, Histogram, Metrics
-from hookgw.core.survey import STEP, WORST_INSTANCES, WORST_LANES, WORST_REGISTRATIONS, Sources, survey
+from hookgw.core import (
+    COMMIT_ROWS,
+    DELIVERY_SECONDS,
+    REQUEST_LIMITS,
+    STEP,
+    WORST_INSTANCES,
+    WORST_LANES,
+    WORST_REGISTRATIONS,
+    Histogram,
+    Metrics,
+    Sources,
+)
+from hookgw.core.survey import survey
 from hookgw.delivery import HostStatistics, PoolStatistics
-from hookgw.kernel.errors import PluginFailed, StorageUnavailable
-from hookgw.kernel.long_json import finish
-from hookgw.records.deliveries import LaneStatistics
+from hookgw.kernel import PluginFailed, StorageUnavailable, finish
+from hookgw.records import LaneStatistics
 from hookgw.store import Held
 
 

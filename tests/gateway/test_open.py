@@ -17,15 +17,14 @@ from trio.testing import MockClock
 import hookgw
 from hookgw import Attempt, Delivery, Gateway, Outcome, Registration, Unavailable
 from hookgw.app.open import open_gateway
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.concurrency.tasks import TaskFailed
+from hookgw.concurrency import TaskFailed, virtual_clock
 from hookgw.config import load_settings
-from hookgw.core.operational.queue import EventQueue
+from hookgw.core import EventQueue
 from hookgw.delivery import Found
-from hookgw.kernel.errors import ConfigError, StartError
+from hookgw.kernel import ConfigError, StartError
 from hookgw.lanes import IdleLanes, ParkedLanes
 from hookgw.plugins import Hooks, load_plugins
-from hookgw.records.lanes import lane_rule
+from hookgw.records import lane_rule
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit

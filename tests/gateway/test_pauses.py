@@ -10,8 +10,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, LaneState, NotFound
-from hookgw.kernel.rates import parse_rate
-from hookgw.records.registrations import Ordering, RetryOptions
+from hookgw.kernel import parse_rate
+from hookgw.records import Ordering, RetryOptions
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit
 from hookgw.webhooks.change import RegistrationChange

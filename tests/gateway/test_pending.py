@@ -13,10 +13,9 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import DeliveryState, Event, Gateway, Registration, Unavailable
-from hookgw.deliveries.requests import Replay
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.lanes import lane_rule
-from hookgw.records.registrations import Ordering, new_secret
+from hookgw.deliveries import Replay
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Ordering, lane_rule, new_secret
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver

@@ -11,8 +11,8 @@ from trio.testing import MockClock
 
 from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.delivery import Blocked, Dialer
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.records.stuck_lanes import advice_for, skippable
+from hookgw.kernel import TooManyRequests
+from hookgw.records import advice_for, skippable
 from hookgw.testing import GatewayKit, Receiver, open_kit
 from tests.gateway.test_pending import emit, states
 

@@ -14,12 +14,12 @@ from trio.testing import MockClock
 import hookgw
 from hookgw import Conflict, DeliveryState, HookgwError, Invalid, NotFound, Outcome, Registration, Unavailable
 from hookgw.delivery import SignatureInvalid
-from hookgw.kernel.signing_keys import Secret
+from hookgw.kernel import Secret
 from hookgw.records import registrations
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
+from hookgw.webhooks import MOST_REGISTRATIONS
 from hookgw.webhooks.change import RegistrationChange
-from hookgw.webhooks.service import MOST_REGISTRATIONS
 from tests.support.disks import read_only, writes_again
 
 DAY = 86_400.0

@@ -13,14 +13,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import NotFound, Registration
-from hookgw.concurrency.clock import Clock
-from hookgw.core.audit import Audit
-from hookgw.core.registry import Registry
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import GLOBAL_INSTANCE
+from hookgw.concurrency import Clock
+from hookgw.core import Audit, Registry
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import GLOBAL_INSTANCE, Instance
 from hookgw.store import Store, open_store
-from hookgw.webhooks.fields import AUDITED
+from hookgw.webhooks import AUDITED
 
 SHOP = Instance(name="shop", id="id-1")
 

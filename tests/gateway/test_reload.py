@@ -16,7 +16,7 @@ import hookgw
 from hookgw import DeliveryState
 from hookgw.app.reload import Reloaded
 from hookgw.config import LogSettings, Settings
-from hookgw.kernel.errors import ConfigError, StorageUnavailable
+from hookgw.kernel import ConfigError, StorageUnavailable
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 

@@ -13,9 +13,9 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound, Unavailable
-from hookgw.deliveries.requests import Replay
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.jobs import JobKind
+from hookgw.deliveries import Replay
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import JobKind
 from hookgw.store import DeliveryQuery, ReplayStep
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit

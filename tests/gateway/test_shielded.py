@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Conflict, Unavailable
-from hookgw.core.shielded import DEADLINE, completes
+from hookgw.core import DEADLINE, completes
 from hookgw.testing import GatewayKit, Receiver
 from hookgw.webhooks.change import RegistrationChange
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from hookgw.records.registrations import Ordering
-from hookgw.records.stuck_lanes import advice_for
+from hookgw.records import Ordering, advice_for
 from hookgw.testing import GatewayKit, Received, Receiver, answer
 from tests.gateway.test_pending import emit
 

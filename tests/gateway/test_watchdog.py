@@ -13,8 +13,8 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.core.metrics import Metrics
-from hookgw.operations.watchdog import Blocker, LoopWatchdog, find_blocker
+from hookgw.core import Metrics
+from hookgw.operations import Blocker, LoopWatchdog, find_blocker
 from hookgw.plugins import Boundary, HookImplementation
 
 PLUGIN = """

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from hookgw import Invalid
-from hookgw.kernel.masking import MASK
-from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel import MASK, SecretOptions
 
 OPTIONS = SecretOptions({"crm": frozenset({"token", "login"}), "open": frozenset()})
 

@@ -9,8 +9,8 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.concurrency.clock import Clock, virtual_clock
-from hookgw.kernel.times import parse_rfc3339, rfc3339
+from hookgw.concurrency import Clock, virtual_clock
+from hookgw.kernel import parse_rfc3339, rfc3339
 
 START = 1_700_000_000.0
 LAST = 253_402_300_799.0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, LaneState, Outcome
-from hookgw.records.deliveries import Settlement, parse_delivery_id
+from hookgw.records import Settlement, parse_delivery_id
 
 
 def delivery(seq: int) -> Delivery:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookgw import HookgwError, NetworkRefused, Unavailable
-from hookgw.kernel import errors
-from hookgw.kernel.errors import PluginFailed, StorageUnavailable
+from hookgw.kernel import PluginFailed, StorageUnavailable, errors
 
 STATUS = {
     "HookgwError": 500,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hookgw
 from hookgw import event_id_of
-from hookgw.records.events import EVENT_ID
+from hookgw.records import EVENT_ID
 
 TEXTS = st.text() | st.text("a1-_ :,$", max_size=4)
 PARTS = st.lists(TEXTS, min_size=1, max_size=4).map(tuple).filter(any)

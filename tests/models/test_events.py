@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event, EventKind, Invalid
-from hookgw.records.events import Catalog, new_event_id, path_segment
+from hookgw.records import Catalog, new_event_id, path_segment
 
 UPSERT = EventKind(name="MESSAGES_UPSERT", meaning="A message arrived.")
 GROUP = EventKind(

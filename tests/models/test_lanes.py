@@ -6,9 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw import Event, Registration
-from hookgw.records.instances import INSTANCE_NAME
-from hookgw.records.lanes import LaneRule, lane_rule, partition_of, registration_of
-from hookgw.records.registrations import Ordering, new_registration_id
+from hookgw.records import (
+    INSTANCE_NAME,
+    LaneRule,
+    Ordering,
+    lane_rule,
+    new_registration_id,
+    partition_of,
+    registration_of,
+)
 
 
 def event(event_id: str = "msg_1", data: object = None, instance: str = "shop") -> Event:

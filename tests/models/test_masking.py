@@ -16,11 +16,16 @@ import hookgw
 from hookgw import Registration
 from hookgw.config import AuthSettings, MasterKeys, OperationsSettings, Settings, StorageSettings, TlsSettings
 from hookgw.delivery import template_for
-from hookgw.kernel.masking import is_masked, repr_without, user_of, with_masked_user, without_user
-from hookgw.kernel.signing_keys import Secret
-from hookgw.kernel.target_url import parse_target
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import new_secret
+from hookgw.kernel import (
+    Secret,
+    is_masked,
+    parse_target,
+    repr_without,
+    user_of,
+    with_masked_user,
+    without_user,
+)
+from hookgw.records import Instance, new_secret
 from hookgw.webhooks.change import RegistrationChange
 
 PLAIN: Any = msgspec.Struct.__repr__

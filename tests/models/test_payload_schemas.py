@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from hookgw import Event, EventKind
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.payload_schemas import SchemaBook, check_schema
+from hookgw.records import BUILT_IN_KINDS, Catalog, SchemaBook, check_schema
 
 STRICT = EventKind(
     name="ORDER_PLACED",

@@ -9,18 +9,18 @@ import msgspec
 import pytest
 
 from hookgw import Event, Registration
-from hookgw.kernel.rates import parse_rate
-from hookgw.kernel.signing_keys import Secret, Signature
-from hookgw.records.event_filters import Condition, FilterOp
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import (
+from hookgw.kernel import Secret, Signature, parse_rate
+from hookgw.records import (
     DEFAULT_GRACE,
+    Condition,
+    FilterOp,
+    Instance,
     Ordering,
     RetryOptions,
+    TlsIdentity,
     new_registration_id,
     new_secret,
 )
-from hookgw.records.tls_identity import TlsIdentity
 from hookgw.webhooks.change import RegistrationChange
 
 URL = "https://example.org/hook"

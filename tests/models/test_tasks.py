@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import HookgwError, NotFound
-from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed, retry_contained
+from hookgw.concurrency import RETRY_WAITS, TaskFailed, retry_contained
 
 
 class Work:

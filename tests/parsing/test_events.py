@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from hookgw import Event, EventKind, Invalid, TooLarge
-from hookgw.events.requests import MAX_REASONS, EmitLimits, EventReader, _items, id_of_message, parse_events
-from hookgw.kernel.times import parse_rfc3339
-from hookgw.records.events import Catalog
-from hookgw.records.inline_media import MARK, without_file
+from hookgw.events import MAX_REASONS, EmitLimits, EventReader, id_of_message, parse_events
+from hookgw.events.requests import _items
+from hookgw.kernel import parse_rfc3339
+from hookgw.records import MARK, Catalog, without_file
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hookgw import EventKind, InstanceSettings, Invalid
-from hookgw.instances.requests import Creation, parse_creation
-from hookgw.records.events import Catalog
+from hookgw.instances import Creation, parse_creation
+from hookgw.records import Catalog
 from hookgw.webhooks.change import RegistrationChange
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])

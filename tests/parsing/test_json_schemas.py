@@ -12,17 +12,13 @@ import trustme
 
 from hookgw import EventKind, Invalid, parsing
 from hookgw.app.json_schemas import COMPONENTS
-from hookgw.deliveries.requests import parse_replay
-from hookgw.events.requests import parse_events
-from hookgw.events.schemas import EMIT
-from hookgw.instances.requests import parse_creation
-from hookgw.kernel.signing_keys import Signature
-from hookgw.messages.requests import parse_text_message as parse_text
-from hookgw.records.event_filters import FilterOp
-from hookgw.records.events import Catalog
-from hookgw.records.registrations import Ordering
-from hookgw.webhooks.change import parse_grace, parse_registration
-from hookgw.webhooks.fields import plugin_blocks
+from hookgw.deliveries import parse_replay
+from hookgw.events import EMIT, parse_events
+from hookgw.instances import parse_creation
+from hookgw.kernel import Signature
+from hookgw.messages import parse_text_message as parse_text
+from hookgw.records import Catalog, FilterOp, Ordering
+from hookgw.webhooks import parse_grace, parse_registration, plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
 from tests.support.certificates import certificate_of
 from tests.support.spellings import Spelling

@@ -16,7 +16,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Invalid
-from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel import PluginFailed
 from hookgw.plugins import Boundary, HookImplementation, WrongResult, called_function
 from hookgw.plugins import describe_plugin_error as describe
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hookgw import Invalid
-from hookgw.kernel.masking import MASK
+from hookgw.kernel import MASK
 from hookgw.plugins import MAX_OPTIONS, ConnectorOptions
 
 SCHEMA: dict[str, Any] = {

@@ -12,7 +12,7 @@ import trio.testing
 
 from hookgw import Event, Outgoing, Registration, hookimpl
 from hookgw.config import PluginsSettings
-from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel import PluginFailed
 from hookgw.plugins import Hooks, LoadedPlugins, load_plugins
 
 HooksOf = Callable[..., Hooks]

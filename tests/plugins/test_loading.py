@@ -14,7 +14,7 @@ import structlog
 
 from hookgw import hookimpl
 from hookgw.config import PluginsSettings
-from hookgw.kernel.errors import StartError
+from hookgw.kernel import StartError
 from hookgw.plugins import LoadedPlugins, PluginInfo, discovery, load_plugins
 
 Write = Callable[..., Path]

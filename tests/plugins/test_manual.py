@@ -34,7 +34,7 @@ from hookgw import (
     TextMessage,
 )
 from hookgw.config import PluginsSettings
-from hookgw.kernel.errors import ConfigError
+from hookgw.kernel import ConfigError
 from hookgw.plugins import (
     HOOKS,
     PLAIN_HOOKS,

@@ -18,7 +18,7 @@ from hookgw import EventKind, Gateway, Invalid, hookimpl
 from hookgw.app.open import open_gateway
 from hookgw.app.surfaces import create_app
 from hookgw.config import Settings, load_settings
-from hookgw.kernel.errors import StartError
+from hookgw.kernel import StartError
 from hookgw.plugins import Hooks, check_connector, check_kind
 from hookgw.testing import FakeConnector
 from tests.support.broken_plugins import PLUGINS, write_plugin

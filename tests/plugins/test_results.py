@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from hookgw import Attempt, Delivery, Event, Outcome, Outgoing, Registration, hookimpl
-from hookgw.kernel.errors import PluginFailed
+from hookgw.kernel import PluginFailed
 from hookgw.plugins import MAX_HOOK_BODY as MAX_BODY
 from hookgw.plugins import Hooks
 

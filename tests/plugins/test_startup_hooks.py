@@ -10,8 +10,7 @@ import structlog
 import trio
 
 from hookgw import Event, EventKind, HookgwError, Invalid, NetworkRefused, Registration, TextMessage, hookimpl
-from hookgw.kernel.errors import ConfigError, PluginFailed, StartError
-from hookgw.kernel.masking import MASK
+from hookgw.kernel import MASK, ConfigError, PluginFailed, StartError
 from hookgw.plugins import Hooks
 
 HooksOf = Callable[..., Hooks]

@@ -13,12 +13,11 @@ import msgspec
 import trio
 
 from hookgw import Event, HookgwError, Registration
-from hookgw.deliveries.requests import Replay
-from hookgw.kernel.rates import Rate
-from hookgw.records.deliveries import Cancellation
-from hookgw.records.jobs import JobKind
-from hookgw.records.registrations import Ordering, RetryOptions
-from hookgw.webhooks.change import RegistrationChange, body_of
+from hookgw.deliveries import Replay
+from hookgw.kernel import Rate
+from hookgw.records import Cancellation, JobKind, Ordering, RetryOptions
+from hookgw.webhooks import body_of
+from hookgw.webhooks.change import RegistrationChange
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
 from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued, Skipped

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from hookgw import HookgwError
-from hookgw.records.jobs import JobState
+from hookgw.records import JobState
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite.maintenance import check_file
 from tests.simulation.connector import INSTANCE

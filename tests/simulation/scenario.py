@@ -19,7 +19,7 @@ from hookgw.config import (
     Settings,
     StorageSettings,
 )
-from hookgw.kernel.units import Duration, Size
+from hookgw.kernel import Duration, Size
 
 DAY = 86_400.0
 GLOBAL_KEY = "global-key-of-the-simulation-7f3a"

@@ -20,17 +20,15 @@ import hookgw.records.events
 from hookgw import Event, Gateway, Registration
 from hookgw.app.open import open_gateway
 from hookgw.app.surfaces import create_app
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import Settings
-from hookgw.core.long_work import LONG_WORK, LongWork
+from hookgw.core import LONG_WORK, LongWork
 from hookgw.core.survey import survey
 from hookgw.delivery import SignatureInvalid, verify
-from hookgw.kernel.long_json import finish
-from hookgw.kernel.randomness import random_source
-from hookgw.kernel.signing_keys import verifying_key
+from hookgw.kernel import finish, random_source, verifying_key
 from hookgw.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
 from hookgw.store.commits.group_commit import CLOSE_GRACE
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
 from tests.simulation.api import Api
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock

@@ -8,9 +8,7 @@ from typing import Any
 import trio
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, Outcome
-from hookgw.records.deliveries import FIRST, Position, Settlement
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.records import FIRST, LaneRule, Ordering, Position, Settlement
 from hookgw.store import (
     Append,
     DeliveryQuery,

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from hookgw import Conflict, DeliveryState, Registration
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StartError, StorageUnavailable
-from hookgw.records.audit import Actor, ActorKind, AuditEntry
-from hookgw.records.instances import Instance
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw.concurrency import Clock
+from hookgw.kernel import StartError, StorageUnavailable
+from hookgw.records import Actor, ActorKind, AuditEntry, Instance, TlsIdentity
 from hookgw.store import Append, AuditQuery, CancelQuery, ReplayQuery, Store, copying, open_store
 from hookgw.store.copying import Copied, copy_rows
 from hookgw.store.postgresql import copy_rows as database_rows

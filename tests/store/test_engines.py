@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import StorageSettings
-from hookgw.kernel.errors import StartError
+from hookgw.kernel import StartError
 from hookgw.store import open_storage
 from hookgw.store.postgresql.store import PostgresqlStore
 from hookgw.store.sqlite.store import SqliteStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hookgw import Gateway
-from hookgw.records.api_keys import Principal
+from hookgw.records import Principal
 
 
 def principal_of(gateway: Gateway, key: str) -> Principal | None:

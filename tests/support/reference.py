@@ -23,13 +23,12 @@ from typing import Any
 import msgspec
 
 from hookgw import HookgwError
-from hookgw.kernel import signing_keys
-from hookgw.kernel.secret_options import SecretOptions
+from hookgw.kernel import SecretOptions, signing_keys
 from hookgw.plugins import HOOKS, gateway_protocol, hookspecs
 from hookgw.records import deliveries, events, instances, registrations, tls_identity
 from hookgw.testing import pytest_plugin
 from hookgw.web.openapi import describe
-from hookgw.webhooks.fields import FIELDS, Showing
+from hookgw.webhooks import FIELDS, Showing
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 HTTP = FOLDER.parent / "http.md"

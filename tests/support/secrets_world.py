@@ -22,14 +22,13 @@ from hookgw.app.gateway import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.app.surfaces import create_app
 from hookgw.command.logging_setup import configure_logging
-from hookgw.config.load import load_settings
-from hookgw.config.master_keys import new_master_key
-from hookgw.kernel.signing_keys import Signature, make_secret
+from hookgw.config import load_settings, new_master_key
+from hookgw.kernel import Signature, make_secret
 from hookgw.site.cookies import SESSION, Cookies
 from hookgw.testing import Receiver
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
-from hookgw.web.server.serve import serve
+from hookgw.web import serve
 from tests.support.certificates import certificate_of
 from tests.support.planted import Planted
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hookgw import Invalid
-from hookgw.instances.requests import BESIDE, SETTINGS
-from hookgw.kernel.json_fields import is_whole
-from hookgw.records.events import Catalog
-from hookgw.records.instances import FOREIGN
+from hookgw.instances import BESIDE, SETTINGS
+from hookgw.kernel import is_whole
+from hookgw.records import FOREIGN, Catalog
 
 NAMES = {
     **dict.fromkeys(("byEvents", "webhook_by_events", "by_events"), "webhookByEvents"),

@@ -24,12 +24,8 @@ from hookgw import (
     TooLarge,
     Unavailable,
 )
-from hookgw.kernel.errors import ConfigError, StartError
-from hookgw.kernel.rates import Rate
-from hookgw.kernel.signing_keys import Secret, Signature
-from hookgw.records.event_filters import Condition, FilterOp
-from hookgw.records.registrations import Ordering, RetryOptions, new_secret
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw.kernel import ConfigError, Rate, Secret, Signature, StartError
+from hookgw.records import Condition, FilterOp, Ordering, RetryOptions, TlsIdentity, new_secret
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 
 

@@ -17,9 +17,8 @@ import hookgw
 from hookgw import Gateway
 from hookgw.app.json_schemas import request_schemas
 from hookgw.app.surfaces import create_app
-from hookgw.web.app import Application
-from hookgw.web.openapi.components import plain
-from hookgw.web.openapi.routes import OpenApiRoutes
+from hookgw.web import AppApplication as Application
+from hookgw.web import OpenApiRoutes, plain
 
 MEDIA = {"application/json", "application/octet-stream", "multipart/form-data"}
 """The content types of requests that every generator knows."""

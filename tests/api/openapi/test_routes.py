@@ -17,10 +17,8 @@ from hookgw import Gateway, describes
 from hookgw.app.json_schemas import request_schemas
 from hookgw.app.surfaces import create_app
 from hookgw.config import Settings
-from hookgw.web.app import Application
-from hookgw.web.openapi.describe import operation_of
-from hookgw.web.openapi.document import document_path
-from hookgw.web.openapi.routes import OpenApiRoutes, routes_of
+from hookgw.web import AppApplication as Application
+from hookgw.web import OpenApiRoutes, document_path, operation_of, routes_of
 from tests.api.conftest import open_client
 from tests.support.contract import Contract
 

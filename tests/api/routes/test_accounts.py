@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from hookgw import Event, Gateway, InstanceSettings, Invalid, NetworkRefused, TextMessage, hookimpl
 from hookgw.app.open import open_gateway
 from hookgw.config import PluginsSettings, Settings
-from hookgw.kernel.masking import MASK
+from hookgw.kernel import MASK
 from hookgw.plugins import ConnectorOptions, Hooks, load_plugins
 from hookgw.testing import FakeConnector
 

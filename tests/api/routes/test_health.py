@@ -9,10 +9,10 @@ import trio
 
 from hookgw import Gateway
 from hookgw.config import OperationsSettings, Settings
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel import StorageUnavailable
 from hookgw.operations.routes import health
-from hookgw.records.shards import SHARDS
-from hookgw.web.app import Application
+from hookgw.records import SHARDS
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

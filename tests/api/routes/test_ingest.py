@@ -35,11 +35,10 @@ from hookgw.app.open import open_gateway
 from hookgw.app.surfaces import create_app
 from hookgw.config import ServerSettings, Settings
 from hookgw.instances.connectors import ingest
-from hookgw.kernel.errors import StorageUnavailable, TooManyRequests
-from hookgw.kernel.units import Size
+from hookgw.kernel import Size, StorageUnavailable, TooManyRequests
 from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
 from hookgw.webhooks.change import RegistrationChange
 from tests.api.conftest import KEY, open_client
 from tests.api.server.wire import Running, read_answer

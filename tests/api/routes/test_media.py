@@ -30,13 +30,12 @@ from hookgw import (
 )
 from hookgw.app.open import open_gateway
 from hookgw.config import MediaSettings, PluginsSettings, ServerSettings, Settings
-from hookgw.instances.connectors.media_download import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
-from hookgw.kernel.units import Duration, Size
-from hookgw.messages.media import MOST, MOST_OF_INSTANCE, RATE
-from hookgw.messages.routes.media import content_disposition
+from hookgw.instances import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
+from hookgw.kernel import Duration, Size
+from hookgw.messages import MOST, MOST_OF_INSTANCE, RATE, content_disposition
 from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.web.app import Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 from tests.api.test_app import shape_of

@@ -8,7 +8,7 @@ import pytest
 
 from hookgw import Gateway
 from hookgw.config import InstancesSettings, Settings
-from hookgw.kernel.masking import MASK
+from hookgw.kernel import MASK
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
 

@@ -11,11 +11,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw import Gateway, Unavailable
 from hookgw.app.surfaces import create_app
 from hookgw.config import ServerSettings
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.kernel.units import Size
-from hookgw.web.app import Application
+from hookgw.kernel import Size, TooManyRequests
+from hookgw.web import COPIES, BodyMemory
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import body_memory
-from hookgw.web.server.body_memory import COPIES, BodyMemory
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, read_answer
 

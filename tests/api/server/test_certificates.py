@@ -21,9 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.config import TlsSettings
-from hookgw.kernel.errors import StartError
-from hookgw.kernel.units import DAY
-from hookgw.web.server.certificates import LOOK_EVERY, Certificates, load_context
+from hookgw.kernel import DAY, StartError
+from hookgw.web import LOOK_EVERY, Certificates, load_context
 
 AUTHORITY = trustme.CA()
 

@@ -7,10 +7,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.config import ServerSettings
-from hookgw.kernel.units import Duration
-from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
-from hookgw.web.server.connection import Connection
-from hookgw.web.server.request_head import Refused
+from hookgw.kernel import Duration
+from hookgw.web import ClientTimeouts, Connection, Refused, Wait
 
 
 class Client:

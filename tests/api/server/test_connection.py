@@ -17,11 +17,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
 from hookgw.config import ServerSettings
-from hookgw.web.app import Application
-from hookgw.web.server.client_timeouts import ClientTimeouts
-from hookgw.web.server.connection import Connection
-from hookgw.web.server.request_head import Refused
-from hookgw.web.server.streams import ClientStream
+from hookgw.web import AppApplication as Application
+from hookgw.web import ClientStream, ClientTimeouts, Connection, Refused
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
 

@@ -8,9 +8,7 @@ import structlog
 from trio.testing import MockClock
 
 from hookgw.config import ServerSettings
-from hookgw.web.server.client_timeouts import ClientTimeouts, Wait
-from hookgw.web.server.connection import Connection
-from hookgw.web.server.connection_limits import ConnectionLimits
+from hookgw.web import ClientTimeouts, Connection, ConnectionLimits, Wait
 
 
 class Client:

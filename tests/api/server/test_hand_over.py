@@ -11,11 +11,8 @@ import trio
 
 from hookgw import Unavailable
 from hookgw.auth import RequestQuota
-from hookgw.kernel.errors import TooManyRequests
-from hookgw.web.server.body_memory import BodyMemory
-from hookgw.web.server.client import client_of
-from hookgw.web.server.exchange import ActiveRequests, RequestResponse
-from hookgw.web.server.response_memory import ResponseMemory
+from hookgw.kernel import TooManyRequests
+from hookgw.web import ActiveRequests, BodyMemory, RequestResponse, ResponseMemory, client_of
 
 RESPONSES = ResponseMemory(2**20, lambda _: None)
 BODY = b"x" * 10_000

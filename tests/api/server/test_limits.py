@@ -13,8 +13,8 @@ import trio
 from hookgw import Gateway
 from hookgw.app.surfaces import create_app
 from hookgw.config import AuthSettings, ServerSettings, Settings
-from hookgw.web.app import Application
-from hookgw.web.server.serve import serve
+from hookgw.web import AppApplication as Application
+from hookgw.web import serve
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 from tests.api.test_app import shape_of

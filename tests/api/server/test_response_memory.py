@@ -14,12 +14,12 @@ from hookgw import Gateway, Unavailable
 from hookgw.app.surfaces import create_app
 from hookgw.auth import KeyHolder
 from hookgw.config import ServerSettings
-from hookgw.kernel.units import Duration, Size
-from hookgw.records.api_keys import GLOBAL, Key, Principal
-from hookgw.web.app import Application
-from hookgw.web.request_body import current_exchange, reserve
+from hookgw.kernel import Duration, Size
+from hookgw.records import GLOBAL, Key, Principal
+from hookgw.web import LIST, ResponseMemory, current_exchange, holder_of, reserve
+from hookgw.web import RESPONSE_MEMORY_SMALL as SMALL
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
-from hookgw.web.server.response_memory import LIST, SMALL, ResponseMemory, holder_of
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 

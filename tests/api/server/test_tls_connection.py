@@ -14,9 +14,8 @@ from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.config import ServerSettings
-from hookgw.web.app import Application
-from hookgw.web.server.certificates import Certificates
-from hookgw.web.server.serve import serve
+from hookgw.web import AppApplication as Application
+from hookgw.web import Certificates, serve
 from tests.api.server.test_certificates import AUTHORITY, write
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
 

@@ -20,8 +20,7 @@ from hookgw.demo.ledger import Ledger
 from hookgw.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
 from hookgw.demo.screens import LiveScreen, PlainScreen, open_screen
 from hookgw.demo.stage import Outage, run_outages
-from hookgw.records.browser_sessions import new_link_token
-from hookgw.records.deliveries import LaneStatistics
+from hookgw.records import LaneStatistics, new_link_token
 
 
 def ledger_of(*ids: str) -> Ledger:

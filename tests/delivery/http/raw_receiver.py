@@ -20,8 +20,8 @@ from hookgw.delivery import (
     RequestHead,
     Response,
 )
-from hookgw.kernel.target_url import Target, parse_target
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw.kernel import Target, parse_target
+from hookgw.records import TlsIdentity
 
 BODY = b'{"event":"MESSAGES_UPSERT"}'
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 import pytest
 
 from hookgw.delivery import AddressGuard, Blocked, Dialer
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel import parse_target
 
 SPELLINGS = [
     "http://127.0.0.1/",

@@ -13,7 +13,7 @@ import trio
 import trio.testing
 import trustme
 
-from hookgw.concurrency.threads import SYSTEM_THREADS
+from hookgw.concurrency import SYSTEM_THREADS
 from hookgw.config import parse_proxy
 from hookgw.delivery import (
     AddressGuard,
@@ -29,8 +29,8 @@ from hookgw.delivery import (
     read_ca_file,
 )
 from hookgw.delivery.http import client_tls
-from hookgw.kernel.errors import StartError
-from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
+from hookgw.kernel import StartError
+from hookgw.records import NO_IDENTITY, TlsIdentity
 from tests.delivery.http.raw_receiver import (
     BODY,
     OK,

@@ -23,7 +23,7 @@ from hookgw.delivery import (
     SendFailed,
     TimedOut,
 )
-from hookgw.kernel.target_url import parse_target
+from hookgw.kernel import parse_target
 from tests.delivery.http.raw_receiver import (
     BODY,
     OK,

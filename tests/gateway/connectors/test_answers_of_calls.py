@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from hookgw import NetworkRefused
 from hookgw.delivery import AnswerMemory
-from hookgw.instances.connectors.outgoing_call import call_in_time
+from hookgw.instances import call_in_time
 from hookgw.plugins import Boundary, ContainedConnector, check_connector
 from hookgw.testing import FakeConnector
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from hookgw import MediaMessage, TextMessage
-from hookgw.instances.connectors.calls import CALLS, calls_of, supports
+from hookgw.instances import CALLS, calls_of, supports
 from hookgw.plugins import Boundary, ContainedConnector, check_connector
 
 

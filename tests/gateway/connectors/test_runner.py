@@ -27,19 +27,15 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
-from hookgw.concurrency.clock import virtual_clock
+from hookgw.concurrency import virtual_clock
 from hookgw.config import DeliverySettings, ServerSettings
-from hookgw.core.ingest_url import IngestUrls
+from hookgw.core import IngestUrls
 from hookgw.delivery import OutboundHttp
-from hookgw.instances.connectors.runner import REPORT_TIMEOUT, Connectors
-from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.instances.connectors.states import LOGGED_OUT_HERE, ConnectionStates
-from hookgw.kernel.errors import PluginFailed
-from hookgw.messages.service import MessageService
+from hookgw.instances import LOGGED_OUT_HERE, REPORT_TIMEOUT, ConnectionStates, Connectors, ConnectorSession
+from hookgw.kernel import PluginFailed
+from hookgw.messages import MessageService
 from hookgw.plugins import Boundary, ContainedConnector, check_connector
-from hookgw.records.event_kinds import BUILT_IN_KINDS
-from hookgw.records.events import Catalog
-from hookgw.records.instances import Disconnection, Instance
+from hookgw.records import BUILT_IN_KINDS, Catalog, Disconnection, Instance
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once

@@ -13,14 +13,12 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import Conflict, Invalid, NewEvent, NotFound, Unavailable
-from hookgw.concurrency.clock import virtual_clock
-from hookgw.core.long_work import LONG_WORK, SLICE, LongWork
-from hookgw.instances.connectors.session import ConnectorSession
-from hookgw.kernel.errors import TooManyRequests
+from hookgw.concurrency import virtual_clock
+from hookgw.core import LONG_WORK, SLICE, LongWork
+from hookgw.instances import ConnectorSession
+from hookgw.kernel import TooManyRequests
 from hookgw.plugins import Boundary, ContainedConnector, check_connector
-from hookgw.records.connectors import MAX_STATE
-from hookgw.records.inline_media import MARK
-from hookgw.records.instances import Instance
+from hookgw.records import MARK, MAX_STATE, Instance
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, open_kit
 from tests.support.media import EVENT_RULES, inbound_media

@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from hookgw import ConnectionState, Event
-from hookgw.instances.connectors.states import ConnectionStates
-from hookgw.records.instances import Disconnection
+from hookgw.instances import ConnectionStates
+from hookgw.records import Disconnection
 
 
 def update(data: Any, time: float = 0) -> Event:

@@ -14,11 +14,10 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw.config import LimitsSettings
-from hookgw.core.backlog import Backlog, Need
-from hookgw.fleet.backlog_exchange import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
-from hookgw.fleet.ownership import Ownership
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.fleet import FleetNode, FleetView
+from hookgw.core import Backlog, Need
+from hookgw.fleet import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange, Ownership
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import FleetNode, FleetView
 from hookgw.store import PendingChange
 from hookgw.store.fleet import BacklogNews
 from tests.gateway.test_backlog import Observer

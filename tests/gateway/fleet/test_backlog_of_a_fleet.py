@@ -13,18 +13,12 @@ import pytest
 import trio
 
 from hookgw import Delivery, Event
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import LimitsSettings
-from hookgw.core.backlog import Backlog, BacklogFull, ShareFull, Tally
-from hookgw.core.backlog_limits import LimitedOutbox
-from hookgw.core.disk_space import DiskSpaceWatch
-from hookgw.fleet.backlog_exchange import BacklogExchange
-from hookgw.fleet.ownership import Ownership
-from hookgw.kernel.units import Size
-from hookgw.records.deliveries import FIRST
-from hookgw.records.fleet import FleetNode, FleetView
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.core import Backlog, BacklogFull, DiskSpaceWatch, LimitedOutbox, ShareFull, Tally
+from hookgw.fleet import BacklogExchange, Ownership
+from hookgw.kernel import Size
+from hookgw.records import FIRST, FleetNode, FleetView, LaneRule, Ordering
 from hookgw.store import Append, PendingChange
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import PostgresqlStore, open_store

@@ -9,10 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.fleet.database_calls import ANSWER_AFTER, DatabaseCalls
-from hookgw.fleet.lease import HEARTBEAT, Lease
-from hookgw.fleet.ownership import SLOW, Ownership
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.fleet import ANSWER_AFTER, HEARTBEAT, SLOW, DatabaseCalls, Lease, Ownership
+from hookgw.kernel import StorageUnavailable
 from tests.gateway.fleet.test_ownership import Database, Members
 
 ANSWERED_WITHIN = 10.0

@@ -9,7 +9,7 @@ import trio
 
 from hookgw import DeliveryState, Event, Gateway, Registration
 from hookgw.app.open import open_gateway
-from hookgw.records.events import new_event_id
+from hookgw.records import new_event_id
 from hookgw.store import DeliveryQuery
 from hookgw.testing import answer, open_receiver
 from tests.gateway.fleet.test_two_nodes import settings_of

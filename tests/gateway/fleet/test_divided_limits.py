@@ -6,9 +6,8 @@ from typing import Any, cast
 
 import trio
 
-from hookgw.fleet.divided_limits import divide_limits
-from hookgw.fleet.ownership import Ownership
-from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView
+from hookgw.fleet import Ownership, divide_limits
+from hookgw.records import DEAD_AFTER, FleetNode, FleetView
 
 
 class Seen:

@@ -14,11 +14,18 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Registration
-from hookgw.core.pending import PendingDeliveries
-from hookgw.core.registry import Registry
-from hookgw.fleet import lane_pauses
-from hookgw.fleet.all_nodes import AllNodes, Gathered
-from hookgw.fleet.lane_pauses import HELD_FOR, PATIENCE, RENEW_EVERY, LanePauses, PauseAsked, PausePart
+from hookgw.core import PendingDeliveries, Registry
+from hookgw.fleet import (
+    HELD_FOR,
+    PATIENCE,
+    RENEW_EVERY,
+    AllNodes,
+    Gathered,
+    LanePauses,
+    PauseAsked,
+    PausePart,
+    lane_pauses,
+)
 from hookgw.lanes import Dispatcher
 from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
 from tests.gateway.fleet.test_disabled_webhooks import has_half, until

@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.fleet.lease import HEARTBEAT, MARGIN, DatabaseClock, Lease, seconds_asleep
-from hookgw.records.fleet import DEAD_AFTER
+from hookgw.fleet import HEARTBEAT, MARGIN, DatabaseClock, Lease, seconds_asleep
+from hookgw.records import DEAD_AFTER
 
 
 async def test_a_new_lease_allows_nothing() -> None:

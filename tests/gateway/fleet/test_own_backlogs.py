@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from hookgw import Registration
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import LimitsSettings
-from hookgw.core.audit import Audit
-from hookgw.core.backlog import Backlog
-from hookgw.core.registry import Registry
-from hookgw.fleet.own_backlogs import OwnBacklogs
-from hookgw.fleet.shard_work import ShardOwner
-from hookgw.records.registrations import GLOBAL_INSTANCE
-from hookgw.records.shards import shard_of
+from hookgw.core import Audit, Backlog, Registry
+from hookgw.fleet import OwnBacklogs, ShardOwner
+from hookgw.records import GLOBAL_INSTANCE, shard_of
 from hookgw.store import open_store
-from hookgw.webhooks.fields import AUDITED
+from hookgw.webhooks import AUDITED
 from tests.gateway.test_backlog import Observer
 
 

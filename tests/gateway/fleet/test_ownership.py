@@ -14,11 +14,9 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import Conflict
-from hookgw.fleet.lease import HEARTBEAT, Lease
-from hookgw.fleet.ownership import Ownership
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
-from hookgw.records.shards import SHARDS, share_targets
+from hookgw.fleet import HEARTBEAT, Lease, Ownership
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import DEAD_AFTER, SHARDS, FleetNode, FleetView, ShardEpoch, share_targets
 from hookgw.store.fleet import RecordChanges
 
 

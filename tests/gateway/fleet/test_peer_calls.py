@@ -14,12 +14,18 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.fleet import peer_calls
-from hookgw.fleet.lease import HEARTBEAT, Lease
-from hookgw.fleet.ownership import Ownership
-from hookgw.fleet.peer_calls import FINISH_WITHIN, PROBE_AFTER, PROBE_WITHIN, PeerCalls
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.fleet import DEAD_AFTER
+from hookgw.fleet import (
+    FINISH_WITHIN,
+    HEARTBEAT,
+    PROBE_AFTER,
+    PROBE_WITHIN,
+    Lease,
+    Ownership,
+    PeerCalls,
+    peer_calls,
+)
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import DEAD_AFTER
 from tests.gateway.fleet.test_ownership import Database, Members
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node, remove
 from tests.support.postgres import PostgresServer

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from hookgw import Registration
-from hookgw.concurrency.clock import Clock
-from hookgw.core.audit import Audit
-from hookgw.core.registry import Registry
-from hookgw.fleet import shard_work
-from hookgw.fleet.shard_work import UNKNOWN, LaneShards
-from hookgw.records.shards import shard_of
+from hookgw.concurrency import Clock
+from hookgw.core import Audit, Registry
+from hookgw.fleet import SHARD_WORK_UNKNOWN as UNKNOWN
+from hookgw.fleet import LaneShards, shard_work
+from hookgw.records import shard_of
 from hookgw.store import open_store
-from hookgw.webhooks.fields import AUDITED
+from hookgw.webhooks import AUDITED
 
 
 async def test_shards_of_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

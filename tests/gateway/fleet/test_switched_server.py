@@ -13,9 +13,9 @@ import trio
 from hookgw import Event, Gateway
 from hookgw.app.open import open_gateway
 from hookgw.config import Settings
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel import StorageUnavailable
 from hookgw.testing import Receiver, open_receiver
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
 from tests.gateway.fleet.test_two_nodes import settings_of
 from tests.support.postgres import PostgresServer, find_binaries, run_postgres
 

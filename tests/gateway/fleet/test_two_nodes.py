@@ -18,11 +18,10 @@ from hookgw import Gateway
 from hookgw.app.open import open_gateway
 from hookgw.app.surfaces import create_app
 from hookgw.config import Settings
-from hookgw.kernel.errors import StartError
-from hookgw.records.jobs import JobKind, JobState
-from hookgw.records.shards import shard_of
+from hookgw.kernel import StartError
+from hookgw.records import JobKind, JobState, shard_of
 from hookgw.testing import hang, open_receiver
-from hookgw.web.server.serve import serve
+from hookgw.web import serve
 from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 

@@ -16,11 +16,10 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import Delivery, Event, Invalid, Registration
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.events import Catalog
-from hookgw.records.operational_kinds import OPERATIONAL_KINDS
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import OPERATIONAL_KINDS, Catalog
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
-from hookgw.webhooks.change import parse_registration
+from hookgw.webhooks import parse_registration
 
 KIND = "CALL"
 SCHEMAS = {kind.name: jsonschema_rs.validator_for(kind.schema) for kind in OPERATIONAL_KINDS}

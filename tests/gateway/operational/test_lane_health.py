@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookgw import Attempt, Outcome
-from hookgw.core.operational.lane_health import LaneHealth
+from hookgw.core import LaneHealth
 
 LANE = "https://crm.example/hook"
 

@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 from hookgw.config import sync_folder
-from hookgw.records.jobs import Job
+from hookgw.records import Job
 from hookgw.store import ParkStep
 from hookgw.store.commits.jobs import AppendJob
 from hookgw.store.sqlite import backup, checkpoints, database, maintenance, new_file, reencrypt, schema

@@ -20,9 +20,9 @@ import msgspec
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
-from hookgw.kernel.errors import StartError, StorageUnavailable
+from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.store import Store, open_store
 from hookgw.store.sqlite.maintenance import check_file
 from tests.simulation.power.account import Model, Request, View, differences, look

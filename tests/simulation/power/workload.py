@@ -18,14 +18,9 @@ import msgspec
 import trio
 
 from hookgw import Attempt, DeliveryState, Event, Outcome, Registration
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
-from hookgw.records.audit import HOOKGW, AuditEntry
-from hookgw.records.deliveries import Settlement
-from hookgw.records.instances import Instance
-from hookgw.records.jobs import Job, JobKind
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.records import HOOKGW, AuditEntry, Instance, Job, JobKind, LaneRule, Ordering, Settlement
 from hookgw.store import Append, ConnectorState, ReplayQuery, Store, open_store
 from hookgw.store.sqlite import checkpoints, database, history, maintenance, pending_changes
 from tests.simulation.power.account import INSTANCES, STEP, VALUES, Model, Request

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import pytest
 
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
 from hookgw.store import Store, StoreObserver, audit_entries, new_lanes, open_store, searches
 from hookgw.store.postgresql import erase as postgresql_erase

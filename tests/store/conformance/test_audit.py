@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hookgw import Invalid, Registration
-from hookgw.kernel.audited import FieldChange
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.audit import Actor, ActorKind, AuditEntry
-from hookgw.records.instances import Instance
-from hookgw.records.jobs import Job, JobKind
+from hookgw.kernel import FieldChange, StorageUnavailable
+from hookgw.records import Actor, ActorKind, AuditEntry, Instance, Job, JobKind
 from hookgw.store import AuditQuery, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import AT, RULE, finish, replay

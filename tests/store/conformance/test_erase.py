@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hookgw import DeliveryState
-from hookgw.records.jobs import Job, JobKind
+from hookgw.records import Job, JobKind
 from hookgw.store import Append, Erased, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

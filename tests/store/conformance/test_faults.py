@@ -9,10 +9,8 @@ import trio
 import trio.testing
 
 from hookgw import Registration
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.instances import Instance
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Instance, LaneRule, Ordering
 from hookgw.store import ConnectorState, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -9,8 +9,7 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, Invalid
-from hookgw.records.audit import Actor, ActorKind, AuditEntry
-from hookgw.records.deliveries import Settlement
+from hookgw.records import Actor, ActorKind, AuditEntry, Settlement
 from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.history_rows import summary_of as read
 from hookgw.store.postgresql import history as of_postgresql

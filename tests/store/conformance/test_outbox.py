@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from hookgw import Event, Invalid, Outcome
-from hookgw.records.deliveries import FIRST, Position
+from hookgw.records import FIRST, Position
 from hookgw.store import Append, Held, LaneBacklog, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

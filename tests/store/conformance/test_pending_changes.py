@@ -8,11 +8,9 @@ import pytest
 import trio
 
 from hookgw import DeliveryState
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel import StorageUnavailable
 from hookgw.lanes import retry_until_readable
-from hookgw.records.jobs import Job, JobKind
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.records import Job, JobKind, LaneRule, Ordering
 from hookgw.store import Append, CancelQuery, DeliveryQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

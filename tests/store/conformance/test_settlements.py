@@ -8,8 +8,7 @@ import trio
 import trio.testing
 
 from hookgw import Attempt, DeliveryState, Outcome
-from hookgw.records.deliveries import Settlement
-from hookgw.records.lanes import LaneRule
+from hookgw.records import LaneRule, Settlement
 from hookgw.store import Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (

@@ -10,7 +10,7 @@ import trio
 
 from hookgw import Invalid
 from hookgw.config import MasterKeys
-from hookgw.records.instances import Instance
+from hookgw.records import Instance
 from hookgw.store import Append, ConnectorState, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import Listener, event, ids_of, to

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 import trio
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StartError, StorageUnavailable
+from hookgw.concurrency import Clock
+from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.store.postgresql.database import Reader, Server, Session, is_server_error, watch
 from hookgw.store.postgresql.store import open_store
 from tests.store.support import ids_of, listed, to

@@ -5,8 +5,8 @@ from __future__ import annotations
 from psycopg import Connection
 
 from hookgw import DeliveryState
-from hookgw.concurrency.clock import Clock
-from hookgw.records.deliveries import FIRST
+from hookgw.concurrency import Clock
+from hookgw.records import FIRST
 from hookgw.store import DeliveryQuery
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import PostgresqlStore, open_store

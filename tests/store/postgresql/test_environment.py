@@ -9,9 +9,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StartError
-from hookgw.records.deliveries import FIRST
+from hookgw.concurrency import Clock
+from hookgw.kernel import StartError
+from hookgw.records import FIRST
 from hookgw.store.postgresql import environment
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.environment import check_server

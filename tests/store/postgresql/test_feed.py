@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import trio
 
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.store.postgresql import feed
 from hookgw.store.postgresql import store as store_module
 from hookgw.store.postgresql.database import Server

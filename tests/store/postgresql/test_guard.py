@@ -9,10 +9,9 @@ import pytest
 import trio
 from psycopg import Connection
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.deliveries import FIRST
-from hookgw.records.instances import Instance
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import FIRST, Instance
 from hookgw.store import ConnectorState
 from hookgw.store.fleet import RecordsChanged
 from hookgw.store.postgresql.database import Server

@@ -11,7 +11,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.store import Held
 from hookgw.store.postgresql import held as module
 from hookgw.store.postgresql.database import Reader, Server

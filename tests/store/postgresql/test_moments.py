@@ -10,9 +10,8 @@ import trio
 from psycopg import Connection
 
 from hookgw import Delivery, DeliveryState, Invalid
-from hookgw.concurrency.clock import Clock
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.concurrency import Clock
+from hookgw.records import LaneRule, Ordering
 from hookgw.store import Append, CancelQuery, ReplayQuery, Store
 from hookgw.store.commits.jobs import NewEvent
 from hookgw.store.postgresql import event_ids, history, pending_changes, requeue

@@ -8,8 +8,8 @@ from psycopg import Connection, OperationalError
 from psycopg.errors import LockNotAvailable
 
 from hookgw import Conflict
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.shards import SHARDS
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import SHARDS
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.nodes import FENCE, Nodes
 from tests.support.postgres import PostgresServer

@@ -6,8 +6,8 @@ import pytest
 from psycopg import Connection
 from trio.testing import MockClock
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
 from hookgw.store.commits.read_failures import REMEMBERED
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import open_store

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
 
-from hookgw.records.instances import Instance
+from hookgw.records import Instance
 from hookgw.store.fleet import RecordChanges
 from hookgw.store.postgresql.changed_records import read_changes
 from hookgw.store.postgresql.database import Server

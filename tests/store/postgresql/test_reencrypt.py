@@ -5,9 +5,9 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
-from hookgw.kernel.errors import StartError
+from hookgw.kernel import StartError
 from hookgw.store.postgresql import reencrypt
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import open_store

@@ -7,8 +7,8 @@ import threading
 import psycopg
 import pytest
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StartError
+from hookgw.concurrency import Clock
+from hookgw.kernel import StartError
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.schema import VERSION, migrate, raise_sequences, set_aside
 from hookgw.store.postgresql.store import open_store

@@ -9,8 +9,8 @@ import pytest
 from psycopg import Connection
 from structlog.testing import capture_logs
 
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
 from hookgw.store.postgresql import erase
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import open_store

@@ -9,8 +9,7 @@ import pytest
 from psycopg import Connection
 
 from hookgw import DeliveryState
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.records import LaneRule, Ordering
 from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches
 from hookgw.store.postgresql import dead_letters, event_ids, history
 from hookgw.store.postgresql.audit import search_audit

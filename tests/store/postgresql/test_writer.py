@@ -11,8 +11,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Conflict, Invalid
-from hookgw.concurrency.clock import Clock
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.concurrency import Clock
+from hookgw.kernel import StorageUnavailable
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.feed import Feed
 from hookgw.store.postgresql.store import PostgresqlStore, open_store

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
 from hookgw.store import Store, StoreObserver, open_store
 from hookgw.store.commits.changes import Committed

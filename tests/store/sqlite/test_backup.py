@@ -12,8 +12,8 @@ import trio
 
 from hookgw import Conflict
 from hookgw.config import MasterKeys
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.records.instances import Instance
+from hookgw.kernel import StorageUnavailable
+from hookgw.records import Instance
 from hookgw.store import Store
 from hookgw.store.sqlite import backup
 from hookgw.store.sqlite.backup import back_up_file

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import Append
 from hookgw.store.sqlite.schema import VERSION
 from tests.store.sqlite.support import child, opened, peek

@@ -15,7 +15,7 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from hookgw.kernel.errors import StartError, StorageUnavailable
+from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.commits.read_failures import REMEMBERED
 from hookgw.store.sqlite import database

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.concurrency.clock import Clock
+from hookgw.concurrency import Clock
 from hookgw.store import Append, open_store
 from hookgw.store.sqlite import checkpoints, erase
 from hookgw.store.sqlite.maintenance import check_file, compact_file

@@ -12,7 +12,7 @@ import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.kernel.errors import StorageLost
+from hookgw.kernel import StorageLost
 from hookgw.store.sqlite.file_watch import CHECK_EVERY, LONG_LOG, RESCUE_AGAIN
 from hookgw.store.sqlite.open_file import OpenFile
 from tests.store.sqlite.support import opened, peek

@@ -13,7 +13,7 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from hookgw import Delivery
-from hookgw.kernel.errors import StorageUnavailable
+from hookgw.kernel import StorageUnavailable
 from hookgw.store import Store
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.group_commit import (

@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.records.deliveries import FIRST
+from hookgw.records import FIRST
 from hookgw.store import Append, DeliveryQuery, Store, searches
 from hookgw.store.sqlite import event_ids, history
 from hookgw.store.sqlite.database import LIST_CONNECTIONS

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hookgw import Conflict
-from hookgw.kernel.errors import StartError, StorageUnavailable
+from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.store.sqlite.maintenance import check_file, compact_file, measure_file, restore_file
 from tests.store.sqlite.previous_version import unpack
 from tests.store.sqlite.support import child, opened, peek

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.records import LaneRule, Ordering
 from hookgw.store import Append, Store
 from hookgw.store.sqlite import name_pruning
 from hookgw.store.sqlite.name_ids import of_url

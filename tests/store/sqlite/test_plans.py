@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from hookgw import DeliveryState
-from hookgw.records.lanes import LaneRule
-from hookgw.records.registrations import Ordering
+from hookgw.records import LaneRule, Ordering
 from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery
 from hookgw.store.holdings import Oldest
 from hookgw.store.sqlite import audit, dead_letters, event_ids, history, holders, name_pruning, outbox

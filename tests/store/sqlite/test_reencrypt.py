@@ -11,10 +11,8 @@ from structlog.testing import capture_logs
 
 from hookgw import Registration
 from hookgw.config import MasterKeys
-from hookgw.kernel.errors import StartError, StorageUnavailable
-from hookgw.kernel.signing_keys import Secret
-from hookgw.records.instances import Instance
-from hookgw.records.tls_identity import TlsIdentity
+from hookgw.kernel import Secret, StartError, StorageUnavailable
+from hookgw.records import Instance, TlsIdentity
 from hookgw.store import ConnectorState
 from hookgw.store.encryption import key_id
 from hookgw.store.sqlite import reencrypt

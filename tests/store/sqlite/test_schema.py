@@ -17,9 +17,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw.config import MasterKeys, parse_master_key
-from hookgw.kernel.errors import StartError
-from hookgw.records.lanes import LaneRule, partition_of, registration_of
-from hookgw.records.registrations import Ordering
+from hookgw.kernel import StartError
+from hookgw.records import LaneRule, Ordering, partition_of, registration_of
 from hookgw.store import Store
 from hookgw.store.sqlite import schema
 from hookgw.store.sqlite.schema import APPLICATION_ID, VERSION, migrate

@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from hookgw import Registration
-from hookgw.kernel.errors import StorageUnavailable
-from hookgw.kernel.signing_keys import Secret
-from hookgw.records.instances import Instance
-from hookgw.records.registrations import Ordering, RetryOptions
+from hookgw.kernel import Secret, StorageUnavailable
+from hookgw.records import Instance, Ordering, RetryOptions
 from hookgw.store.shelves import RecordShelf, Shelves
 from hookgw.store.sqlite.schema import migrate
 from hookgw.store.sqlite.shelves import SqliteTable
