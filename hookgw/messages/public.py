@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hookgw.messages.chats import *
+from hookgw.messages.chats import Contact as Contact
 from hookgw.messages.media import *
 from hookgw.messages.requests import *
 from hookgw.messages.routes.media import *

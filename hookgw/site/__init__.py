@@ -8,3 +8,12 @@ in :class:`hookgw.app.dashboard.Dashboard`. ``add`` checks session and origin, a
 pages. A view of a form reads it with ``Site.form``, which checks the form token, and answers with a redirect.
 What a page shows live is a fragment of its own: a template that both the page and the stream render.
 """
+
+from typing import TYPE_CHECKING
+
+from hookgw._lazy import public_names
+
+if TYPE_CHECKING:
+    from hookgw.site.public import *
+else:
+    __getattr__ = public_names(__name__)

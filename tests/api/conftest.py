@@ -12,8 +12,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel import Size
 from hookgw.web import AppApplication as Application

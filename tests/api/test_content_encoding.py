@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from hookgw import Gateway, Invalid
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app
 from hookgw.config import ServerSettings
 from hookgw.kernel import Size
 from hookgw.web import AppApplication as Application

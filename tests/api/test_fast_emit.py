@@ -16,8 +16,7 @@ import structlog
 import trio
 
 from hookgw import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import EventsSettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel import Size, StorageUnavailable
 from hookgw.web import AppApplication as Application

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from quart_trio import QuartTrio
 
 from hookgw import Gateway, Invalid
-from hookgw.command.client import CURSOR as FOLLOWED
+from hookgw.command import CURSOR as FOLLOWED
 from hookgw.deliveries import responses as delivery_responses
 from hookgw.records import HOOKGW, AuditAction, AuditEntry, JobKind
 from hookgw.testing import Receiver, answer

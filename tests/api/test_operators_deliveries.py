@@ -10,8 +10,7 @@ import pytest
 import trio
 
 from hookgw import DeliveryState, Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import Settings
 from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, answer

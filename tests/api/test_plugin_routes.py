@@ -11,7 +11,7 @@ import trio
 from quart import Response, abort, request
 
 import hookgw
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app
 from hookgw.kernel import StartError
 from hookgw.testing import GatewayKit, open_kit
 from hookgw.web import AppApplication as Application

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from hookgw import Gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app
 from hookgw.web import operation_of
 from tests.api.test_app import shape_of
 

@@ -13,8 +13,7 @@ from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import ServerSettings, Settings
 from hookgw.kernel import Size
 from hookgw.web import AppApplication as Application

@@ -16,8 +16,7 @@ import trio
 from quart_trio import QuartTrio
 
 from hookgw import Gateway
-from hookgw.app.dashboard import Dashboard
-from hookgw.app.surfaces import create_app
+from hookgw.app import Dashboard, create_app
 from hookgw.web import PLACES, Place, place_of
 from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client

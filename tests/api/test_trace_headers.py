@@ -10,7 +10,7 @@ import pytest
 
 import hookgw
 from hookgw import Gateway
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.config import Settings
 from hookgw.plugins import Hooks, load_plugins
 

@@ -14,8 +14,7 @@ import click.testing
 import pytest
 import trio
 
-from hookgw.command.group import main
-from hookgw.command.process import STOP_SIGNALS
+from hookgw.command import STOP_SIGNALS, main
 from hookgw.testing import Answer, Receiver, answer, open_receiver
 from tests.support.logs import log_kept
 

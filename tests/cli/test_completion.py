@@ -12,7 +12,7 @@ import pytest
 import trio
 from click.shell_completion import ShellComplete
 
-from hookgw.command.group import COMPLETE, main
+from hookgw.command import COMPLETE, main
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 

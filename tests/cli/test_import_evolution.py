@@ -14,8 +14,7 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import AuthSettings, ServerSettings, Settings, StorageSettings
 from hookgw.instances import Action, SourceInstance, plan_import
 from hookgw.kernel import Size

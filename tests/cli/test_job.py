@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.command import job
-from hookgw.command.failure import Failed
+from hookgw.command import Failed, job
 from hookgw.testing import Receiver, answer
 from tests.cli.conftest import Invoke, says
 

@@ -17,7 +17,7 @@ import pytest
 import structlog
 
 from hookgw import Registration
-from hookgw.command.logging_setup import MASK, configure_logging, mask_secrets, mask_text
+from hookgw.command import MASK, configure_logging, mask_secrets, mask_text
 from hookgw.config import LogSettings
 from hookgw.kernel import Secret
 from tests.support.logs import log_kept

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hookgw.command.group import main
+from hookgw.command import main
 from tests.support.processes import run
 
 LONGEST = "a" + "-b1" * 9 + "-c"

@@ -12,7 +12,7 @@ import click.testing
 import pytest
 
 from hookgw import Invalid, hookimpl
-from hookgw.command.group import LazyGroup
+from hookgw.command import LazyGroup
 from hookgw.config import PluginsSettings
 from hookgw.kernel import PluginFailed
 from hookgw.plugins import Hooks, load_plugins

@@ -11,10 +11,10 @@ import structlog.testing
 import trio
 
 from hookgw import HookgwError, Invalid
-from hookgw.command.failure import Failed
-from hookgw.command.process import (
+from hookgw.command import (
     GC_THRESHOLD,
     RECOMMENDED_OPEN_FILES,
+    Failed,
     StoppedEarly,
     exempt_started_objects,
     raise_file_limit,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.command.failure import Failed
+from hookgw.command import Failed
 from hookgw.deliveries.commands import replay
 from hookgw.kernel import parse_rfc3339, rfc3339
 from hookgw.testing import Receiver

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from hookgw import __version__
-from hookgw.app.serve import listen_on
-from hookgw.command.process import GC_THRESHOLD
+from hookgw.app import listen_on
+from hookgw.command import GC_THRESHOLD
 from hookgw.config import ServerSettings, Settings
 
 pytestmark = pytest.mark.process

@@ -17,10 +17,8 @@ import structlog
 import trio
 
 from hookgw import Invalid, Outcome, __version__
-from hookgw.app import serve
-from hookgw.app.server import open_server
-from hookgw.command.logging_setup import configure_logging
-from hookgw.command.process import StoppedEarly
+from hookgw.app import open_server, serve
+from hookgw.command import StoppedEarly, configure_logging
 from hookgw.config import (
     DeliverySettings,
     LogSettings,
@@ -31,7 +29,7 @@ from hookgw.config import (
 )
 from hookgw.kernel import ConfigError, Size, StartError
 from hookgw.testing import open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.api.server.test_certificates import write
 from tests.cli.conftest import Echoes
 

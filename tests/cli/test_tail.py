@@ -13,7 +13,7 @@ import pytest
 import trio
 from rich.cells import cell_len
 
-from hookgw.command.failure import Failed, ServerUnavailable
+from hookgw.command import Failed, ServerUnavailable
 from hookgw.deliveries.commands import tail
 from hookgw.kernel import parse_rfc3339, rfc3339
 from hookgw.testing import Receiver

@@ -9,9 +9,15 @@ from typing import Any
 import click
 import pytest
 
-from hookgw.command.failure import Failed
-from hookgw.command.profiles import Profile, Profiles, profiles_file, save_profiles
-from hookgw.command.target import DEFAULT_SERVER, find_target
+from hookgw.command import (
+    DEFAULT_SERVER,
+    Failed,
+    Profile,
+    Profiles,
+    find_target,
+    profiles_file,
+    save_profiles,
+)
 from hookgw.testing import Receiver
 from tests.cli.conftest import Invoke, says
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hookgw.command.target import DEFAULT_SERVER
+from hookgw.command import DEFAULT_SERVER
 from hookgw.testing import Answer, Receiver
 from hookgw.webhooks import MAX_CONCURRENCY
 from tests.cli.conftest import Invoke, says

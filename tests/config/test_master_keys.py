@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.config import (
     MasterKeys,
     PluginsSettings,

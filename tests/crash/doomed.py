@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from hookgw import Delivery, DeliveryState
-from hookgw.command.group import main
+from hookgw.command import main
 from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
 from hookgw.records import Settlement

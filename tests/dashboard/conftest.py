@@ -9,8 +9,7 @@ import pytest
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.app.dashboard import Dashboard
-from hookgw.app.surfaces import create_app
+from hookgw.app import Dashboard, create_app
 from hookgw.config import ServerSettings
 from hookgw.web import AppApplication as Application
 from hookgw.web import serve

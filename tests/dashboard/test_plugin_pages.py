@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 import hookgw
 from hookgw import DashboardPage, Gateway, PluginGateway
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.config import Settings
 from hookgw.plugins import Hooks, load_plugins
 from tests.dashboard.conftest import Browser

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app.dashboard import Dashboard
+from hookgw.app import Dashboard
 from hookgw.auth import RequestQuota
 from hookgw.site import streams
 from hookgw.web import ActiveRequests

@@ -29,8 +29,7 @@ from hookgw import (
     Session,
     TextMessage,
 )
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.delivery import PROXY_CHECK_TIMEOUT as CHECK_TIMEOUT
 from hookgw.delivery import OutboundHttp, RequestHead, SystemResolver
@@ -39,7 +38,7 @@ from hookgw.plugins import Hooks, load_plugins
 from hookgw.records import GLOBAL_INSTANCE
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.delivery.http.raw_receiver import always_ok, serving
 from tests.support.proxies import http_proxy, open_proxy
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hookgw.command.group import COMMANDS
+from hookgw.command import COMMANDS
 from hookgw.config import load_settings
 
 ROOT = Path(__file__).parents[2]

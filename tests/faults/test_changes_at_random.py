@@ -30,7 +30,7 @@ from hookgw.records import Cancellation, Ordering
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.faults.support import KIND
 
 SEEDS = (

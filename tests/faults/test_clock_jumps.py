@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import DeliveryState
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.concurrency import Clock
 from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.kernel import Duration, Size

@@ -29,7 +29,7 @@ from hookgw import (
     TextMessage,
 )
 from hookgw.testing import FakeMediaSink, FakeSession, open_kit, open_receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from plugins.evolution.connector import LARGEST_FILE
 from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.options import Defaults

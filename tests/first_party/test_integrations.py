@@ -11,8 +11,7 @@ import httpx
 import pytest
 import trio
 
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import (
     AuthSettings,
     InstancesSettings,

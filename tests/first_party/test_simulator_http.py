@@ -16,8 +16,7 @@ import pytest
 import trio
 
 from hookgw import Event, hookimpl
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import AuthSettings, DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.instances import CALLS as ALL_CALLS
 from hookgw.kernel import Size

@@ -29,8 +29,14 @@ from hookgw.messages import (
     parse_text_message,
 )
 from hookgw.records import BUILT_IN_KINDS, Catalog, EventFilter
-from hookgw.webhooks import Showing, parse_grace, parse_registration, present_registration, unmask_change
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import (
+    RegistrationChange,
+    Showing,
+    parse_grace,
+    parse_registration,
+    present_registration,
+    unmask_change,
+)
 from tests.fuzz.sentences import check_sentences
 
 CATALOG = Catalog(BUILT_IN_KINDS)

@@ -24,7 +24,7 @@ from hookgw.kernel import (
     parse_size,
     rfc3339,
 )
-from hookgw.listen.received_event import read_received_event
+from hookgw.listen import read_received_event
 from hookgw.records import parse_delivery_id
 from hookgw.testing import Received
 from tests.fuzz.sentences import check_sentences

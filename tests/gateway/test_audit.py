@@ -38,8 +38,7 @@ from hookgw.records import (
 )
 from hookgw.store import AuditQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks import AUDITED
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import AUDITED, RegistrationChange
 
 CRM = Actor(kind=ActorKind.KEY, name="crm", instance="shop", address="10.0.0.7")
 SHOP = Instance(name="shop", id="id-1")

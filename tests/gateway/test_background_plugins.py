@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import PluginGateway
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.config import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.kernel import Size
 from hookgw.plugins import Hooks, load_plugins

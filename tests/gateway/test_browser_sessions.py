@@ -8,7 +8,7 @@ import pytest
 from trio.testing import MockClock
 
 from hookgw import Gateway
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.auth import KeyHolder
 from hookgw.config import AuthSettings, Settings, StorageSettings
 from hookgw.core import LINK_LIFETIME, MOST_LINKS, browser_sessions

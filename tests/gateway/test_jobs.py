@@ -22,7 +22,7 @@ from hookgw.records import Cancellation, Job, JobKind, JobState, Principal
 from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.support.keys import principal_of
 
 KIND = "CALL"

@@ -13,11 +13,11 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw import Conflict, Gateway, Invalid, NotFound
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.auth import KeyHolder
 from hookgw.config import Settings, StorageSettings
 from hookgw.kernel import Forbidden, Size, StorageUnavailable, Unauthorized
-from hookgw.keys.service import MAX_KEYS
+from hookgw.keys import MAX_KEYS
 from hookgw.records import DEFAULT_KEY, Principal
 from hookgw.testing import GatewayKit, open_kit
 from tests.support.keys import principal_of

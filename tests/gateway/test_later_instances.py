@@ -14,7 +14,7 @@ from hookgw import Conflict, Gateway, NotFound, Registration, Session, Unavailab
 from hookgw.records import DEFAULT_LABEL, Instance
 from hookgw.store import AuditQuery, DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.gateway.test_keys import everything
 
 Call = Callable[[Gateway], Awaitable[Any]]

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import Attempt, Delivery, Gateway, Outcome, Registration, Unavailable
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.concurrency import TaskFailed, virtual_clock
 from hookgw.config import load_settings
 from hookgw.core import EventQueue

@@ -14,7 +14,7 @@ from hookgw.kernel import parse_rate
 from hookgw.records import Ordering, RetryOptions
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.gateway.test_pending import emit, states
 
 DAY = 86_400

@@ -18,8 +18,7 @@ from hookgw.kernel import Secret
 from hookgw.records import registrations
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
-from hookgw.webhooks import MOST_REGISTRATIONS
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import MOST_REGISTRATIONS, RegistrationChange
 from tests.support.disks import read_only, writes_again
 
 DAY = 86_400.0

@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw import DeliveryState
-from hookgw.app.reload import Reloaded
+from hookgw.app import Reloaded
 from hookgw.config import LogSettings, Settings
 from hookgw.kernel import ConfigError, StorageUnavailable
 from hookgw.store import AuditQuery, DeliveryQuery

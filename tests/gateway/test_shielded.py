@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from hookgw import Conflict, Unavailable
 from hookgw.core import DEADLINE, completes
 from hookgw.testing import GatewayKit, Receiver
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 
 
 async def test_a_change_completes_although_its_caller_is_cancelled(autojump_clock: MockClock) -> None:

@@ -26,7 +26,7 @@ from hookgw.kernel import (
     without_user,
 )
 from hookgw.records import Instance, new_secret
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 
 PLAIN: Any = msgspec.Struct.__repr__
 URL = "https://ann:s3cret@receiver.test/in"

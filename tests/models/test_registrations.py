@@ -21,7 +21,7 @@ from hookgw.records import (
     new_registration_id,
     new_secret,
 )
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 
 URL = "https://example.org/hook"
 NAMED = TlsIdentity(server_name="receiver.internal")

@@ -7,7 +7,7 @@ import pytest
 from hookgw import EventKind, InstanceSettings, Invalid
 from hookgw.instances import Creation, parse_creation
 from hookgw.records import Catalog
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])
 URL = "https://example.com/hook"

@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from hookgw import EventKind, Invalid, parsing
-from hookgw.app.json_schemas import COMPONENTS
+from hookgw.app import COMPONENTS
 from hookgw.deliveries import parse_replay
 from hookgw.events import EMIT, parse_events
 from hookgw.instances import parse_creation

@@ -21,9 +21,14 @@ from hookgw.kernel import (
     with_masked_user,
 )
 from hookgw.records import Catalog, Condition, FilterOp, Ordering, RetryOptions
-from hookgw.webhooks import MAX_CONCURRENCY, MAX_GRACE, parse_grace, parse_registration
-from hookgw.webhooks.change import RegistrationChange
-from hookgw.webhooks.responses import ListedRegistration
+from hookgw.webhooks import (
+    MAX_CONCURRENCY,
+    MAX_GRACE,
+    ListedRegistration,
+    RegistrationChange,
+    parse_grace,
+    parse_registration,
+)
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")

@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from hookgw import EventKind, Gateway, Invalid, hookimpl
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import Settings, load_settings
 from hookgw.kernel import StartError
 from hookgw.plugins import Hooks, check_connector, check_kind

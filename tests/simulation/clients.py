@@ -16,8 +16,7 @@ from hookgw import Event, HookgwError, Registration
 from hookgw.deliveries import Replay
 from hookgw.kernel import Rate
 from hookgw.records import Cancellation, JobKind, Ordering, RetryOptions
-from hookgw.webhooks import body_of
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange, body_of
 from tests.simulation.api import Api
 from tests.simulation.connector import INSTANCE, SimulatedConnector
 from tests.simulation.history import Accepted, Cancelled, Changed, Known, Record, Refused, Requeued, Skipped

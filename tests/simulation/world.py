@@ -18,8 +18,7 @@ import trio
 
 import hookgw.records.events
 from hookgw import Event, Gateway, Registration
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.concurrency import Clock
 from hookgw.config import Settings
 from hookgw.core import LONG_WORK, LongWork

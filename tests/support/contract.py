@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import jsonschema_rs
 
-from hookgw.app.json_schemas import request_schemas
+from hookgw.app import request_schemas
 from hookgw.web import AppApplication as Application
 from hookgw.web import OpenApiRoutes
 from tests.support.spellings import Spelling

@@ -21,7 +21,7 @@ import msgspec
 import trio
 from trio.testing import MockClock
 
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app
 from hookgw.config import ServerSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
 from hookgw.web import AppApplication as Application

@@ -15,8 +15,7 @@ import pytest
 
 import hookgw
 from hookgw import Gateway
-from hookgw.app.json_schemas import request_schemas
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, request_schemas
 from hookgw.web import AppApplication as Application
 from hookgw.web import OpenApiRoutes, plain
 

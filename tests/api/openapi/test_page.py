@@ -15,12 +15,12 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app.json_schemas import request_schemas
+from hookgw.app import request_schemas
 from hookgw.config import Settings
 from hookgw.testing import Receiver
 from hookgw.web import AppApplication as Application
 from hookgw.web import Example, OpenApiRoutes, Piece, groups_of, kind_of
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.api.conftest import KEY, open_client
 
 VOID = {"meta"}

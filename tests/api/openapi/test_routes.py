@@ -14,8 +14,7 @@ import pytest
 import trio
 
 from hookgw import Gateway, describes
-from hookgw.app.json_schemas import request_schemas
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, request_schemas
 from hookgw.config import Settings
 from hookgw.web import AppApplication as Application
 from hookgw.web import OpenApiRoutes, document_path, operation_of, routes_of
@@ -133,7 +132,7 @@ async def test_every_example_is_accepted(
 
 
 def _change() -> Any:
-    from hookgw.webhooks.change import RegistrationChange
+    from hookgw.webhooks import RegistrationChange
 
     return RegistrationChange(url="http://127.0.0.1:9/hook")
 

@@ -12,7 +12,7 @@ import trio
 from structlog.testing import capture_logs
 
 from hookgw import Event, Gateway, InstanceSettings, Invalid, NetworkRefused, TextMessage, hookimpl
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.config import PluginsSettings, Settings
 from hookgw.kernel import MASK
 from hookgw.plugins import ConnectorOptions, Hooks, load_plugins

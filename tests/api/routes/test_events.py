@@ -10,8 +10,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import EventsSettings, LimitsSettings, Settings
 from hookgw.core import run_in_slices
 from hookgw.records import OPERATIONAL_KINDS

@@ -28,7 +28,7 @@ from hookgw import (
     TooLarge,
     Unavailable,
 )
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.config import MediaSettings, PluginsSettings, ServerSettings, Settings
 from hookgw.instances import GRACE, HEAD_TIMEOUT, PIECE, SLOWEST
 from hookgw.kernel import Duration, Size

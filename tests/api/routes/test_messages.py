@@ -32,11 +32,11 @@ from hookgw import (
     event_id_of,
     hookimpl,
 )
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.config import PluginsSettings, Settings
 from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.webhooks.change import RegistrationChange
+from hookgw.webhooks import RegistrationChange
 from tests.api.test_app import shape_of
 
 KEY = {"remoteJid": "55@fake", "fromMe": False, "id": "M1"}

@@ -9,7 +9,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway, Unavailable
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app
 from hookgw.config import ServerSettings
 from hookgw.kernel import Size, TooManyRequests
 from hookgw.web import COPIES, BodyMemory

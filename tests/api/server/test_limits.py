@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app
 from hookgw.config import AuthSettings, ServerSettings, Settings
 from hookgw.web import AppApplication as Application
 from hookgw.web import serve

@@ -11,7 +11,7 @@ from quart import Response
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway, Unavailable
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app
 from hookgw.auth import KeyHolder
 from hookgw.config import ServerSettings
 from hookgw.kernel import Duration, Size

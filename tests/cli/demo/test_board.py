@@ -12,14 +12,23 @@ from rich.console import Console, RenderableType
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import LaneState
-from hookgw.app.server import Server
-from hookgw.demo import board, screens
-from hookgw.demo.board import Row
-from hookgw.demo.invitation import RENEW_AFTER, Invitation
-from hookgw.demo.ledger import Ledger
-from hookgw.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
-from hookgw.demo.screens import LiveScreen, PlainScreen, open_screen
-from hookgw.demo.stage import Outage, run_outages
+from hookgw.app import Server
+from hookgw.demo import (
+    RENEW_AFTER,
+    DemoReceiver,
+    Invitation,
+    Ledger,
+    LiveScreen,
+    Outage,
+    PlainScreen,
+    Row,
+    Trouble,
+    board,
+    open_demo_receiver,
+    open_screen,
+    run_outages,
+    screens,
+)
 from hookgw.records import LaneStatistics, new_link_token
 
 

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from hookgw.demo import command, stage
-from hookgw.demo.receivers import Trouble
-from hookgw.demo.stage import EVENTS, Outage
+from hookgw.demo import EVENTS, Outage, Trouble, command, stage
 from tests.cli.conftest import Echoes
 
 

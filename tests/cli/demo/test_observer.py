@@ -7,8 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Attempt, Delivery, Event, Outcome, Registration
-from hookgw.demo.ledger import Ledger
-from hookgw.demo.observer import Observer
+from hookgw.demo import Ledger, Observer
 
 
 def event_of(event_id: str = "a", instance: str = "demo", kind: str = "CALL") -> Event:

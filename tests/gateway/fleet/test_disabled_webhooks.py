@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 
 from hookgw import DeliveryState, Event, Gateway, Registration
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.records import new_event_id
 from hookgw.store import DeliveryQuery
 from hookgw.testing import answer, open_receiver

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.core import jobs
 from hookgw.events import parse_events
 from hookgw.records import JobKind

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.app.open import open_gateway
+from hookgw.app import open_gateway
 from hookgw.config import Settings
 from hookgw.kernel import StorageUnavailable
 from hookgw.testing import Receiver, open_receiver

@@ -15,8 +15,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import create_app, open_gateway
 from hookgw.config import Settings
 from hookgw.kernel import StartError
 from hookgw.records import JobKind, JobState, shard_of

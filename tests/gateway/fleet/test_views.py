@@ -14,9 +14,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.app.dashboard import Dashboard
-from hookgw.app.open import open_gateway
-from hookgw.app.surfaces import create_app
+from hookgw.app import Dashboard, create_app, open_gateway
 from hookgw.testing import answer, open_receiver
 from hookgw.web import forwarding, serve
 from tests.dashboard.conftest import Browser

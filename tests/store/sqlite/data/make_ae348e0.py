@@ -49,7 +49,7 @@ from hookgw.clock import Clock, virtual_clock
 from hookgw.config import load_settings
 from hookgw.deliveries import Delivery, DeliveryState, LaneState
 from hookgw.errors import StorageUnavailable
-from hookgw.events import Event
+from hookgw import Event
 from hookgw.core import Gateway, open_gateway
 from hookgw.registrations import Ordering, Registration, RegistrationChange
 from hookgw.sealing import MasterKeys, parse_master_key
