@@ -21,8 +21,8 @@ from hookgw.kernel import Schema
 from hookgw.plugins import discovery, loading, startup_hooks
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.schema import migrate
-from hookgw.web import AppApplication as Application
 from hookgw.web import Route, build_document
+from hookgw.web import WebApplication as Application
 from hookgw.web.openapi import routes
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.first_party_modules import FirstPartyModules

@@ -1,4 +1,4 @@
-"""The composition root: what a process of hookgw consists of, and the order of its start and its stop."""
+"""The composition root: the parts of a process of hookgw, and the order of its start and stop."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""``hookgw check-config``: whether the gateway would start with a configuration."""
+"""``hookgw check-config``: check whether the gateway would start with a configuration."""
 
 from __future__ import annotations
 
@@ -63,7 +63,6 @@ def check_config(file: Path | None, config: Path | None) -> None:
 def _warn_of_refused_addresses(
     settings: Settings, keys: MasterKeys, configured: Sequence[Registration]
 ) -> None:
-    """Print a line for each registration whose literal address or port is refused."""
     stored = NOTHING
     try:
         stored = read_stored(settings.storage, keys)

@@ -25,19 +25,21 @@ if TYPE_CHECKING:
     from hookgw.app.gateway import Gateway
 
 
+SLICES = tuple(
+    f"hookgw.{name}" for name in ("operations", "instances", "deliveries", "webhooks", "events", "keys")
+)
+"""Packages with templates of pages."""
+
+
 class Dashboard:
     """The dashboard of one gateway.
 
-    Args:
-        gateway: the gateway.
-
     Attributes:
-        site: the frame of all pages.
         streams: the live parts of pages; close them when the server stops.
     """
 
     def __init__(self, gateway: Gateway) -> None:
-        self.site = site = Site(gateway)
+        self.site = site = Site(gateway, SLICES)
         self.streams = Streams(gateway.sessions, gateway.fleet.holds if gateway.fleet else lambda _: True)
         SignIn(site)
         # In the order of the navigation.
@@ -52,7 +54,7 @@ class Dashboard:
         PluginPages(site)
 
     async def run(self) -> None:
-        """Wait for the end of the server, and end the streams then: they would hold it up."""
+        """Wait for the end of the server, and end the streams then: they would delay it."""
         try:
             await trio.sleep_forever()
         finally:
@@ -60,5 +62,4 @@ class Dashboard:
 
     @property
     def blueprint(self) -> Blueprint:
-        """The routes, for the application."""
         return self.site.blueprint

@@ -59,26 +59,26 @@ class Gateway:
         messages: sends, edits and deletes messages through connectors.
         chats: finds chats and contacts in the history.
         deliveries: sends finished deliveries again, and cancels pending ones.
-        erasures: erases what concerns a person.
+        erasures: erases a person's data.
         history: lists and finds deliveries.
-        jobs: what takes longer than a request.
+        jobs: work that takes longer than a request.
         media: opens links to inbound files.
         configuration: changes parts of the configuration at run time.
         authenticator: checks the key of a request.
         sessions: the sessions of browsers that signed in to the dashboard.
         operational: raises operational events.
-        activity: how much happened lately.
+        activity: counts events and deliveries by minute.
         auto_disable: knows the registrations that fail.
         restarts: knows the connectors and background tasks that fail.
         outbound: makes every outgoing connection.
-        http: the client for plugins' requests; every connection passes the address guard. The gateway
-            closes it.
+        http: the client for plugins' requests; every connection passes the address guard. The gateway closes
+            it.
         dispatcher: owns the lanes.
-        backlog: counts what is pending.
+        backlog: counts the pending deliveries.
         disk: watches the free disk space.
-        audit: lists who changed what.
+        audit: lists changes and their actors.
         backups: copies the data file.
-        views: what lists and pages show of all nodes.
+        views: the lists and pages of all nodes.
         fleet: this node among others; ``None`` with a storage that only one process uses.
         registry: the instances and registrations of this node.
         connectors: runs the connector of each instance.
@@ -132,7 +132,7 @@ class Gateway:
         Raises:
             Unavailable: they do not; the message says why.
         """
-        # A store that works over lanes that do not run would accept events that nobody delivers.
+        # If the store works but the lanes do not run, events would be accepted and never delivered.
         if not self.dispatcher.is_running:
             raise Unavailable("The dispatcher is not running.")
         if self.fleet is not None and not self.fleet.has_lease():

@@ -1,4 +1,4 @@
-"""A gateway that is not started: for the checks of ``hookgw check-config``."""
+"""A gateway that is not started, for the checks of ``hookgw check-config``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hookgw.records.registrations import Registration
 
 
 class IdleGateway:
-    """What plugins may use of a gateway, as it is at its first start: without instances."""
+    """The parts of a gateway that plugins may use, as at its first start: without instances."""
 
     def __init__(self, catalog: Catalog, http: httpx.AsyncClient) -> None:
         self.catalog = catalog
@@ -53,11 +53,7 @@ class _NoRegistrations:
 
 
 async def check_routes(hooks: Hooks, catalog: Catalog, settings: Settings) -> None:
-    """Let plugins add their routes to an application that is not served.
-
-    Raises:
-        StartError: a plugin failed.
-    """
+    """Let plugins add their routes to an application that is not served; raise ``StartError``."""
     # Importing Quart takes half a second, and most plugins add no routes.
     from quart_trio import QuartTrio
 

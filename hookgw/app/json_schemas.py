@@ -1,13 +1,13 @@
 """The bodies of requests as JSON Schema, for ``/openapi.json``. No I/O.
 
 The parsers accept many spellings of one body. The schemas publish one of them, so that generated clients have
-one field for one thing, and types that every language has: a field has one spelling and one type, besides
+one field for each value, and types that every language has: a field has one spelling and one type, besides
 ``null`` where it may be missing; kinds have their canonical names; an object has no ``anyOf``, ``if`` or
 ``allOf``. A rule that such a schema cannot express is in its description. ``additionalProperties: false`` is
 only where unknown fields are refused: almost everywhere they are ignored, with a warning.
 
-The limits are imported from the parsers. Tests compare both: parsers accept what the schemas publish, and
-what they accept in another spelling matches the schemas once it is spelled as published.
+The limits are imported from the parsers. Tests compare both: parsers accept every published body, and a body
+in another spelling matches the schemas once it is spelled as published.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ LEAVE_WITHIN = 3.0
 
 
 class _CommitListener:
-    """Hears of every commit: what it appended or requeued is dispatched, what it changed is counted."""
+    """Hears of every commit: dispatches appended and requeued deliveries, and counts changes."""
 
     def __init__(self, dispatcher: Dispatcher, backlog: Backlog) -> None:
         self._dispatcher = dispatcher
@@ -171,16 +171,14 @@ async def open_gateway(  # noqa: C901 -- one step a time
     threads: Threads = SYSTEM_THREADS,
     prepare: Callable[[Gateway], None] = lambda _: None,
 ) -> AsyncIterator[Gateway]:
-    """Run a gateway for the length of a block.
+    """Run a gateway within the block.
 
     Args:
         settings: the configuration.
         base: the folder that relative plugin folders are below; the working directory by default.
         clock: the time, for tests.
-        hooks: plugins that are loaded already; by default the settings say which to load.
         resolve: looks up names instead of the system's resolver, for tests.
         connect: opens the connections to receivers instead of the system, for tests.
-        threads: make the calls that block; a simulation makes them inline.
         prepare: called with the gateway before anything runs. It may call hooks that switch a plugin off.
 
     Yields:

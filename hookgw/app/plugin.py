@@ -1,4 +1,4 @@
-"""``hookgw plugin``: begin a plugin, and list those of the configuration."""
+"""``hookgw plugin``: begin a plugin, and list the configured ones."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _names_of_first_party() -> set[str]:
 
 
 def _installed_from() -> str:
-    """Return what pip has installed hookgw from, for another ``pip install``; empty for an index."""
+    """Return the source that pip installed hookgw from, for another ``pip install``; empty for an index."""
     if IS_BINARY:
         return ""
     try:

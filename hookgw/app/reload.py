@@ -1,7 +1,8 @@
-"""Parts of the configuration that change while the gateway runs.
+"""Changes parts of the configuration while the gateway runs.
 
 These are ``global_webhooks``, the options of plugins that implement ``hookgw_reconfigure``, and the log's
-level, which belongs to the process and not to the gateway. All else needs a restart, and is only named.
+level, which belongs to the process and not to the gateway. Other changes need a restart, and are only
+reported.
 
 A reload is all or nothing. First everything new is parsed and checked, by hookgw and by the plugins. Then the
 store is written, which may fail and changes nothing that runs. Only then do registrations and plugins change.
@@ -34,10 +35,10 @@ _OPTIONS = "plugins.options"
 
 
 class Reloaded(NamedTuple):
-    """What a reload did.
+    """The result of a reload.
 
     Attributes:
-        changed: the paths of the keys whose new values are in use; never the values.
+        changed: the paths of the keys with new values in use; never the values.
         needs_restart: the paths of keys that differ and are not in use.
         webhooks: the registrations that are new or changed.
     """
@@ -48,11 +49,7 @@ class Reloaded(NamedTuple):
 
 
 class ConfigurationReload:
-    """Puts another configuration into use.
-
-    Args:
-        settings: those with which the gateway started.
-    """
+    """Puts another configuration into use. ``settings`` are those of the start."""
 
     def __init__(
         self,
@@ -75,10 +72,7 @@ class ConfigurationReload:
         self._jobs = jobs
 
     async def apply(self, new: Settings) -> Reloaded:
-        """Put into use what can change at run time. One call at a time.
-
-        Args:
-            new: the whole new configuration.
+        """Apply the parts of a new configuration that can change at run time. One call at a time.
 
         Raises:
             ConfigError: a value is wrong; nothing has changed.
@@ -92,7 +86,7 @@ class ConfigurationReload:
             label = parsed.registration.label
             if former.get(label) != wanted[label]:
                 webhooks[label] = parsed
-        # Writes only what the next start needs to know, as a start does.
+        # Writes only the facts for the next start, as a start does.
         registrations = await read_global_webhooks(webhooks.values(), self._store)
 
         removed = former.keys() - wanted.keys()
@@ -118,7 +112,7 @@ class ConfigurationReload:
         needs_restart = [
             path for path in _differences("", self._settings, new) if path not in (LEVEL, _WEBHOOKS, _OPTIONS)
         ]
-        # What needs a restart stays as it was, and is named again by the next reload.
+        # Parts that need a restart stay as they were, and the next reload names them again.
         self._settings = msgspec.structs.replace(
             self._settings,
             global_webhooks=new.global_webhooks,
@@ -151,7 +145,6 @@ class ConfigurationReload:
 
 
 def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
-    """Yield the paths of the settings that differ."""
     if isinstance(old, msgspec.Struct):
         for name in old.__struct_fields__:
             inner = f"{path}.{name}" if path else name

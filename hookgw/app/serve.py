@@ -37,7 +37,7 @@ from hookgw.kernel.errors import StartError
 from hookgw.store.engines import set_remains_aside
 
 SHOW_WITHIN = 5.0
-"""Seconds within which somebody must read a generated key."""
+"""Seconds within which a generated key must be read."""
 
 logger = structlog.get_logger("hookgw")
 
@@ -81,7 +81,6 @@ def serve(config: Path | None, host: str | None, port: int | None, new: bool) ->
 
 
 def prepare_process(settings: Settings, config: Path | None) -> None:
-    """Configure the log and the limits of this process, which will run a gateway."""
     # First, because each of the next steps may log a warning.
     configure_logging(settings.log, sys.stderr)
     warn_of_exposed_secrets(config)
@@ -95,11 +94,7 @@ def prepare_process(settings: Settings, config: Path | None) -> None:
 
 
 def show_global_key(key: str) -> None:
-    """Print a key that was generated.
-
-    Raises:
-        StartError: nobody reads standard output.
-    """
+    """Print a generated key; raise ``StartError`` if standard output is closed."""
     # Only the hash is stored. The key goes to standard output, because logs are kept and shipped.
     line = f"Global key (shown once, store it now): {key}"
     try:
@@ -115,12 +110,7 @@ def show_global_key(key: str) -> None:
 
 
 def listen_on(settings: Settings, host: str | None, port: int | None) -> Settings:
-    """Return the settings with the address of the options.
-
-    Args:
-        settings: its ``server.bind`` is replaced if an option is given.
-        host: a name or an address, with or without the brackets of an IPv6 address.
-        port: 0 for a free one.
+    """Return the settings with the address of the options, if any is given; port 0 is a free one.
 
     Raises:
         click.UsageError: the host is not one.
@@ -154,7 +144,7 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
         for url in server.urls:
             say(f"hookgw {__version__} listening on {url}")
         # Only with a key that was shown just now: a link in the log of every start would open the gateway to
-        # everybody who reads logs in time.
+        # all readers of the log.
         for key in shown_keys:
             if (link := server.login_link(key)) is not None:
                 say(f"Dashboard (this link logs in once, within 5 minutes): {link}")

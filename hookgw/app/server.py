@@ -37,26 +37,14 @@ logger = structlog.get_logger("hookgw")
 
 @dataclass(frozen=True)
 class Server:
-    """A gateway whose HTTP API is listening.
-
-    Attributes:
-        gateway: the gateway.
-        urls: the URLs at which the API listens.
-    """
-
     gateway: Gateway
     urls: list[str]
 
     def login_link(self, key: str, note_use: Callable[[], None] = lambda: None) -> str | None:
         """Return a link that logs a browser on this machine in to the dashboard, once.
 
-        Args:
-            key: the key that it logs in with.
-            note_use: called when a browser uses the link.
-
-        Returns:
-            ``None`` if there is no dashboard, or hookgw does not listen where a browser on this machine finds
-            it.
+        ``None`` if there is no dashboard, or no address of hookgw that such a browser can open. ``note_use``
+        is called when a browser uses the link.
         """
         root = next(filter(None, map(_local_url, self.urls)), None)
         if root is None or not self.gateway.settings.dashboard.enabled:
@@ -75,7 +63,6 @@ class Api:
     """A gateway and its HTTP API, which a server has yet to serve.
 
     Attributes:
-        gateway: the gateway.
         app: the API (ASGI).
         dashboard: its pages; ``None`` if they are switched off.
     """
@@ -85,7 +72,7 @@ class Api:
     dashboard: Dashboard | None
 
     async def run(self) -> None:
-        """Do what goes on beside the requests, until cancelled."""
+        """Do the work beside the requests, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.app.hold_streams)
             nursery.start_soon(_limit_observers, self.gateway, self.gateway.settings.server.shutdown_grace)
@@ -95,10 +82,7 @@ class Api:
 
 @asynccontextmanager
 async def open_api(settings: Settings, *, base: Path, hooks: Hooks | None = None) -> AsyncIterator[Api]:
-    """Run a gateway for the length of a block, with the application for its HTTP API.
-
-    Args:
-        settings, base, hooks: as of :func:`open_server`.
+    """Run a gateway within the block, with the application for its HTTP API.
 
     Raises:
         StartError, ExceptionGroup: see :func:`hookgw.app.open.open_gateway`.
@@ -127,11 +111,10 @@ async def open_server(
     """Run a gateway with its HTTP API until the block ends or a signal arrives.
 
     SIGINT or SIGTERM cancels the block; a second signal kills the process. SIGHUP reloads the TLS
-    certificate, and what can change of the configuration. At the end the API stops accepting requests
+    certificate, and the changeable parts of the configuration. At the end the API stops accepting requests
     first, then the gateway drains.
 
     Args:
-        settings: the whole configuration.
         base: the folder to which relative plugin folders refer.
         hooks: plugins that are already loaded; by default, load those that the settings name.
         show_key: called with the global key if the start generates one, once the API listens.
@@ -178,7 +161,7 @@ async def open_server(
                     is_done = True
                     serving.cancel_scope.cancel()  # only reached if the block ends without a signal
         nursery.cancel_scope.cancel()
-    # A nursery that a stray Cancelled ended looks like one whose work is done: without a signal, this is a
+    # A nursery that a stray Cancelled ended looks as if its work were done: without a signal, this is a
     # crash, and must not end with exit code 0.
     if not is_done and not stop.cancel_called:
         raise TaskFailed("hookgw ended without a signal")
@@ -202,7 +185,7 @@ def _local_url(url: str) -> str | None:
 async def _note_hangups(
     hangups: trio.MemorySendChannel[None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Pass on SIGHUP until cancelled. One that waits stands for all: each reload reads what is there then."""
+    """Pass on SIGHUP until cancelled. A waiting one stands for all: each reload reads the present files."""
     with trio.open_signal_receiver(signal.SIGHUP) as signals:
         task_status.started()
         async for _ in signals:
@@ -211,7 +194,7 @@ async def _note_hangups(
 
 
 async def _limit_observers(gateway: Gateway, grace: float) -> None:
-    """When cancelled, let plugins hear of events for as long as open requests may take, and no longer."""
+    """When cancelled, let plugins hear of events only for as long as open requests may take."""
     try:
         await trio.sleep_forever()
     finally:

@@ -1,4 +1,6 @@
-"""Everything that plugins can refuse before the data file is opened; ``check-config`` uses it too. No I/O."""
+"""The part of the start that plugins can refuse, before the data file opens; for ``check-config`` too. No
+I/O.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,10 @@ from hookgw.webhooks.configured import ParsedWebhook, parse_global_webhooks
 
 
 def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[ParsedWebhook, ...]]:
-    """Give plugins their options, and check what they provide.
+    """Give plugins their options, and check their event kinds, connectors and pages.
 
-    An optional plugin that fails is switched off, with everything that it provides.
-
-    Returns:
-        The catalog of all event kinds, and the webhooks of the configuration.
+    An optional plugin that fails is switched off, with everything that it provides. Return the catalog of all
+    event kinds, and the webhooks of the configuration.
 
     Raises:
         StartError: a plugin failed, or the configuration breaks a rule of a plugin or of hookgw.

@@ -36,12 +36,9 @@ from hookgw.webhooks.routes import WebhookRoutes
 
 
 def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
-    """Return the HTTP API of a gateway, with the routes of its plugins.
-
-    It holds nothing that must be closed. :func:`hookgw.web.server.serve.serve` runs it.
+    """Return the HTTP API of a gateway, with the routes of its plugins. It need not be closed.
 
     Args:
-        gateway: the gateway.
         pages: further routes, which check the caller themselves: the dashboard's.
 
     Raises:

@@ -14,10 +14,9 @@ class Authenticator:
     """Checks the key of every request.
 
     Args:
-        keyring: the known keys.
         settings: the limit of failed attempts.
         now: a monotonic clock, in seconds.
-        on_limited: called with the name of the limit for each request that a limit refuses.
+        on_limited: called with the name of the limit for each refused request.
     """
 
     def __init__(
@@ -38,9 +37,9 @@ class Authenticator:
         """Return the holder of a request's key, or ``None`` if the key is missing, unknown or expired.
 
         Args:
-            key: the key that the request shows. No key, or an empty one, does not count as a failed attempt.
+            key: no key, or an empty one, does not count as a failed attempt.
             address: the client's IP address; ``None`` over a Unix socket.
-            known: the holder of that key when it was last shown: it is not looked up if it still holds it.
+            known: the key's holder when it was last shown, to save the look-up if it still holds the key.
 
         Raises:
             TooManyRequests: too many wrong keys came from that address, or too many requests with that key.
@@ -60,10 +59,7 @@ class Authenticator:
         return holder
 
     def check_address(self, address: str | None) -> None:
-        """Check that an address may show an unknown key, before anything is done to learn it.
-
-        Args:
-            address: the client's IP address; ``None`` over a Unix socket.
+        """Check that an address may show an unknown key, before the key is looked up elsewhere.
 
         Raises:
             TooManyRequests: too many wrong keys came from that address.
@@ -76,18 +72,14 @@ class Authenticator:
                 raise
 
     def admit(self, holder: KeyHolder) -> None:
-        """Count a request against the rate of a key.
-
-        Raises:
-            TooManyRequests: there are too many.
-        """
+        """Count a request against the rate of a key; raise ``TooManyRequests``."""
         wait = holder.bucket.take() if holder.bucket is not None else 0.0
         if wait:
             self._on_limited("key_rate")
             raise TooManyRequests("This key makes too many requests. Retry later.", retry_after=wait)
 
     def divide(self, nodes: int) -> None:
-        """Divide the limits among the nodes of a fleet, this one among them."""
+        """Divide the limits among the nodes of a fleet."""
         self.keyring.rates.divide(nodes)
         if self._failed_keys is not None:
             self._failed_keys.divide(nodes)

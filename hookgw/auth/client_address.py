@@ -1,4 +1,4 @@
-"""The client that a request comes from, as far as addresses can tell. No I/O."""
+"""Finds the client of a request by its addresses. No I/O."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")
 
 
 def rate_limit_key(address: str) -> str:
-    """Return the key by which limits count a client: an IPv4 address, or the /64 of an IPv6 address.
+    """Return the key of a client for limits: an IPv4 address, or the /64 of an IPv6 address.
 
-    Args:
-        address: as a socket names it, perhaps with a zone. Text that is not an address is returned unchanged.
+    The address may have a zone. Text that is not an address is returned unchanged.
     """
     try:
         parsed = _parse(address)
@@ -35,11 +34,7 @@ def _parse(text: str) -> IPv4Address | IPv6Address:
 
 
 class TrustedProxies:
-    """The proxies that may name the client for which they forward a request.
-
-    Args:
-        entries: networks, and ``unix`` for every peer on a Unix socket.
-    """
+    """The proxies that may name their clients: networks, and ``unix`` for every peer on a Unix socket."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         self._trusts_unix = UNIX in entries
@@ -58,15 +53,10 @@ class TrustedProxies:
         return any(address in network for network in self._networks)
 
     def client_of(self, peer: str | None, forwarded: Iterable[str]) -> str | None:
-        """Return the address of the client that a request comes from.
+        """Return the address of a request's client.
 
-        Args:
-            peer: the other end of the connection; ``None`` on a Unix socket.
-            forwarded: the values of the ``x-forwarded-for`` headers, in their order.
-
-        Returns:
-            The client's address. The peer, if it is not trusted or the relevant part of the header is
-            invalid.
+        It is the peer (``None`` on a Unix socket), if that is not trusted or the relevant part of the
+        ``x-forwarded-for`` headers is invalid.
         """
         if not self.trusts(peer):
             return peer

@@ -66,11 +66,7 @@ class FailedKeyLimiter:
             raise TooManyRequests("Too many wrong keys from this address. Retry later.", retry_after=wait)
 
     def check(self, address: str, holder: KeyHolder | None) -> None:
-        """Count an attempt.
-
-        Args:
-            address: the client's IP address.
-            holder: the holder of the key that was shown; ``None`` if the key is wrong.
+        """Count an attempt; without a holder, the key is wrong.
 
         Raises:
             TooManyRequests: the address failed too often, and the key was not used from there before.

@@ -1,7 +1,7 @@
-"""How nodes of a fleet know each other's requests. No I/O.
+"""Signatures by which nodes of a fleet recognise each other's requests. No I/O.
 
-A node signs what it forwards: the method, the target, the client's address and the time. The secret itself is
-never sent, so that no proxy and no log on the way learns it.
+A node signs the method, the target, the client's address and the time. The secret itself is never sent, so no
+proxy and no log learns it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ OF_NODE = "node"
 
 
 class Origin(NamedTuple):
-    """Where a request came from that a node has sent.
+    """The origin of a node's request.
 
     Attributes:
-        client: the address of the client; empty if it has none, and for a request of the node itself.
+        client: the client's address; empty if it has none, and for a request of the node itself.
         scheme: with which the client reached the fleet; :data:`OF_NODE` for a request of the node itself.
     """
 
@@ -33,11 +33,7 @@ class Origin(NamedTuple):
 
 
 class FleetSecret:
-    """Signs and checks forwarded requests.
-
-    Args:
-        secret: all nodes of the fleet have the same.
-    """
+    """Signs and checks forwarded requests."""
 
     __slots__ = ("_key",)
 
@@ -45,22 +41,12 @@ class FleetSecret:
         self._key = hashlib.sha256(b"hookgw fleet\0" + secret.encode()).digest()
 
     def sign(self, method: str, target: bytes, origin: Origin, now: float) -> bytes:
-        """Return the value of the header for a request.
-
-        Args:
-            method, target: of the request, as they are sent.
-            origin: of the request.
-            now: seconds since the epoch.
-        """
+        """Return the value of the header for a request. ``now`` is in seconds since the epoch."""
         signed = f"{int(now)};{origin.scheme};{origin.client}".encode("latin-1", "replace")
         return signed + b";" + self._signature(method, target, signed)
 
     def origin_of(self, value: bytes, method: str, target: bytes, now: float) -> Origin | None:
-        """Return where a request came from that a node has sent.
-
-        Returns:
-            ``None`` if no node of the fleet has sent this, or not lately.
-        """
+        """Return the origin of a request; ``None`` if no node of the fleet has sent it, or not lately."""
         signed, _, signature = value.rpartition(b";")
         if not hmac.compare_digest(signature, self._signature(method, target, signed)):
             return None

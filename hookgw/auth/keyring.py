@@ -1,4 +1,4 @@
-"""API keys in memory: who a caller is. No I/O.
+"""API keys in memory. No I/O.
 
 Only keyed hashes of keys are kept, with a salt of this installation. A caller cannot choose the hash of a
 guess, so the time that a lookup in the table takes reveals nothing about the keys in it. No secrets are
@@ -24,11 +24,10 @@ MAX_SOURCES_PER_KEY = 16
 
 
 class KeyHolder:
-    """The holder of a key, as long as the key is in the ring.
+    """The holder of a key, while the key is in the ring.
 
     Attributes:
-        principal: what the key may touch.
-        key: the stored record of the key.
+        principal: the key's rights.
         bucket: limits the key's requests; ``None`` for no limit.
         sources: the ``rate_limit_key`` of recent clients, the oldest first; in memory only.
     """
@@ -58,11 +57,9 @@ class Keyring:
 
     Args:
         salt: random bytes of this installation, stored with its data.
-        now: wall-clock time in seconds since the epoch, by which keys expire.
-        rates: limits the requests of each key.
+        now: wall-clock time in seconds since the epoch, for the expiry of keys.
 
     Attributes:
-        rates: as given.
         installation: a short id of this installation, the same on all its nodes. It does not reveal the salt.
     """
 
@@ -106,10 +103,7 @@ class Keyring:
 
     @contextmanager
     def claiming(self, key: str) -> Iterator[str]:
-        """Reserve a new key for the length of a block, in which the caller stores and adds it.
-
-        Yields:
-            The key's hash.
+        """Reserve a new key within the block, in which the caller stores and adds it. Yield its hash.
 
         Raises:
             Forbidden: the key exists, or another block reserves it.
@@ -126,7 +120,6 @@ class Keyring:
             self._claimed.remove(key_hash)
 
     def find(self, key: str | None) -> KeyHolder | None:
-        """Return the holder of a key, or ``None`` if the key is unknown or expired."""
         if not key:
             return None
         return self.holder_of(self.hash(key))

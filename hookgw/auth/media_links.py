@@ -1,7 +1,7 @@
 """Links to inbound files: signed, bound to one instance, and valid for a while. No I/O.
 
-A token is ``base64url(mac + payload)``. The payload has the time of expiry and what the connector needs to
-find the file; it is readable, not secret. The MAC covers the instance's id, so that a link opens nothing at
+A token is ``base64url(mac + payload)``. The payload has the time of expiry and the connector's reference to
+the file; it is readable, not secret. The MAC covers the instance's id, so that a link opens nothing at
 another instance, and nothing at a later instance of the same name.
 """
 
@@ -35,12 +35,12 @@ _REFUSED = "This link is not valid: it was changed, or its instance does not exi
 
 
 class MediaLink(msgspec.Struct, frozen=True, array_like=True):
-    """What a link says.
+    """The content of a link.
 
     Attributes:
         expires_at: whole seconds since the epoch.
-        reference: what the connector needs to find the file.
-        mimetype, file_name: of the file; empty if they are not known.
+        reference: the connector finds the file by it.
+        mimetype, file_name: empty if they are not known.
     """
 
     expires_at: int
@@ -55,7 +55,7 @@ class MediaLinks:
     Args:
         key: :data:`KEY_BYTES` random bytes, the same after each restart.
         lifetime: seconds for which a link is valid.
-        base: what comes before ``/media``: a URL or a path.
+        base: the URL or path before ``/media``.
         now: returns the time in seconds since the epoch.
     """
 
@@ -90,20 +90,16 @@ class MediaLinks:
         return f"{self._base}{MEDIA_PATH}{instance.name}/{token}"
 
     def open(self, instance: Instance | None, token: str) -> MediaLink:
-        """Check a link.
-
-        Args:
-            instance: the instance in the link's path; ``None`` if there is none.
-            token: the rest of the path.
+        """Check a link: the instance in its path, if it exists, and the token.
 
         Raises:
-            Forbidden: the link was changed, or belongs to another instance. The same for no instance, so that
-                nobody learns which instances exist.
+            Forbidden: the link was changed, or belongs to another instance. The same without the instance, so
+                that callers do not learn which instances exist.
             Expired: it was valid once.
         """
         raw = _decoded(token)
         mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
-        # No instance costs the same time as one.
+        # Without an instance, this takes the same time.
         is_genuine = hmac.compare_digest(mac, self._mac(instance.id if instance else "", payload))
         if not is_genuine or instance is None:
             raise Forbidden(_REFUSED)
@@ -125,7 +121,7 @@ def is_mimetype(text: str) -> bool:
 
 
 def _decoded(token: str) -> bytes:
-    """Return a token's bytes; ``b""`` for what no link has."""
+    """Return a token's bytes; ``b""`` if no link has such a token."""
     try:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):

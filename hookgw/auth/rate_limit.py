@@ -14,18 +14,16 @@ BURST = 2
 
 
 class Pace:
-    """How fast tokens come back, the same for many buckets.
+    """The rate at which tokens come back, the same for many buckets.
 
     Args:
         rate: tokens per second, at least 1.
         now: a monotonic clock, in seconds.
 
     Attributes:
-        now: as given.
         rate: tokens per second that each bucket gets on this node.
         capacity: the most tokens in a bucket, at least 1.
-        changes: how often these two have changed.
-        changed_at: when they did so last.
+        changes: how often rate and capacity have changed; ``changed_at`` is the last time.
         former_rate: the rate until then.
     """
 
@@ -40,7 +38,6 @@ class Pace:
         self.changed_at = -math.inf
 
     def divide(self, nodes: int) -> None:
-        """Divide the rate among nodes, this one among them."""
         self.changes += 1
         self.former_rate, self.changed_at = self.rate, self.now()
         self.rate = self._whole / nodes
@@ -49,10 +46,9 @@ class Pace:
 
 
 class TokenBucket:
-    """A token bucket. It starts full; each request takes a token, and tokens come back at a steady rate.
+    """A token bucket. It starts full; each request takes a token, and tokens come back at a steady pace.
 
-    Args:
-        pace: how fast. If it changes, the tokens that are there stay, as far as there is room for them.
+    If the pace changes, tokens stay as far as there is room for them.
     """
 
     __slots__ = ("__weakref__", "_changes", "_most", "_pace", "tokens", "updated_at")
@@ -64,11 +60,7 @@ class TokenBucket:
         self.updated_at = pace.now()
 
     def take(self) -> float:
-        """Take a token if there is one.
-
-        Returns:
-            0, or the seconds until there will be a token; then none was taken.
-        """
+        """Take a token, and return 0; or take none, and return the seconds until there will be one."""
         pace = self._pace
         now = pace.now()
         if self._changes != pace.changes:
@@ -97,7 +89,6 @@ class RateLimits:
     Args:
         instance_rate: requests per second of an instance key; 0 for no limit.
         global_rate: requests per second of a global key; 0 for no limit.
-        now: a monotonic clock, in seconds.
     """
 
     def __init__(self, instance_rate: int, global_rate: int, now: Callable[[], float]) -> None:
@@ -109,15 +100,13 @@ class RateLimits:
     def bucket(self, instance: str | None, group: str) -> TokenBucket | None:
         """Return the bucket that the keys of a group share, or ``None`` if there is no limit.
 
-        Args:
-            instance: the keys' instance; ``None`` for global keys.
-            group: the name of the key from which they descend.
+        The group is the name of the key from which they descend, of an instance or (``None``) global.
         """
         pace = self._of_global_keys if instance is None else self._of_instances
         return None if pace is None else self._buckets.setdefault((instance, group), TokenBucket(pace))
 
     def divide(self, nodes: int) -> None:
-        """Divide both rates among the nodes of a fleet; each of their buckets is changed when it is used."""
+        """Divide both rates among the nodes of a fleet; each bucket is changed when it is used."""
         for pace in (self._of_instances, self._of_global_keys):
             if pace is not None:
                 pace.divide(nodes)

@@ -19,7 +19,7 @@ class RequestQuota(PerHolder[str]):
 
     Args:
         most: the most requests of one instance.
-        on_limited: called with the name of the limit for each request that it refuses.
+        on_limited: called with the name of the limit for each refused request.
     """
 
     __slots__ = ("_most", "_on_limited")
@@ -33,7 +33,7 @@ class RequestQuota(PerHolder[str]):
         """Count a new request with a key of this instance; :meth:`give` it back when the request ends.
 
         Raises:
-            TooManyRequests: the instance has as many requests in progress as it may.
+            TooManyRequests: the instance has as many requests in progress as allowed.
         """
         if self.held(instance) >= self._most:
             self._on_limited("instance_share")

@@ -1,4 +1,4 @@
-"""The commands. Each module is imported when its command is called, and no sooner."""
+"""The commands. Each module is imported only when its command is called."""
 
 from typing import TYPE_CHECKING
 

@@ -47,11 +47,10 @@ class Client:
 
     Args:
         server: the gateway's URL, with its base path if it has one, or ``unix:/path/to/socket``.
-        key: sent in the ``apikey`` header; ``None`` sends no key.
 
     Attributes:
         server_time: the gateway's time as of its last response, in seconds since the epoch.
-        silent_nodes: the nodes of a fleet that the last response lacks; empty for none.
+        silent_nodes: the nodes of a fleet that the last response lacks.
 
     Raises:
         click.UsageError: ``server`` has neither form.
@@ -99,13 +98,10 @@ class Client:
         """Send a request and return the decoded JSON of the response; of a list, all pages of it.
 
         Args:
-            method: the HTTP method.
             path: the segments of the path. ``None`` is left out, and each other segment is quoted.
-            body: an object to send as JSON; fields with the value ``None`` are left out.
+            body: an object to send as JSON, without its fields that are ``None``.
             content: bytes to send unchanged, instead of ``body``.
-            content_type: the type of ``content``.
-            query: parameters; those with the value ``None`` are left out.
-            headers: further headers.
+            query: parameters, without those that are ``None``.
             timeout: seconds to wait for the response; by default :data:`RESPONSE_TIMEOUT`.
 
         Raises:
@@ -156,19 +152,17 @@ class Client:
         return value
 
     def page(self, items: str, *path: str | None, query: Mapping[str, str | int | None]) -> Any:
-        """Return a page of a list. If the gateway ends one early, the next ones follow, for a few seconds.
+        """Return a page of a list; see :meth:`call`. If the gateway ends one early, the next ones follow, for
+        a few seconds.
 
         Args:
             items: the field with the list.
-            path, query: see :meth:`call`. Without a ``limit``, the page has at least
-                :data:`DEFAULT_PAGE` items, if the list has so many.
-
-        Raises:
-            ServerUnavailable, Failed: see :meth:`call`.
+            query: without a ``limit``, the page has at least :data:`DEFAULT_PAGE` items, if the list has so
+                many.
         """
         page = part = self.call("GET", *path, query=query)
         limit, until = query.get("limit"), time.monotonic() + FOLLOWED
-        # An empty page, and one that took long, is one of a long search: a person wants to see what it found.
+        # An empty page, or one that took long, is a part of a long search: a person wants to see its results.
         while (
             part["cursor"]
             and part[items]
@@ -184,7 +178,7 @@ class Client:
 
 
 def server_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add the options that say where the gateway is, and pass the command a client as its first argument."""
+    """Add the options for the gateway's address, and pass the command a client as its first argument."""
 
     @click.option(
         "--server",
@@ -251,7 +245,7 @@ def _transport_message(server: str, error: httpx.HTTPError, timeout: float) -> s
             f"The certificate of {server} is not trusted ({error}). "
             "If it is your own, set SSL_CERT_FILE=cert.pem."
         )
-    if "_ssl.c" in str(error):  # a text of OpenSSL's; httpx has no exception of its own for it
+    if "_ssl.c" in str(error):  # a text of OpenSSL's; httpx has no exception for it
         return f"No TLS with {server} ({error}). If hookgw listens without TLS there, write http:// for https://."
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return (

@@ -1,4 +1,4 @@
-"""Find and load the configuration and its plugins, for the commands that need them."""
+"""Finds and loads the configuration and its plugins for commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ DEFAULT_FILE = Path("config.yaml")
 
 
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option ``--config`` to a command, as its argument ``config``."""
     return click.option(
         "--config",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -43,8 +42,7 @@ def find_config(given: Path | None) -> Path | None:
 def read_settings(given: Path | None) -> tuple[Settings, Path]:
     """Load the settings from the file of :func:`find_config` and from the environment.
 
-    Returns:
-        The settings, and the folder to which relative plugin folders refer.
+    Return them with the folder to which relative plugin folders refer.
 
     Raises:
         ConfigError: a key or value is wrong. The message names its path and line.
@@ -69,14 +67,14 @@ def warn_of_exposed_secrets(given: Path | None) -> None:
 
 
 def warn_of_unknown_variables() -> None:
-    """Log a warning for each environment variable that begins as hookgw's do and means nothing."""
+    """Log a warning for each environment variable that begins as hookgw's do and has no meaning."""
     for name, near in unknown_variables(os.environ).items():
         hint = f"Did you mean {near}?" if near else "See docs/configuration.md, Environment variables."
         structlog.get_logger("hookgw.config").warning("unknown environment variable", name=name, fix=hint)
 
 
 def load_hooks(settings: Settings, base: Path) -> Hooks:
-    """Load the plugins that the settings name. Log to standard error.
+    """Load the plugins that the settings name; log to standard error.
 
     Raises:
         StartError: a plugin cannot be loaded.
@@ -88,11 +86,7 @@ def load_hooks(settings: Settings, base: Path) -> Hooks:
 
 
 def add_plugin_commands(group: click.Group) -> None:
-    """Let the configured plugins add their commands to a group.
-
-    Raises:
-        StartError: the configuration or a plugin is wrong.
-    """
+    """Let the configured plugins add their commands; raise ``StartError`` if one is wrong."""
     # `--config` belongs to commands, and click looks for a command before it parses that command's options:
     # only the environment can name the file here.
     given = os.environ.get("HOOKGW_CONFIG")

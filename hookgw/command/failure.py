@@ -1,4 +1,4 @@
-"""How a command fails: exit code 1, and sentences on standard error."""
+"""The failure of a command: exit code 1, and sentences on standard error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 
 class Failed(click.ClickException):
-    """The command is valid but could not be carried out. click prints the messages and exits with code 1.
+    """The command could not be carried out. click prints the messages and exits with code 1.
 
     Args:
         messages: whole sentences, with texts from anywhere in them. Each is printed on its own line.
@@ -17,7 +17,6 @@ class Failed(click.ClickException):
         self.messages = messages
 
     def format_message(self) -> str:
-        """Return what is printed."""
         from hookgw.command.output import printable  # it imports trio, and `hookgw --version` does without
 
         return "\n".join(map(printable, self.messages))

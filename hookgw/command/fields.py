@@ -1,4 +1,4 @@
-"""Parse the values of options: JSON, headers, keys, times. Each ``read_…`` function is a click callback."""
+"""Parses the values of options: JSON, headers, keys, times. Each ``read_…`` function is a click callback."""
 
 from __future__ import annotations
 

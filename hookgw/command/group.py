@@ -1,6 +1,6 @@
-"""The ``hookgw`` command group: the table of commands, and when each is imported.
+"""The ``hookgw`` command group, with the table of commands.
 
-This module imports only click, so that ``hookgw --version`` responds at once (a test holds that). Calling a
+This module imports only click, so that ``hookgw --version`` responds at once (a test checks that). Calling a
 command imports its module. Plugins are loaded only for an unknown command name and for the list of commands.
 """
 
@@ -74,7 +74,6 @@ class LazyGroup(click.Group):
 
     Args:
         add_plugin_commands: adds the commands of plugins. It is called at most once.
-        options: passed to :class:`click.Group`.
     """
 
     def __init__(
@@ -93,7 +92,6 @@ class LazyGroup(click.Group):
         return [*COMMANDS, *sorted(name for name in self.commands if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Return the command with that name, or ``None``."""
         # Built-in commands first: a plugin can add commands but not replace `serve`.
         if cmd_name in COMMANDS:
             module, _, name = COMMANDS[cmd_name].partition(":")
@@ -103,14 +101,12 @@ class LazyGroup(click.Group):
         return self.commands.get(cmd_name)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the commands and options that begin so."""
         # Names alone: with their help, pressing Tab would import every command, which takes a second.
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         found = [CompletionItem(name) for name in names if name not in HIDDEN]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def contain(self, added_by: Any, boundary: Any) -> None:
-        """Contain the commands that a plugin added; see :mod:`hookgw.command.plugin_commands`."""
         # Imported here, as add_plugin_commands does it.
         from hookgw.command.plugin_commands import contain_commands
 
@@ -118,7 +114,6 @@ class LazyGroup(click.Group):
         self._contained_commands = dict(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command and turn a ``HookgwError`` into exit code 1."""
         try:
             return super().invoke(ctx)
         except HookgwError as error:

@@ -1,4 +1,4 @@
-"""``hookgw job``: work that goes on after the call that asked for it; other commands wait for it here."""
+"""``hookgw job``: work that goes on after its call; other commands wait for it here."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
 
 
 def _done(found: dict[str, Any]) -> str:
-    """Return how far a job has come: of a backup, the pages and all pages."""
+    """Return a job's progress: of a backup, the pages and all pages."""
     return str(found["done"]) if found.get("total") is None else f"{found['done']}/{found['total']} pages"
 
 
@@ -91,8 +91,6 @@ def follow(
     """Wait until a job has ended, and return it. A restart of hookgw does not end the wait.
 
     Args:
-        client: asks for the job.
-        job_id: the job's id.
         on_progress: called with the number of deliveries handled so far.
         wait: returns when the next question is due.
 

@@ -1,4 +1,4 @@
-"""Configure the log: one line per event, from hookgw and from its libraries, with secrets masked.
+"""Configures the log: one line per event, from hookgw and from its libraries, with secrets masked.
 
 A module gets its logger with ``structlog.get_logger("hookgw.lane")`` and binds ids once
 (``logger.bind(lane=…)``). structlog and the standard library's ``logging`` (hypercorn, quart, httpx) both
@@ -128,8 +128,8 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
 def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Mask the secrets in a line, at any depth. A structlog processor.
 
-    Masked are the values of keys that name a secret (``apikey``, ``authorization``, ``headers``, …) and, in
-    every text, what :func:`mask_text` recognises. Records are written as mappings.
+    It masks the values of keys that name a secret (``apikey``, ``authorization``, ``headers``, …), and every
+    text by :func:`mask_text`. Records are written as mappings.
     """
     for key, value in event.items():
         # structlog's own entries (_record, _from_structlog) are removed before the line is written.

@@ -1,4 +1,4 @@
-"""Arguments and options that name things; a shell completes them with what the gateway has."""
+"""Arguments and options for names; a shell completes them with the gateway's names."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ TIMEOUT = 1.0
 
 
 def complete_instances(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of instances that begin so."""
     return _matching(incomplete, [one.get("name") for one in _ask(ctx, "instance", "fetchInstances")])
 
 
 def complete_labels(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the labels of the instance's registrations that begin so."""
     # While the value of an option is missing, click has not read the arguments before it.
     given = ctx.params.get("instance") or ctx.args
     instance = given[0] if isinstance(given, tuple | list) and given else given
@@ -35,12 +33,11 @@ def complete_labels(ctx: click.Context, _param: click.Parameter, incomplete: str
 
 
 def complete_connectors(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of connectors that begin so."""
     return _matching(incomplete, [one.get("name") for one in _ask(ctx, "connector", "list")])
 
 
 def complete_kinds(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the event kinds that begin so; lower case is completed too."""
+    """Complete event kinds, in lower case too."""
     return _matching(incomplete.upper(), [one.get("name") for one in _ask(ctx, "event", "kinds")])
 
 
@@ -65,21 +62,19 @@ def instance_argument(name: str = "instance", **options: Any) -> Callable[[F], F
 
 
 class RenamedOption(click.Option):
-    """An option that also has a former name, which works and is not shown."""
+    """An option that also has a former name, which works but is not shown."""
 
     def __init__(self, declarations: Sequence[str], *, former: str, **options: Any) -> None:
         super().__init__([*declarations, former], **options)
         self._former = former
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return what the help shows, without the former name."""
         shown = copy.copy(self)
         shown.opts = [name for name in self.opts if name != self._former]
         return super(RenamedOption, shown).get_help_record(ctx)
 
 
 def kinds_option(name: str, text: str, *, former: str) -> Callable[[F], F]:
-    """Add the repeatable option ``--kind`` to a command, as its argument ``name``."""
     return click.option(
         "--kind",
         name,
@@ -93,7 +88,6 @@ def kinds_option(name: str, text: str, *, former: str) -> Callable[[F], F]:
 
 
 def label_option(command: F) -> F:
-    """Add the option ``--label`` to a command about one registration."""
     return click.option(
         "--label",
         callback=read_name,
@@ -105,7 +99,7 @@ def label_option(command: F) -> F:
 def _ask(ctx: click.Context, *path: str, of: str | None = None) -> list[dict[str, Any]]:
     given = ctx.params
     profile = given.get("profile") or (None if given.get("server") else ctx.meta.get(PROFILE))
-    # Whatever is wrong: a message would tear the line that is being typed. `--key -` cannot ask here.
+    # For any error: a message would break the line that is being typed. `--key -` cannot ask here.
     try:
         with Client(*find_target(given.get("server"), None, given.get("key_file"), profile)) as client:
             found = client.call("GET", *path, timeout=TIMEOUT)

@@ -1,4 +1,4 @@
-"""Print results: tables for people, JSON for programs."""
+"""Prints results: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -25,42 +25,38 @@ EVERYTHING = 100_000
 
 
 def json_option(command: F) -> F:
-    """Add the option ``--json`` to a command, as its argument ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
 
 
 def table_options(command: F) -> F:
-    """Add the options ``--wide`` and ``--json`` to a command that prints a table."""
     wide = click.option("--wide", is_flag=True, help="Print every column in full, however wide.")
     return wide(json_option(command))
 
 
 def say(*lines: object, err: bool = False) -> None:
-    """Print values, each on one line of its own, as :func:`printable` returns them.
+    """Print values, each on one line, as :func:`printable` returns them.
 
-    Every command prints by this function, or by another one of this module: a text may come from anywhere.
+    Commands print only through this module: a text may come from anywhere.
     """
     for line in lines:
         click.echo(printable(line), err=err)
 
 
 def show_progress(text: str) -> None:
-    """Print a text to standard error, in the place of the one before it. Then say() ends the line."""
+    """Print a text to standard error, replacing the one before it. Then say() ends the line."""
     click.echo(f"\r{printable(text)}", nl=False, err=True)
 
 
 def show_drawing(text: str) -> None:
-    """Print what this program has made for terminals or shells, as it is."""
+    """Print this program's own text for terminals or shells, unchanged."""
     click.echo(text)
 
 
 def show_json(value: Any) -> None:
-    """Print a value as indented JSON."""
     click.echo(_json_text(value, indent=2))
 
 
 def show_json_line(value: Any) -> None:
-    """Print a value as JSON on one line."""
     click.echo(_json_text(value))
 
 
@@ -71,27 +67,24 @@ def _json_text(value: Any, indent: int | None = None) -> str:
 
 
 def show_warnings(response: Mapping[str, Any]) -> None:
-    """Print the warnings of a response to standard error, one per line."""
     say(*(f"Warning: {warning}" for warning in response.get("warnings") or ()), err=True)
 
 
 def show_silent_nodes(nodes: str) -> None:
-    """Print to standard error which nodes of a fleet a list lacks, if there are any."""
+    """Print to standard error which nodes of a fleet a list lacks, if any."""
     if nodes:
         say(f"Warning: these nodes do not answer: {nodes}", err=True)
 
 
 class Column(NamedTuple):
-    """A column of a table, and what becomes of it where the terminal is narrow.
+    """A column of a table. The last columns that fit are left out first.
 
     Attributes:
-        heading: the heading.
         least: the width to which long cells are cut; ``None``: they are never cut. An id that is cut cannot
             be copied.
         drop: columns with the highest number are left out first; 0: the column always stays.
         wraps: whether a long cell takes several lines, instead of being cut.
-        is_time: whether cells are RFC 3339 times, which are short and in local time where space is limited.
-        right: whether cells are aligned to the right.
+        is_time: whether cells are RFC 3339 times, which are short and in local time if space is limited.
     """
 
     heading: str
@@ -106,23 +99,18 @@ class Column(NamedTuple):
         return natural if self.least is None else min(natural, max(3 * self.least // 2, len(self.heading)))
 
     def minimum(self, natural: int) -> int:
-        """Return the width below which cells are not readable any more."""
+        """Return the least width of readable cells."""
         return natural if self.least is None else min(natural, max(self.least, len(self.heading)))
 
 
 def show_table(
     columns: Sequence[str | Column], rows: Iterable[Sequence[object]], *, wide: bool = False
 ) -> None:
-    """Print a table that fits the terminal.
+    """Print a table that fits the terminal, unless it is ``wide``.
 
-    Columns without any value are left out. Where the terminal is too narrow, the least important columns are
-    left out too, and long cells are cut or wrapped. A pipe gets everything, on one line for each row, unless
-    the environment has ``COLUMNS``.
-
-    Args:
-        columns: the headings, or more about the columns.
-        rows: cells in the order of the columns; see :func:`printable`.
-        wide: print everything, whatever the width of the terminal.
+    Columns without any value are left out. In a narrow terminal, the least important columns are left out
+    too, and long cells are cut or wrapped. A pipe gets everything, on one line for each row, unless the
+    environment has ``COLUMNS``.
     """
     # rich takes longer to import than the rest of a command: commands with --json do without it.
     from rich.cells import cell_len
@@ -165,17 +153,13 @@ def show_table(
 def fit(
     columns: Sequence[Column], natural: Sequence[int], is_empty: Sequence[bool], width: int
 ) -> dict[int, int]:
-    """Choose which columns a table has, and their widths.
+    """Choose which columns a table has, and their widths by index.
+
+    They fit, unless not even the columns that always stay do.
 
     Args:
-        columns: the columns.
-        natural: for each, the width of its widest cell.
-        is_empty: for each, whether no row has a value.
-        width: the width of the terminal.
-
-    Returns:
-        The width of each column that is shown, by its index. They fit, unless not even the columns that
-        always stay do.
+        natural: for each column, the width of its widest cell.
+        is_empty: for each column, whether no row has a value.
     """
     shown = [index for index in range(len(columns)) if not is_empty[index] or not columns[index].drop]
 
@@ -208,7 +192,6 @@ def available_width() -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text that takes one line of that width."""
     if len(text) * 2 <= width:
         return text
     from rich.cells import cell_len, set_cell_size

@@ -28,13 +28,11 @@ _ENDS = (
 def contain_commands(
     group: click.Group, known: Mapping[str, click.Command], added_by: HookImplementation, boundary: Boundary
 ) -> None:
-    """Make the commands of a group contain what they raise.
+    """Contain the exceptions of a plugin's commands in a group.
 
     Args:
-        group: with the commands that a plugin added.
-        known: its commands before that, by name.
+        known: the group's commands before that, by name.
         added_by: the ``hookgw_commands`` that was called.
-        boundary: reports failures.
     """
     for name, command in group.commands.items():
         if known.get(name) is not command:

@@ -1,4 +1,4 @@
-"""The process around a Trio program: how it ends, and the limits under which it runs."""
+"""The process around a Trio program: its end, and its limits."""
 
 from __future__ import annotations
 
@@ -109,7 +109,6 @@ def raise_file_limit() -> int:
 
 
 def tune_garbage_collector() -> None:
-    """Make Python's cyclic garbage collector run less often."""
     # hookgw creates hardly any cycles, but each lane at work keeps about a hundred objects, and each run over
     # an older generation walks the objects of all lanes: with 5,000 lanes, a quarter of the cost of an event.
     _, *older = gc.get_threshold()

@@ -35,7 +35,6 @@ def profile() -> None:
 
 
 def name_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument ``NAME`` to a command."""
     return click.argument("name", shell_complete=complete_profiles)(command)
 
 
@@ -56,7 +55,7 @@ def add(name: str, url: str, key_file: Path | None, no_key: bool, yes: bool) -> 
     """
     if key_file is not None and no_key:
         raise click.UsageError("Give either --key-file or --no-key.")
-    with Client(url, None):  # refuses what is no address
+    with Client(url, None):  # refuses anything but an address
         pass
     file = profiles_file()
     stored = load_profiles(file)

@@ -1,4 +1,4 @@
-"""Profiles: the gateways that a person works with, each with its address and key, in one private file."""
+"""Profiles: a person's gateways, with their addresses and keys, in one private file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """One gateway.
 
     Attributes:
-        url: its address, as for ``--server``.
-        key: the key itself.
+        url: as for ``--server``.
         key_file: a file that contains the key, instead of ``key``.
     """
 
@@ -35,18 +34,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Profiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The content of the file.
-
-    Attributes:
-        use: the name of the profile that commands use if neither an option nor the environment names one.
-        profiles: by name.
-    """
+    """The content of the file. ``use`` is the profile of commands if no option or variable names one."""
 
     use: str | None = None
     profiles: dict[str, Profile] = {}
 
     def named(self, name: str, file: Path) -> Profile:
-        """Return a profile. Raise ``Failed`` if there is none of that name."""
         if name not in self.profiles:
             known = ", ".join(sorted(self.profiles))
             others = f"Known profiles: {known}." if known else "There are no profiles yet."
@@ -104,11 +97,7 @@ def load_profiles(file: Path) -> Profiles:
 
 
 def save_profiles(file: Path, profiles: Profiles) -> None:
-    """Replace the file in one step; only its owner can read it.
-
-    Raises:
-        Failed: it cannot be written.
-    """
+    """Replace the file in one step; only its owner can read it. Raise ``Failed``."""
     content = yaml.safe_dump(msgspec.to_builtins(profiles), sort_keys=False, allow_unicode=True)
     draft = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
@@ -125,7 +114,6 @@ def save_profiles(file: Path, profiles: Profiles) -> None:
 
 
 def complete_profiles(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of profiles that begin so; none if the file cannot be read."""
     try:
         names = load_profiles(profiles_file()).profiles
     except Failed:

@@ -1,4 +1,4 @@
-"""Which gateway a command talks to, and with which key: options, environment, profiles, in this order."""
+"""Finds a command's gateway and key: from options, environment, profiles, in this order."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ DEFAULT_SERVER = "http://127.0.0.1:8080"
 
 
 class Target(NamedTuple):
-    """A gateway's URL, and the key for it; ``None`` for no key."""
-
     server: str
     key: str | None
 
@@ -35,12 +33,7 @@ def find_target(
 
     Options come before the environment, the environment before the profile in use, and that before the
     default. A profile that ``--profile`` names is an option: it comes before the environment as a whole, so
-    that a variable that was left over does not redirect a command. A profile's key is sent only to the
-    profile's URL.
-
-    Args:
-        server, key, key_file, profile: the options, ``None`` for those that were not given.
-        environ: the environment.
+    that a leftover variable does not redirect a command. A profile's key is sent only to the profile's URL.
 
     Raises:
         click.UsageError: options, or variables, contradict each other.
@@ -85,9 +78,7 @@ def find_target(
 def check_key(text: str, source: str) -> str:
     """Return a key without a byte order mark and without space around it; empty if it is missing.
 
-    Args:
-        text: what was read.
-        source: what it was read from, for the message, which never has the key itself.
+    The message names the source, and never repeats the key.
 
     Raises:
         Failed: no header can contain it.
@@ -126,7 +117,7 @@ def _read_key(given: str) -> str:
 
 
 def read_secret_line(prompt: str) -> str:
-    """Return a line of standard input; a terminal does not show what is typed."""
+    """Return a line of standard input; a terminal does not show the typed text."""
     if sys.stdin.isatty():
         typed: str = click.prompt(prompt, hide_input=True, err=True)
         return typed.strip()

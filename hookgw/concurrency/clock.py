@@ -1,9 +1,9 @@
-"""Time as hookgw uses it.
+"""The two clocks of hookgw.
 
-A clock has two readings, both in seconds since the Unix epoch. ``wall`` is the machine's time now; it goes
-into timestamps that others read. ``steady`` is the machine's time at start plus the time that has passed
-since, so it never jumps. Every decision (when to retry, what to expire) uses ``steady``: when the machine's
-clock jumps by an hour, nothing is retried early and nothing expires early.
+A clock has two readings, both in seconds since the Unix epoch. ``wall`` is the machine's time, for timestamps
+that others read. ``steady`` is the machine's time at start plus the time that has passed since, so it never
+jumps. Every decision (when to retry, what to expire) uses ``steady``: when the machine's clock jumps by an
+hour, nothing is retried early and nothing expires early.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Clock:
     """Reads the time inside a Trio run.
 
     Args:
-        wall: returns the machine's time in seconds since the epoch. Tests that need control pass their own;
-            the default follows the machine even under Trio's mock clock.
+        wall: returns the machine's time in seconds since the epoch. The default follows the machine even
+            under Trio's mock clock.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
@@ -30,11 +30,9 @@ class Clock:
         self._offset = wall() - self._trio_time()
 
     def wall(self) -> float:
-        """Return the machine's time now."""
         return self._wall()
 
     def steady(self) -> float:
-        """Return the time for decisions; it never jumps."""
         return self._trio_time() + self._offset
 
     def steady_at(self, time: float) -> float:
@@ -47,7 +45,7 @@ class Clock:
 
 
 def virtual_clock(start: float = 1_700_000_000.0) -> Clock:
-    """Return a clock whose both readings follow Trio's clock, for tests under a mock clock.
+    """Return a clock with both readings on Trio's clock, for tests under a mock clock.
 
     Args:
         start: the reading at Trio's time 0, where a mock clock begins.

@@ -1,4 +1,4 @@
-"""Wait for a part of something shared, in the line of its :class:`~hookgw.fair.Share`."""
+"""Waits for a part of something shared, in the line of its :class:`~hookgw.fair.Share`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from hookgw.fair import Share
 
 
 class WaitingClaim:
-    """A place in line; satisfies :class:`~hookgw.fair.Claim`."""
-
     __slots__ = ("amount", "event", "holder")
 
     def __init__(self, holder: str, amount: int) -> None:

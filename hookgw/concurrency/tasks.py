@@ -1,7 +1,7 @@
 """Tasks that must not end unnoticed. No I/O.
 
-Trio's nurseries take a ``Cancelled`` for their own: a task that raises one of another scope cancels its
-siblings, and the nursery ends as if all work were done. A gateway would go on without its lanes.
+A Trio nursery accepts any ``Cancelled``: if a task raises the ``Cancelled`` of another scope, its siblings
+are cancelled, and the nursery ends as if all work were done. The gateway would go on without its lanes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ async def run_contained(run: Callable[[], Awaitable[T]]) -> T:
     """Run a function and return its result.
 
     Raises:
-        TaskFailed: it raised anything else than the following. If the caller is cancelled, too, its next
-            checkpoint raises that.
+        TaskFailed: it raised anything else. If the caller is cancelled too, its next checkpoint raises that.
         trio.Cancelled: the caller is cancelled; alone, or in a group.
         KeyboardInterrupt: the user pressed Ctrl-C; alone, or in a group.
     """
@@ -54,11 +53,11 @@ async def run_contained(run: Callable[[], Awaitable[T]]) -> T:
 
 
 async def retry_contained(run: Callable[[], Awaitable[T]], failed: Callable[[TaskFailed], None]) -> T:
-    """Run a function again and again until it ends without an error in hookgw, and return its result.
+    """Run a function again until it ends without an error in hookgw, and return its result.
 
     Args:
-        run: the function; it goes on from where it was.
-        failed: called before each wait of :data:`RETRY_WAITS`. It may raise instead, to end this.
+        run: continues where it stopped.
+        failed: called before each wait of :data:`RETRY_WAITS`. It may raise, to end this.
 
     Raises:
         HookgwError: the function raised it, because it cannot do its work.
@@ -88,10 +87,9 @@ async def run_essential(  # noqa: ASYNC128 -- it hands its task_status on
         name: of the task, for the error.
         is_over: returns whether the function may end by now; ``None`` if it ends only when cancelled.
         run: the function. If this is called by ``nursery.start``, it takes a ``task_status``.
-        arguments: for the function.
 
     Raises:
-        TaskFailed: it ended too early, or by a ``Cancelled`` that nobody requested.
+        TaskFailed: it ended too early, or by a ``Cancelled`` without a cancellation.
         Exception: as the function raised it.
     """
     if task_status is not trio.TASK_STATUS_IGNORED:

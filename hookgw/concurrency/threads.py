@@ -1,9 +1,9 @@
-"""Blocking work, and where it runs: in threads, or inline in a simulation, which must repeat from a seed.
+"""Runs blocking work in threads, or inline in a simulation, which must repeat from a seed.
 
 A system may refuse threads for a while: ``pids.max`` of a container, ``ulimit -u``, no memory for a stack.
-Tenants can bring that about, with names whose lookups take half a minute each. So a gateway has threads in
-*reserve*, which exist before its first lookup. A call for which there is no other thread gets one of these,
-and a thread of its own that cannot start is tried again.
+Tenants can cause that with names that take half a minute to look up. So a gateway has threads in *reserve*,
+which exist before its first lookup. They serve calls that get no other thread, and a worker's thread that
+cannot start is tried again.
 """
 
 from __future__ import annotations
@@ -24,22 +24,17 @@ logger = structlog.get_logger("hookgw")
 
 
 class Worker(Protocol):
-    """Makes calls one after the other, while Trio tasks wait for the results."""
-
     async def run(self, call: Callable[[], T]) -> T:
-        """Make a call and return its result, or raise its exception.
+        """Make a call and return its result, or raise its exception. One call at a time.
 
-        Cancellation does not interrupt it: what was begun is waited for. The caller sees to it that there is
-        one call at a time.
+        Cancellation does not interrupt it: the call is waited for.
         """
 
     def close(self) -> None:
-        """End it, once it has made the calls so far. Later calls would never be made."""
+        """End the worker after the calls so far. Do not call it afterwards."""
 
 
 class Threads(Protocol):
-    """Runs blocking calls beside the event loop."""
-
     async def run(
         self,
         call: Callable[[], T],
@@ -52,27 +47,26 @@ class Threads(Protocol):
         Cancellation takes effect before or after the call.
 
         Args:
-            call: may block.
             limiter: held during the call; by default Trio's, which all such calls share.
-            uses_loop: whether :meth:`run_in_loop` and :meth:`sleep` are used from within the call. It may
-                take long then, so it gets no thread of the reserve.
+            uses_loop: whether the call uses :meth:`run_in_loop` or :meth:`sleep`. It may take long then, so
+                it gets no thread of the reserve.
         """
 
     def reserve(self) -> AbstractAsyncContextManager[None]:
-        """Have threads in reserve until the end of the block, which waits at its start until they exist."""
+        """Have threads in reserve until the end of the block. The block starts once they exist."""
 
     def run_in_loop(self, function: Callable[[], T]) -> T:
         """Call a function in the event loop's thread and return its result, from within a blocking call."""
 
     def sleep(self, seconds: float) -> None:
-        """Let the event loop go on for some time, from within a blocking call.
+        """Let the event loop run for some time, from within a blocking call.
 
         Raises:
             trio.Cancelled: the task that made the blocking call is cancelled.
         """
 
     def worker(self, name: str) -> Worker:
-        """Return a worker for calls that are frequent. The caller closes it."""
+        """Return a worker for frequent calls. The caller closes it."""
 
 
 START_AGAIN = 0.25
@@ -85,7 +79,7 @@ _REFUSED = "start new thread"
 
 
 async def start_thread(thread: threading.Thread) -> None:
-    """Start a thread, however long the system refuses it."""
+    """Start a thread, retrying while the system refuses it."""
     if try_to_start(thread):
         return
     logger.warning("the system refuses a thread; it is tried again", thread=thread.name)
@@ -94,7 +88,6 @@ async def start_thread(thread: threading.Thread) -> None:
 
 
 def try_to_start(thread: threading.Thread) -> bool:
-    """Start a thread. Return whether the system allowed it."""
     try:
         thread.start()
     except (RuntimeError, MemoryError) as error:
@@ -105,12 +98,12 @@ def try_to_start(thread: threading.Thread) -> bool:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether an error says that the system has no thread to give."""
+    """Return whether an error means that the system has no thread left."""
     return isinstance(error, MemoryError) or _REFUSED in str(error)
 
 
 class WorkerThread:
-    """A :class:`Worker` with a thread of its own.
+    """A :class:`Worker` with its own thread.
 
     ``trio.to_thread`` does the same for any call at any time. That takes a limiter, a pool of threads and a
     copy of the context for each call. Without them, an event that is emitted alone costs 7 to 12 % less CPU.
@@ -124,7 +117,6 @@ class WorkerThread:
         self._is_started = try_to_start(self._thread)
 
     async def wait_started(self) -> None:
-        """Wait until the system has given the thread."""
         if not self._is_started:
             await start_thread(self._thread)
             self._is_started = True
@@ -167,8 +159,6 @@ _reserve = trio.lowlevel.RunVar[_Reserve | None]("_reserve", None)
 
 
 class SystemThreads:
-    """The :class:`Threads` of production: real threads."""
-
     async def run(
         self,
         call: Callable[[], T],

@@ -1,4 +1,4 @@
-"""A lock that holders get in turn, however many tasks of one of them wait for it."""
+"""A lock that holders get in turn, however many tasks of a holder wait for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hookgw.fair import Turns
 
 
 class TurnLock:
-    """One task at a time has it. Among those that wait, it goes to one of each holder in turn."""
+    """One task at a time has it. When it is released, holders that wait get it in turn."""
 
     __slots__ = ("_is_taken", "_waiting")
 
@@ -31,7 +31,7 @@ class TurnLock:
         await wait_task_rescheduled(abort)  # release() hands the lock over
 
     def release(self, holder: str) -> None:
-        """Hand the lock to the next one. What this holder waits for comes after that of all others."""
+        """Hand the lock to the next holder. Other tasks of this holder come after all other holders."""
         self._waiting.skip(holder)
         if self._waiting:
             reschedule(self._waiting.pop())

@@ -11,14 +11,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def parse_origin(text: str) -> str:
-    """Return an origin as browsers write it in the header ``origin``.
-
-    Args:
-        text: ``http(s)://host[:port]``.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Return an origin (``http(s)://host[:port]``) as browsers write it; raise ``ValueError``."""
     match = _ORIGIN.fullmatch(text)
     if match is None:
         raise ValueError("not http(s)://host[:port]")

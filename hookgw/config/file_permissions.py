@@ -1,7 +1,8 @@
 """Files that others can write to or read: the data file, plugin folders, and secrets in the configuration.
 
-Whoever can write to the data file or to a plugin controls hookgw, so hookgw refuses such files, as ``sshd``
-refuses such keys. ``docs/configuration.md`` describes the rule, under "Files that others can write to".
+A user who can write to the data file or to a plugin controls hookgw, so hookgw refuses such files, as
+``sshd`` refuses such keys. All functions raise ``OSError`` if a path cannot be examined.
+``docs/configuration.md`` describes the rule, under "Files that others can write to".
 """
 
 from __future__ import annotations
@@ -31,18 +32,14 @@ _SECRET_KEYS = frozenset(
 
 
 def writable_by_others(path: Path, *, trusted: frozenset[int], own_group: OwnGroup) -> str | None:
-    """Check that only trusted users can write to a file or folder.
+    """Check that only trusted users can write to a file or folder. Symbolic links are followed.
 
     Args:
-        path: an existing path; symbolic links are followed.
         trusted: the ids of the users who may own the file.
         own_group: returns whether a group id is the private group of a user id.
 
     Returns:
         A sentence with the command that fixes it, or with another place; ``None`` if the file can be trusted.
-
-    Raises:
-        OSError: the path cannot be examined.
     """
     status = path.stat()
     mode, quoted = status.st_mode, shlex.quote(str(path))
@@ -79,20 +76,12 @@ def _way(command: str, *, may_run: bool) -> str:
 
 
 def is_read_only(path: Path) -> bool:
-    """Return whether a path is on a read-only mount, where modes give nobody the right to write.
-
-    Raises:
-        OSError: the path cannot be examined.
-    """
+    """Return whether a path is on a read-only mount, where no mode allows writing."""
     return os.statvfs(path).f_flag & os.ST_RDONLY != 0
 
 
 def shared_by_all(path: Path) -> bool:
-    """Return whether a path is a folder that every user can write to by intent: it has the sticky bit.
-
-    Raises:
-        OSError: the path cannot be examined.
-    """
+    """Return whether a path is a folder that every user can write to by intent: it has the sticky bit."""
     mode = path.stat().st_mode
     is_shared = stat.S_ISDIR(mode) and mode & stat.S_IWOTH != 0 and mode & stat.S_ISVTX != 0
     return is_shared and not is_read_only(path)
@@ -101,11 +90,7 @@ def shared_by_all(path: Path) -> bool:
 def replaceable_by_others(path: Path) -> str | None:
     """Check that no folder above a path is writable by every user.
 
-    Returns:
-        A sentence with the command that fixes it; ``None`` if others cannot replace the file.
-
-    Raises:
-        OSError: a folder cannot be examined.
+    Return a sentence with the command that fixes it; ``None`` if others cannot replace the file.
     """
     for folder in path.resolve().parents:
         mode = folder.stat().st_mode
@@ -119,16 +104,9 @@ def replaceable_by_others(path: Path) -> str | None:
 
 
 def first_trouble(paths: Iterable[Path]) -> str | None:
-    """Check files and folders with the users and groups of this system.
+    """Return the first sentence about any of these files and folders, if there is one.
 
-    Args:
-        paths: missing ones are skipped.
-
-    Returns:
-        The first sentence of :func:`writable_by_others` or :func:`replaceable_by_others`, or ``None``.
-
-    Raises:
-        OSError: a path cannot be examined.
+    Missing ones are skipped. The users and groups are this system's.
     """
     trusted, checked = trusted_users(), set()
     for path in paths:
@@ -145,11 +123,7 @@ def first_trouble(paths: Iterable[Path]) -> str | None:
 
 
 def everything_in(folder: Path) -> Iterator[Path]:
-    """Yield a folder and everything below it, also through symbolic links, each path once.
-
-    Raises:
-        OSError: a folder cannot be read.
-    """
+    """Yield a folder and everything below it, also through symbolic links, each path once."""
     # Path.rglob does not follow links to folders, but imports do. A link can form a cycle.
     seen, waiting = set(), [folder]
     while waiting:
@@ -173,9 +147,9 @@ def trusted_users() -> frozenset[int]:
 def is_own_group(gid: int, uid: int) -> bool:
     """Return whether only trusted users are in a group.
 
-    This is so for a user's private group: primary, with the same name, and no other members. If the system
-    does not know their names, as in many containers, the two ids must be equal. And it is so for a group of
-    this process (such as the ``fsGroup`` of a volume) in which the system knows nobody else.
+    These are a user's private group (primary, with the same name, and no other members; if the system does
+    not know their names, as in many containers, the two ids must be equal), and a group of this process (such
+    as the ``fsGroup`` of a volume) in which the system knows no other user.
     """
     if gid in {os.getegid(), *os.getgroups()} and not _has_other_members(gid):
         return True
@@ -206,17 +180,9 @@ def _name_of_user(uid: int) -> str:
 
 
 def exposed_secrets(path: Path) -> list[str]:
-    """Find secrets in a configuration file that other users can read.
+    """Return the paths of the secrets in a configuration file that other users can read.
 
-    Args:
-        path: a file that was loaded as a configuration.
-
-    Returns:
-        The paths of the keys. Empty if only the owner and the group can read the file, or if it contains no
-        secret; a value from the environment (``${NAME}``) is not one.
-
-    Raises:
-        OSError: the file cannot be read.
+    Values from the environment (``${NAME}``) are not secrets of the file.
     """
     if not path.stat().st_mode & stat.S_IROTH:
         return []

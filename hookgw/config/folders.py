@@ -1,4 +1,4 @@
-"""Folders whose names are on disk, so that what is stored in them outlasts a power cut."""
+"""Folders with their names on disk, so that their files outlast a power cut."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and those above it, if they are missing; return once their names are on disk.
+    """Create a folder, and missing ones above it; return once their names are on disk.
 
     The folder gets mode 0700.
 

@@ -1,4 +1,4 @@
-"""Load the settings from a file and the environment.
+"""Loads the settings from a file and the environment.
 
 The environment overrides the file, and the file overrides the defaults. In the file, ``${NAME}`` and
 ``${NAME:-default}`` stand for environment variables. A variable ``HOOKGW_SECTION__KEY`` overrides that key.
@@ -75,7 +75,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
 
 
 class _Mistakes:
-    """Collects messages, each with the line or the variable that the value comes from."""
+    """Collects messages, each with the line or the variable of the value."""
 
     def __init__(self, file: str) -> None:
         self.messages: list[str] = []
@@ -173,7 +173,7 @@ def _variables() -> dict[str, KeyInfo]:
 
 @cache
 def _secret_variables() -> dict[str, Any]:
-    """Return the types of what may be in a file, by the variable that has it otherwise."""
+    """Return the types of secrets that may be in a file, by their variables."""
     keys = {variable: key.kind for variable, key in _variables().items() if may_be_in_file(key)}
     return {GLOBAL_KEY_VARIABLE: str, MASTER_KEY_VARIABLE: str, **keys}
 
@@ -200,7 +200,7 @@ _OF_SERVICES = re.compile(
 
 
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the variables that begin as hookgw's do and mean nothing, each with the nearest that does."""
+    """Return the variables that begin as hookgw's do but have no meaning, each with the nearest known one."""
     secrets = {variable + SUFFIX for variable in _secret_variables()}
     known = {*_variables(), GLOBAL_KEY_VARIABLE, MASTER_KEY_VARIABLE, *_OTHERS, *secrets}
     # Others are overrides, or mistakes that stop the start.
@@ -223,7 +223,6 @@ def _misspellings() -> dict[str, str]:
 def _apply_environment(  # noqa: C901 -- reads once from top to bottom
     raw: dict[str, Any], environ: Mapping[str, str], mistakes: _Mistakes
 ) -> None:
-    """Write every override into the nested mappings."""
     for variable in sorted(name for name in environ if name.startswith(_PREFIX)):
         key = _variables().get(variable)
         path, kind = (key.path, key.kind) if key else (None, Any)
@@ -261,7 +260,7 @@ def _apply_environment(  # noqa: C901 -- reads once from top to bottom
 
 
 def _read_override(text: str, kind: Any, path: str, mistakes: _Mistakes) -> Any:
-    """Return the value of a variable for a key of a type; ``UNSET`` if it was reported."""
+    """Return the value of a variable for a key of a type; ``UNSET`` if a mistake was reported."""
     if kind in (str, str | None):
         # Taken as it is, so that no character of a key, a path or a password needs quotes.
         return None if kind is not str and text in ("", "null") else text

@@ -30,7 +30,7 @@ class MasterKeys(msgspec.Struct, frozen=True):
     Attributes:
         present: encrypts all records; ``None`` for no encryption.
         old: decrypt records that were encrypted before.
-        unseal: without a present key: store unencrypted what the old keys decrypt.
+        unseal: without a present key: store records unencrypted that the old keys decrypt.
     """
 
     present: bytes | None = None
@@ -42,9 +42,6 @@ class MasterKeys(msgspec.Struct, frozen=True):
 
 def read_master_keys(settings: StorageSettings) -> MasterKeys:
     """Return the master keys, reading the key file if the settings name one.
-
-    Args:
-        settings: already checked by :mod:`hookgw.config.rules`.
 
     Raises:
         StartError: the file cannot be read or contains no key.
@@ -74,13 +71,10 @@ def new_master_key() -> str:
 
 
 def parse_master_key(text: str) -> bytes:
-    """Decode a master key.
-
-    Args:
-        text: base64 of 32 bytes, in the standard or the URL-safe alphabet (RFC 4648, section 4 or 5).
+    """Decode base64 of 32 bytes, in the standard or the URL-safe alphabet (RFC 4648, section 4 or 5).
 
     Raises:
-        ValueError: the text is something else; the message is a sentence that does not repeat it.
+        ValueError: the text is not that; the message is a sentence that does not repeat it.
     """
     try:
         key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)

@@ -20,8 +20,6 @@ MOST = 2**20
 
 
 class OpenFiles(NamedTuple):
-    """How many descriptors each part of the process may use."""
-
     clients: int
     lanes: int
     others: int
@@ -30,9 +28,7 @@ class OpenFiles(NamedTuple):
 def divide_open_files(max_connections: int, limit: int | None = None) -> OpenFiles:
     """Divide the descriptors that this process may use now.
 
-    Args:
-        max_connections: ``server.max_connections``.
-        limit: how many there are; by default the process's soft limit, which ``hookgw serve`` raises first.
+    The limit is by default the process's soft limit, which ``hookgw serve`` raises first.
     """
     if limit is None:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -19,7 +19,6 @@ class Proxy(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         scheme: ``http`` or ``socks5``.
         host: a name, or an IP address without brackets.
-        port: 1 to 65535.
         user, password: empty if not given. No message and no ``repr`` shows them.
     """
 
@@ -34,15 +33,11 @@ class Proxy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Host and port for messages."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_proxy(url: str) -> Proxy:
-    """Parse the setting ``delivery.proxy``.
-
-    Args:
-        url: ``http`` or ``socks5``, optional user and password (percent-encoded), host and port.
+    """Parse a URL with optional user and password (percent-encoded), host and port.
 
     Raises:
         ValueError: the message says what to write instead and repeats nothing of the URL.

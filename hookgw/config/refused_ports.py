@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-# Some services read a POST request line by line as commands of their own (that is why browsers block ports:
-# Fetch Standard, "port blocking"). To others a POST does harm: databases, brokers, printers, machine
-# controls. No webhook receiver listens on these ports.
+# Some services read a POST request line by line as commands (that is why browsers block ports: Fetch
+# Standard, "port blocking"). To others a POST does harm: databases, brokers, printers, machine controls. No
+# webhook receiver listens on these ports.
 REFUSED_PORTS = {
     21: "FTP",
     22: "SSH",

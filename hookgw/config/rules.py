@@ -1,7 +1,7 @@
-"""Which values of the settings make sense, beyond their types. No I/O.
+"""Rules for the values of the settings, beyond their types. No I/O.
 
-A table maps the paths of keys to rules. A rule checks one value, or each item of a list, and returns what is
-wrong with it. Rules over several values follow in :func:`broken_rules`.
+A table maps the paths of keys to rules. A rule checks one value, or each item of a list, and returns a
+sentence about a mistake. Rules over several values follow in :func:`broken_rules`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,7 @@ _BIND_FORMS = "write host:port, [ipv6]:port, unix:/path or fd://number"
 
 
 def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:  # noqa: C901 -- a list of rules
-    """Check all values.
-
-    Yields:
-        The path of a key (``delivery.schedule[2]``) and a sentence that says what to write instead.
-    """
+    """Check all values. Yield the path of a key (``delivery.schedule[2]``) and what to write instead."""
     for path, rule in _RULES.items():
         section, _, key = path.partition(".")
         value = getattr(getattr(settings, section), key)

@@ -1,6 +1,6 @@
 """Secrets in files that environment variables name: ``HOOKGW_GLOBAL_KEY_FILE=/run/secrets/key``.
 
-Docker and Kubernetes mount secrets as files, and what images take is the variable with ``_FILE`` behind it.
+Docker and Kubernetes mount secrets as files, and images take the variable with ``_FILE`` behind it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ _URLS = frozenset({"storage.url", "delivery.proxy", "operations.url"})
 
 
 def may_be_in_file(key: KeyInfo) -> bool:
-    """Return whether a key has a variable with ``_FILE``."""
     return key.path in _URLS or key.path.rpartition(".")[2] in _SECRETS
 
 
@@ -32,12 +31,13 @@ def with_files(
     secrets: Mapping[str, Any],
     report: Callable[[str, str], None],
 ) -> dict[str, str]:
-    """Return the environment with the contents of files in the place of their names.
+    """Return the environment with the contents of files instead of their names.
+
+    Beside ``X``, the environment may have ``X_FILE``; empty counts as missing.
 
     Args:
-        environ: the environment. Beside ``X`` it may have ``X_FILE``; empty counts as missing.
         secrets: the types of the secrets, by the names of their variables.
-        report: called with the name of a variable and a sentence for each mistake. No sentence has a content.
+        report: called with a variable and a sentence for each mistake. No sentence has a content.
     """
     found = dict(environ)
     for variable, kind in secrets.items():

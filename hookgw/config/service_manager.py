@@ -24,7 +24,7 @@ EXTEND_EVERY = 15.0
 
 @contextmanager
 def extended_start() -> Iterator[None]:
-    """Have the service manager wait for a start for as long as the block runs, however long it takes.
+    """Have the service manager wait for a start until the block ends, however long it takes.
 
     Without this, it would kill a long migration (``TimeoutStartSec``, 90 s by default) again and again.
     """

@@ -82,7 +82,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """What links to the gateway begin with: ``public_url``, or without it a path."""
+        """The beginning of links to the gateway: ``public_url``, or without it a path."""
         return (self.public_url or self.base_path).rstrip("/")
 
 

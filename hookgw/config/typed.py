@@ -1,4 +1,4 @@
-"""Convert nested mappings to typed settings, and report every mistake. No I/O."""
+"""Converts nested mappings to typed settings, and reports every mistake. No I/O."""
 
 from __future__ import annotations
 
@@ -29,23 +29,18 @@ _UNITS: dict[type, Callable[[object], Any]] = {Duration: parse_duration, Size: p
 
 
 class KeyInfo(NamedTuple):
-    """A key of the settings: its path, the type of its value, and its default."""
-
     path: str
     kind: Any
     default: Any
 
 
 def read_settings(raw: Any, report: Report) -> Settings:
-    """Convert nested mappings to typed settings.
+    """Convert nested mappings to typed settings, with the default for each mistaken value.
 
     Args:
         raw: the content of the file, with the overrides of the environment; ``None`` means an empty mapping,
             also for each section.
         report: called for every unknown key and every value of a wrong type.
-
-    Returns:
-        The settings, with the default for each value that was reported.
     """
     settings: Settings = _read_section(Settings, raw, "", report)
     return settings
@@ -77,7 +72,6 @@ def wanted(kind: Any) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most similar to a word; ``None`` if none is similar."""
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return found[0] if found else None
 
@@ -114,7 +108,6 @@ def _read_section(section: type[Section], raw: Any, path: str, report: Report) -
 
 
 def _read(kind: Any, raw: Any, path: str, report: Report) -> Any:
-    """Return the value as a type; ``UNSET`` if any part of it was reported."""
     if _is_section(kind):
         return _read_section(kind, raw, path, report)
     # Item by item, so that each mistake has its own index and line.

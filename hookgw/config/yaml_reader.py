@@ -53,15 +53,11 @@ Expand = Callable[[str], str]
 
 
 def read_yaml(text: str, expand: Expand = str) -> Document:
-    """Read a YAML text.
+    """Read one YAML document, or nothing; the value is ``None`` if the text is empty or not YAML.
 
     Args:
-        text: one document, or nothing.
         expand: applied to every scalar that is not a key. A plain scalar is converted (to a number, …) after
             it, a quoted one stays text.
-
-    Returns:
-        The document. Its value is ``None`` if the text is empty or not YAML.
     """
     events = yaml.parse(text, LOADER)
     reader = _Reader(expand, events)
@@ -110,7 +106,6 @@ class _Reader:
         self.problems.append(Problem(path, event.start_mark.line + 1, sentence))
 
     def value(self, event: Any, path: str, depth: int) -> Any:
-        """Read the value that starts with an event."""
         self.lines.setdefault(path, event.start_mark.line + 1)
         # No anchors at all, rather than a limit on their expansion: ten lines of aliases can mean a billion
         # values, and a configuration does not need them.

@@ -1,6 +1,6 @@
 """The phone numbers and chats of WhatsApp, as callers write them. No I/O.
 
-A number that is almost right is somebody else's number. So what is not certain is refused with a sentence.
+A number that is almost right is another person's number. So an uncertain number is refused with a sentence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{6,14}", re.ASCII)
 _SEPARATORS = re.compile(r"[+\s()\[\]-]")
 # As events have them; 0 is WhatsApp's own account. Without the device: 5511988887777:12.
 _USER = re.compile(r"([1-9][0-9]{4,14}|0)(?::[0-9]{1,5})?", re.ASCII)
-# Of newer groups, and of older ones: the number of who made it, and the time.
+# Of newer groups, and of older ones: the number of the creator, and the time.
 _GROUP = re.compile(r"[0-9]{18,40}|(?=.{24,40}$)[0-9]+-[0-9]+", re.ASCII)
 _LONGEST_SHOWN = 60
 

@@ -1,8 +1,8 @@
-"""The audit: who acts, and what is written about it.
+"""The audit: the actor of a change, and its entries.
 
 The actor is a context variable. The code that authenticates a request sets it, with :func:`act_as` or
-:func:`acting_as` and :func:`holder_as_actor`. The services need not pass it on. Without an actor it is hookgw
-itself that acts.
+:func:`acting_as` and :func:`holder_as_actor`. The services need not pass it on. Without an actor, hookgw
+itself acts.
 
 A task inherits the actor of the task that starts it. A task that outlives a request, and changes something
 for hookgw's own reasons, must say so with :func:`acting_as`.
@@ -35,13 +35,13 @@ def current_actor() -> Actor:
 
 
 def act_as(actor: Actor) -> None:
-    """Make an actor that of the current task, until its end."""
+    """Set the actor of the current task, until its end."""
     _actor.set(actor)
 
 
 @contextmanager
 def acting_as(actor: Actor) -> Iterator[None]:
-    """Make an actor that of the current task, for the length of a block."""
+    """Set the actor of the current task, within the block."""
     token = _actor.set(actor)
     try:
         yield
@@ -53,7 +53,6 @@ def holder_as_actor(holder: KeyHolder, address: str | None, via: str = "") -> Ac
     """Return the holder of an API key as an actor.
 
     Args:
-        holder: from :meth:`hookgw.auth.authenticator.Authenticator.authenticate`.
         address: the client's IP address; ``None`` over a Unix socket.
         via: what the client uses, for example ``dashboard``; empty for the HTTP API.
     """
@@ -67,8 +66,6 @@ def holder_as_actor(holder: KeyHolder, address: str | None, via: str = "") -> Ac
 
 
 class Audit:
-    """Makes, records and lists the entries."""
-
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
@@ -86,12 +83,9 @@ class Audit:
         """Return an entry of this moment, for a method of the store that writes it in its commit.
 
         Args:
-            action: what is done.
-            instance: the instance that it concerns.
-            subject: what is changed; see :class:`~hookgw.records.audit.AuditEntry`.
-            changes: the fields that change.
-            details: further facts; those that are ``None`` are left out. No secrets.
-            actor: who does it; by default the actor of the current task.
+            subject: see :class:`~hookgw.records.audit.AuditEntry`.
+            details: further facts, without secrets; those that are ``None`` are left out.
+            actor: by default the actor of the current task.
         """
         return AuditEntry(
             at=self._clock.steady(),
@@ -105,7 +99,7 @@ class Audit:
         )
 
     async def record(self, *entries: AuditEntry) -> None:
-        """Write entries in a commit of their own: those of what no other method of the store notes.
+        """Write entries in their own commit, if no other method of the store writes them.
 
         Raises:
             StorageUnavailable: the disk refuses.

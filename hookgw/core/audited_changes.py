@@ -1,4 +1,4 @@
-"""What the audit says about a change of a record: the fields that differ, without secrets. No I/O."""
+"""The audit entries of a changed record: the fields that differ, without secrets. No I/O."""
 
 from __future__ import annotations
 
@@ -29,12 +29,9 @@ def registration_changed(
     new: Registration | None,
     instance: Instance | None,
 ) -> list[AuditEntry]:
-    """Return the entry of a created, changed or deleted registration; none if no field of a client changed.
+    """Return the entry of a created, changed or deleted registration; none if no client's field changed.
 
-    Args:
-        audited: the fields of registrations.
-        old, new: the record before and after; ``None`` if there is none. At least one is given.
-        instance: ``None`` for a registration of the configuration.
+    At least one of ``old`` and ``new`` is given. Only a registration of the configuration has no instance.
     """
     present = new or old
     assert present is not None  # noqa: S101 -- the caller's promise
@@ -81,7 +78,7 @@ def keys_changed(
         key = before[key_hash]
         entry = audit.entry(AuditAction.KEY_REVOKE, instance, key.name)
         if key.is_expired(entry.at):
-            # Expired keys are removed when somebody creates another one, and who that is means nothing.
+            # Expired keys are removed when another key is created, whoever creates that.
             entry = audit.entry(
                 AuditAction.KEY_REVOKE,
                 instance,

@@ -1,11 +1,11 @@
-"""Standard output and standard error of a server: written by threads, so that nothing waits for a reader.
+"""Writes standard output and standard error in threads, so that nothing waits for a reader.
 
-A pipe that nobody reads, a terminal after Ctrl-S, or a log collector that hangs blocks the ``write`` of a
-program for as long as it lasts. In the event loop's thread, this would be the end of all requests. So a line
-goes to a buffer of bounded size, and a thread writes it. A line for which there is no room, or which the
-system refuses (a full disk, a reader that has gone), is dropped and counted.
+A pipe without a reader, a terminal after Ctrl-S, or a log collector that hangs blocks the ``write`` of a
+program for as long as it lasts. In the event loop's thread, this would stop all requests. So a line goes to a
+buffer of bounded size, and a thread writes it. A line for which there is no room, or which the system refuses
+(a full disk, a reader that has gone), is dropped and counted.
 
-The descriptor stays as it is: it is shared with other programs, to which ``O_NONBLOCK`` would apply, too.
+The descriptor keeps its flags: other programs share it, and ``O_NONBLOCK`` would affect them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ logger = logging.getLogger("hookgw.log")
 
 
 class LineCount:
-    """Counts lines, in any thread."""
-
     def __init__(self) -> None:
         self.value = 0
         self._lock = threading.Lock()
@@ -53,13 +51,13 @@ dropped_lines = LineCount()
 
 
 class BackgroundOutput(io.TextIOBase):
-    """A text stream over a descriptor, whose methods never wait, but for :meth:`show` and :meth:`drain`.
+    """A text stream over a descriptor. Only :meth:`show` and :meth:`drain` wait.
 
     Args:
         descriptor: open for as long as the process runs.
-        dropped: counts what is dropped.
+        dropped: counts dropped lines.
         capacity: the most bytes that wait.
-        is_lost: whether the descriptor leads nowhere: everything is dropped.
+        is_lost: drop everything: the descriptor leads nowhere.
     """
 
     encoding = "utf-8"
@@ -111,7 +109,7 @@ class BackgroundOutput(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Queue the line that is not complete yet."""
+        """Queue the incomplete line."""
         with self._changed:
             self._queue_partial()
 
@@ -130,7 +128,7 @@ class BackgroundOutput(io.TextIOBase):
                 raise OSError(f"Nothing can be written to descriptor {self._descriptor}.")
 
     def drain(self, within: float = FLUSH_WITHIN) -> None:
-        """Wait until everything is written, or some time has passed."""
+        """Wait until everything is written, or until the time is over."""
         with self._changed:
             self._queue_partial()
             self._wait_until_drained(time.monotonic() + within)
@@ -165,7 +163,7 @@ class BackgroundOutput(io.TextIOBase):
         self._unreported += lines
 
     def _start(self) -> None:
-        """Start the thread. If the system has none to give, lines wait, and it is tried again with one."""
+        """Start the thread. If the system has none left, lines wait, and each line tries again."""
         now = time.monotonic()
         if now < self._start_at:
             return
@@ -207,7 +205,7 @@ class BackgroundOutput(io.TextIOBase):
 
 
 def _write_all(descriptor: int, data: bytes) -> bool:
-    """Write in this thread, for as long as it takes. Return whether the system took all of it."""
+    """Write in this thread, without a time limit. Return whether the system took all of it."""
     view = memoryview(data)
     while view:
         try:
@@ -224,9 +222,9 @@ def _write_all(descriptor: int, data: bytes) -> bool:
 def background_output() -> Iterator[None]:
     """Within the block, ``sys.stdout`` and ``sys.stderr`` never wait for a reader.
 
-    A stream that is no descriptor of the system stays as it is. One that was closed before the start becomes
-    one that drops everything: descriptors 0 to 2 are filled first, because the next file that is opened, such
-    as the data file, would take a free one, and get what a library writes to standard error.
+    A stream without a descriptor stays as it is. A stream that was closed before the start drops everything.
+    Descriptors 0 to 2 are filled first: otherwise the next file, such as the data file, would get a free one,
+    and a library would write its errors into that file.
     """
     _fill_standard_descriptors()
     former = sys.stdout, sys.stderr
@@ -251,7 +249,6 @@ def background_output() -> Iterator[None]:
 
 
 def _is_over(stream: TextIO, descriptor: int) -> bool:
-    """Return whether a stream writes to a descriptor."""
     try:
         return stream.fileno() == descriptor
     except (OSError, ValueError, AttributeError):  # a stream in memory

@@ -1,22 +1,22 @@
-"""How much is pending, per registration, per instance and in total, and the limits on it. No I/O.
+"""Counts pending deliveries per registration, per instance and in total, and limits them. No I/O.
 
 The counts are exact. Appended deliveries are counted before they are written, so that callers at once cannot
 exceed a limit together, and the count is corrected if the write fails. Every other change is counted when its
-commit is reported. Nothing is ever counted again, so that the cost of an event does not grow with the
-backlog. In a fleet, every node knows what is pending in all of it: what it changes itself at once, and what
-others change a moment later (:mod:`hookgw.fleet.backlog_exchange`).
+commit is reported. Nothing is counted twice, so the cost of an event does not grow with the backlog. In a
+fleet, every node counts the backlog of all nodes: its own changes at once, the others' a moment later
+(:mod:`hookgw.fleet.backlog_exchange`).
 
 Sharing
 -------
 
 Every delivery counts towards the instance of its event, whatever registration it goes to. Instances share the
 total limits by a dynamic threshold (:mod:`hookgw.fair.share`): after a request, an instance may hold at most
-:data:`SHARE` times what is then still free. So an instance that is alone may use four fifths of a limit; two
-that take all they can get have four ninths each, and a ninth stays free.
+:data:`SHARE` times the amount that is then still free. So a lone instance may use four fifths of a limit; two
+instances that take all they can get have four ninths each, and a ninth stays free.
 
-An instance that holds little (``limits.instance_reserved_*``) is refused by the total limits alone, and the
-last tenth of them is for such instances: without it, five instances that come one after the other and never
-drain would leave the next one a 3,000th.
+Only the total limits refuse an instance that holds little (``limits.instance_reserved_*``), and their last
+tenth is for such instances: without it, five instances that come one after the other and never drain would
+leave the next one a 3,000th.
 
 The registrations of the configuration hear every instance. Their own limits are shared in the same way.
 Operational events count towards the total, and towards no instance.
@@ -37,7 +37,7 @@ from hookgw.records.registrations import GLOBAL_INSTANCE, is_global
 from hookgw.store import Append
 
 SHARE = 4
-"""How many times what is free an instance may hold."""
+"""How many times the free amount an instance may hold."""
 
 REPLAY_STEP = (1000, 16 * 2**20)
 """The most deliveries and bytes that a replay takes room for at a time."""
@@ -67,14 +67,13 @@ _BYTES = 1
 
 
 class Shortage(NamedTuple):
-    """What a request lacks.
+    """The room that a request lacks.
 
     Attributes:
-        limit: the key of the setting, such as ``limits.deliveries``.
-        value: of the setting.
+        limit: the key of the setting, such as ``limits.deliveries``; ``value`` is its value.
         is_of_bytes: whether the limit counts bytes, not deliveries.
         excess: how much less must be pending for the request to fit, in deliveries or bytes.
-        instance: whose backlog is to shrink.
+        instance: its backlog is to shrink.
         registration: the deliveries to this registration must be fewer; ``None`` for any registration.
     """
 
@@ -102,9 +101,8 @@ class ShareFull(TooManyRequests):
     """An instance or a registration holds as much as it may; others have room.
 
     Args:
-        subject: whose backlog is full.
-        has: what an instance holds of what instances share; ``None`` for the limit of a registration.
-        shortage: what the request lacks.
+        subject: the holder of the full backlog, for the message.
+        has: how much an instance holds of the shared limit; ``None`` for the limit of a registration.
     """
 
     def __init__(self, subject: str, has: int | None, shortage: Shortage) -> None:
@@ -121,10 +119,9 @@ class ShareFull(TooManyRequests):
 
 
 class Tally:
-    """What is pending for a registration or an instance.
+    """The pending deliveries of a registration or an instance.
 
     Attributes:
-        count: the number of deliveries.
         size: bytes of their payloads.
         is_high: the high backlog was reported, and its end was not.
     """
@@ -138,7 +135,7 @@ class Tally:
 
 
 class InstanceTally(Tally):
-    """What is pending of one instance's events.
+    """The pending deliveries of one instance's events.
 
     Attributes:
         parts: the same by registration id.
@@ -154,7 +151,6 @@ class InstanceTally(Tally):
         self._sweep_at = _LEAST_PARTS_SWEPT
 
     def add_part(self, registration: str) -> Tally:
-        """Add the part of a registration, and return it."""
         # Here, too: a tenant that replaces its registrations again and again adds no instance.
         if len(self.parts) >= self._sweep_at:
             self.sweep()
@@ -170,30 +166,25 @@ class InstanceTally(Tally):
 class BacklogObserver(Protocol):
     """Hears of high backlogs and their ends."""
 
-    def backlog_crossed(self, registration_id: str, tally: Tally) -> None:
-        """The backlog of a registration has become high, or normal again."""
+    def backlog_crossed(self, registration_id: str, tally: Tally) -> None: ...
 
     def instance_backlog_crossed(self, instance: str, tally: Tally, allowed: tuple[float, float]) -> None:
         """The backlog of an instance has become high, or normal again.
 
-        Args:
-            instance: its name.
-            tally: what it holds.
-            allowed: the most deliveries and bytes that it may hold now; infinite without a limit.
+        ``allowed`` is the most deliveries and bytes that it may hold now; infinite without a limit.
         """
 
 
 class Backlog:
-    """What is pending, including what is about to be appended.
+    """Counts the pending deliveries, including those that are about to be appended.
 
     Args:
-        limits: the limits; 0 means no limit.
+        limits: 0 means no limit.
         threshold: a registration with more pending deliveries has a high backlog; 0 disables this.
-        observer: hears when a high backlog begins or ends.
 
     Attributes:
-        count, size: the deliveries and bytes that are pending in all.
-        is_tight: set when something was asked for near a limit, for the caller to reset.
+        count, size: all pending deliveries, and their bytes.
+        is_tight: set when a request came near a limit, for the caller to reset.
     """
 
     def __init__(self, limits: LimitsSettings, threshold: int, observer: BacklogObserver) -> None:
@@ -205,7 +196,7 @@ class Backlog:
         )
         self._reserved = (limits.instance_reserved_deliveries, limits.instance_reserved_bytes)
         self._last = tuple(map(_last_part, self._most, self._reserved))
-        # As long as no more than this is pending, nobody can hold too much.
+        # Up to this many, no instance can hold too much.
         self._calm, self._calm_bytes = map(_share_of, self._most)
         self._calm_of_one, self._calm_bytes_of_one = map(_share_of, self._most_of_one)
         self._high = threshold or math.inf
@@ -231,17 +222,15 @@ class Backlog:
         return _amount(self._instances.get(instance))
 
     def instances(self) -> Iterable[tuple[str, Amount]]:
-        """Return the instances with pending deliveries, and how much each has."""
         return (
             (name, (tally.count, tally.size)) for name, tally in self._instances.items() if tally.count > 0
         )
 
     def registrations(self) -> Iterable[tuple[str, int]]:
-        """Return the ids of the registrations with pending deliveries, and how many each has."""
         return ((name, tally.count) for name, tally in self._registrations.items() if tally.count > 0)
 
     def largest(self, instance: str, *, by_bytes: bool) -> str | None:
-        """Return the id of the registration with the most pending of an instance; ``None`` if it has none."""
+        """Return the id of the registration with the most pending of an instance, or ``None``."""
         tally = self._instances.get(instance)
         if tally is None or tally.count <= 0:
             return None
@@ -250,12 +239,12 @@ class Backlog:
         return max(parts, key=lambda name: parts[name].size if by_bytes else parts[name].count, default=None)
 
     def check(self, need: Need) -> None:
-        """Check that there is room for what an append adds.
+        """Check that there is room for an append.
 
         Raises:
             TooLarge: the need exceeds a limit on its own, so that there will never be room.
             ShareFull: an instance, or a registration, has no room now.
-            BacklogFull: nobody has room now.
+            BacklogFull: there is no room for anybody now.
         """
         count = size = 0
         for (registration, _), (more, more_bytes) in need.items():
@@ -269,7 +258,7 @@ class Backlog:
         else:
             if self.count + count <= self._calm and self.size + size <= self._calm_bytes:
                 return
-        if need:  # events that nobody wants take no room
+        if need:  # events without a registration take no room
             self.is_tight = True
             for unit in range(len(_UNITS)):
                 self._check_unit(need, unit)
@@ -287,7 +276,7 @@ class Backlog:
         reserved = self._reserved[unit]
         share, share_of_one = _share_of(most, SHARE, 0, reserved), _share_of(most_of_one, SHARE, 0, reserved)
 
-        # First what will never fit: those who wait for room would wait for ever.
+        # Check first for needs that will never fit: their callers would wait for ever.
         _check_alone(max(by_registration.values()), most_of_one, f"{limit_of_one} ({most_of_one:,.0f})")
         _check_alone(total, most, f"{limit} ({most:,.0f})")
         for (registration, _), amount in need.items():
@@ -329,11 +318,11 @@ class Backlog:
     def replay_room(self, instance: str, registrations: Iterable[str]) -> Amount:
         """Return how much of an instance may be made pending again now, for these registrations together.
 
-        A replay leaves room for new events: it may fill half of what they may. With nothing pending, there is
-        room for one delivery, or a limit that is smaller than that would hold a replay up for ever.
+        A replay leaves room for new events: it may fill half of their room. With nothing pending, there is
+        room for one delivery, or a smaller limit would hold a replay up for ever.
 
         Returns:
-            Deliveries and bytes, at most :data:`REPLAY_STEP`; none of both if there is no room.
+            Deliveries and bytes, at most :data:`REPLAY_STEP`; zeros if there is no room.
         """
         room: list[float] = []
         tally = self._instances.get(instance)
@@ -350,16 +339,16 @@ class Backlog:
         return (count, size) if count > 0 and size > 0 else (0, 0)
 
     def hold(self, instance: str, amount: Amount) -> None:
-        """Count something that an instance is about to make pending again; see :meth:`release`.
+        """Count deliveries that an instance is about to make pending again; :meth:`release` must follow.
 
-        One thing of an instance at a time.
+        An instance holds one amount at a time.
         """
         holder = self._adjust_instance(instance, *amount)
         if holder is not None:
             holder.is_held = True
 
     def release(self, instance: str, amount: Amount) -> None:
-        """Take back what :meth:`hold` counted. The commit has counted what is pending."""
+        """Take back the count of :meth:`hold`. The commit has counted the pending deliveries."""
         holder = self._adjust_instance(instance, -amount[0], -amount[1])
         if holder is not None:
             holder.is_held = False
@@ -377,7 +366,7 @@ class Backlog:
         self.add({key: (-count, -size) for key, (count, size) in need.items()})
 
     def changed(self, change: Mapping[tuple[str, str], Amount]) -> None:
-        """Count a commit that changed what is pending by other means than appending."""
+        """Count a commit that changed the pending deliveries by other means than appending."""
         # By the name that the instance had when its events were appended, whenever it is deleted: what was
         # added under a name is taken off the same name.
         found = _by_former_names(change)
@@ -385,27 +374,27 @@ class Backlog:
             self._note(found)
         self.heard(found)
 
-    # In a fleet, where other nodes change what is pending, too.
+    # In a fleet, where other nodes change the backlog, too.
 
     def take_noted(self) -> Need:
-        """Return what this node has changed since the last call, and note it from now on.
+        """Return this node's changes since the last call, and note further ones.
 
-        A registration and instance whose changes add up to nothing is there, too, with zeros.
+        A registration and instance whose changes add up to nothing is included, with zeros.
         """
         noted, self._noted = self._noted, {}
         return noted or {}
 
     @property
     def noted(self) -> Need:
-        """What :meth:`take_noted` would return."""
+        """The result that :meth:`take_noted` would return."""
         return self._noted or {}
 
     def stop_noting(self) -> None:
-        """Stop noting what this node changes."""
+        """Stop noting this node's changes."""
         self._noted = None
 
     def heard(self, change: Mapping[tuple[str, str], Amount]) -> None:
-        """Count what another node has changed."""
+        """Count the changes of another node."""
         for (registration, instance), (count, size) in change.items():
             self._adjust(registration, instance, count, size)
         self.watch(change)
@@ -413,11 +402,11 @@ class Backlog:
     def recount(
         self, found: Mapping[tuple[str, str], Amount], only: Collection[tuple[str, str]] | None = None
     ) -> None:
-        """Replace the count by one of what is stored, and add what this node has noted since then.
+        """Replace the count by a count of the store, and add the changes that this node noted since then.
 
         Args:
-            found: what is pending, by registration id and instance.
-            only: what to replace the count of, by registration id and instance; ``None`` for all.
+            found: the pending deliveries, by registration id and instance.
+            only: replace the counts of these alone; ``None`` for all.
         """
         change = _by_former_names(found)
         for key, (count, size) in (self._noted or {}).items():
@@ -457,8 +446,8 @@ class Backlog:
         if tally.is_high and tally.count <= self._normal:
             tally.is_high = False
             self._observer.backlog_crossed(registration, tally)
-        # Or registrations that come and go would add up. What other nodes append and deliver may become known
-        # in the other order, so that a count is 0 before the size is.
+        # Otherwise registrations that come and go would add up. A node may learn of other nodes' deliveries
+        # before it learns of their appends, so that a count is 0 before the size is.
         if not tally.count and not tally.size:
             del self._registrations[registration]
         holder = self._adjust_instance(instance, count, size)
@@ -491,8 +480,8 @@ class Backlog:
     def _sweep(self) -> None:
         """Forget instances and registrations without a backlog, now and then.
 
-        Most events are delivered at once: to make and remove these for each of them would cost more than all
-        the counting.
+        Most events are delivered at once: making and removing these for each event would cost more than the
+        counting.
         """
         self._instances = {
             name: holder for name, holder in self._instances.items() if holder.count or holder.size
@@ -518,8 +507,8 @@ class Backlog:
             self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
 
     def _is_high(self, holder: Tally, part: float) -> bool:
-        """Return whether an instance has more than this part of what it may hold; see :meth:`_allowed`."""
-        # First what is cheap: this runs for every event of an instance with a backlog.
+        """Return whether an instance has more than this part of its allowance; see :meth:`_allowed`."""
+        # The cheap check first: this runs for every event of an instance with a backlog.
         reserved, reserved_bytes = self._reserved
         if holder.count <= part * reserved and holder.size <= part * reserved_bytes:
             return False
@@ -537,7 +526,6 @@ class Backlog:
 
 
 def need_of(appends: Iterable[Append]) -> Need:
-    """Return the room that appending needs."""
     need: Need = {}
     for append in appends:
         size, instance = len(append.event.data_json), append.event.instance
@@ -567,7 +555,7 @@ def _share_of(left: float, ratio: int = SHARE, spare: int = 0, reserved: int = 0
 
 
 def _last_part(limit: float, reserved: int) -> int:
-    """Return how much of a limit is for instances that hold less than what is reserved."""
+    """Return the part of a limit that is for instances that hold less than their reserve."""
     return 0 if limit == math.inf or not reserved else int(limit) // LAST_PART
 
 

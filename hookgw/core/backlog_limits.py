@@ -1,4 +1,4 @@
-"""The outbox behind its limits: what fits is appended; at a limit, the oldest deliveries may make room."""
+"""The outbox behind its limits: appends what fits; at a limit, the oldest deliveries may make room."""
 
 from __future__ import annotations
 
@@ -29,14 +29,9 @@ class DropOldest(Protocol):
 
 
 class LimitedOutbox:
-    """Appends events within the limits, and counts what is pending.
+    """Appends events within the limits, and counts pending deliveries.
 
     Args:
-        store: stores the events.
-        backlog: counts what is pending.
-        settings: what happens at a limit.
-        drop_oldest: makes room.
-        disk: says whether the disk has space.
         catch_up: in a fleet, reads the records that other nodes have changed, up to a version at least.
     """
 
@@ -68,22 +63,21 @@ class LimitedOutbox:
         """Append events; see :meth:`hookgw.store.protocol.Outbox.append`.
 
         At a limit everything is refused, also deliveries to registrations that have room, so that an accepted
-        event reaches everybody who wants it. With ``limits.on_full: drop_oldest``, the oldest deliveries of
-        the same instance make room: those to the registration at its limit, or else to the registration with
-        the most of them. Only as many are dropped as the events need.
+        event reaches every registration that wants it. With ``limits.on_full: drop_oldest``, the oldest
+        deliveries of the same instance make room: those to the registration at its limit, or else to the
+        registration with the most of them. Only as many are dropped as the events need.
 
         Args:
             address: returns the events with their targets. It is called again after each wait for room, and
                 if another node has changed records, because registrations may have changed meanwhile.
             state: of a connector, stored in the same commit. It takes no room.
-            epoch: in which this node must hold the connector's shard; ``None`` for what is no connector's.
+            epoch: in which this node must hold the connector's shard; ``None`` without a connector.
 
         Raises:
             ShareFull: the instance or a registration is at its limit, and nothing can make room.
             BacklogFull: a total limit is reached, and nothing can make room.
             TooLarge: the events exceed a limit on their own.
             Unavailable: the disk refuses, or has little space left. In all these cases nothing was stored.
-            Exception: what ``address`` raised.
         """
         while True:
             try:
@@ -113,7 +107,7 @@ class LimitedOutbox:
         return await self._append(appends, need, state, epoch)
 
     async def append_always(self, appends: Sequence[Append]) -> list[bool]:
-        """Append operational events, whatever the limits say."""
+        """Append operational events, ignoring the limits."""
         need = need_of(appends)
         while True:
             self._backlog.add(need)
@@ -126,7 +120,7 @@ class LimitedOutbox:
 
     @contextmanager
     def holding(self, need: Need) -> Iterator[None]:
-        """Hold room for finished deliveries that become pending again, for the length of a block.
+        """Hold room within the block for finished deliveries that become pending again.
 
         Nothing is dropped for them.
 
@@ -143,14 +137,10 @@ class LimitedOutbox:
 
     @contextmanager
     def holding_for_replay(self, instance: str, registrations: Collection[str]) -> Iterator[Amount]:
-        """Hold the room that one step of a replay may take, for the length of a block.
-
-        Args:
-            instance: the instance's name.
-            registrations: the ids of the registrations that take part.
+        """Hold the room of one step of a replay to these registrations, within the block.
 
         Yields:
-            How many deliveries and bytes; none of both if there is no room now.
+            How many deliveries and bytes; zeros if there is no room now.
         """
         room = (0, 0)
         if self._disk.shortage is None:
@@ -168,7 +158,7 @@ class LimitedOutbox:
         state: ConnectorState | None = None,
         epoch: ShardEpoch | None = None,
     ) -> list[bool]:
-        """Append what the backlog counts already, and correct the count for what was not stored."""
+        """Append deliveries that the backlog counts already, and correct the count for those not stored."""
         stored = [False] * len(appends)
         try:
             stored = await self._store.append(appends, state=state, epoch=epoch)

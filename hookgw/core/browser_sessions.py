@@ -1,4 +1,4 @@
-"""The sessions of browsers: begun with a key or a link, ended by logout, disuse or the end of the key."""
+"""The sessions of browsers begin with a key or a link, and end by logout, disuse or the end of the key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hookgw.records.browser_sessions import BrowserSession, new_link_token, new_
 from hookgw.store import Records
 
 MOST_SESSIONS = 100
-"""The most sessions of one key. A further one ends the one that was unused longest."""
+"""The most sessions of one key. A further session ends the one that was unused longest."""
 LINK_LIFETIME = 300.0
 """Seconds for which a link can log in."""
 MOST_LINKS = 16
@@ -24,27 +24,17 @@ NOTE_USE_EVERY = 600.0
 
 
 class SignedIn(NamedTuple):
-    """A session in use.
-
-    Attributes:
-        session: what is stored of it.
-        holder: the holder of its key.
-    """
+    """A session in use, with the holder of its key."""
 
     session: BrowserSession
     holder: KeyHolder
 
 
 class BrowserSessions:
-    """The sessions of browsers, and links that begin one.
+    """The sessions of browsers, and the links that begin them.
 
     A session is found by a token that only the browser has. It ends with its key: when the key is revoked or
     expires, the session is no longer valid.
-
-    Args:
-        store: keeps the sessions across restarts.
-        keyring: knows the keys that are in force.
-        clock: the time.
     """
 
     def __init__(self, store: Records, keyring: Keyring, clock: Clock) -> None:
@@ -52,12 +42,12 @@ class BrowserSessions:
         self._keyring = keyring
         self._clock = clock
         self._sessions: dict[str, BrowserSession] = {}
-        # In memory only: the process that printed a link is the one that it opens.
+        # In memory only: a link opens the process that printed it.
         self._links: dict[str, tuple[Callable[[], KeyHolder | None], float]] = {}
 
     @property
     def installation(self) -> str:
-        """The short id of the installation, which the names of its cookies have."""
+        """The short id of the installation, part of its cookies' names."""
         return self._keyring.installation
 
     async def load(self) -> None:
@@ -69,11 +59,10 @@ class BrowserSessions:
         self._sessions = {one.id: one for one in found.values() if one.id not in ended}
 
     def ids(self) -> list[str]:
-        """Return the ids of all sessions."""
         return list(self._sessions)
 
     def apply(self, sessions: Mapping[str, BrowserSession | None]) -> None:
-        """Take sessions as another node has stored them; ``None`` for a session that is gone."""
+        """Take over sessions that another node has stored; ``None`` for a removed session."""
         for name, session in sessions.items():
             if session is None:
                 self._sessions.pop(name, None)
@@ -82,15 +71,11 @@ class BrowserSessions:
 
     @completes
     async def begin(self, holder: KeyHolder, *, instead_of: str = "") -> str:
-        """Begin a session.
+        """Begin a session for the holder of a key, and return its token, which is not stored.
 
         Args:
-            holder: the holder of the key that signed in.
-            instead_of: the token of the session whose cookie the new one replaces. That session ends: nobody
-                can use it any more, but its streams would take the browser's few connections.
-
-        Returns:
-            The token, which is not stored.
+            instead_of: the token of the session that loses its cookie to the new one. That session ends: it
+                is out of use, but its streams would take the browser's few connections.
 
         Raises:
             StorageUnavailable: the disk refuses.
@@ -123,7 +108,8 @@ class BrowserSessions:
         """Return the session of a token, and note its use.
 
         Raises:
-            Unauthorized: there is none, it was unused for too long, or its key is no longer valid.
+            Unauthorized: the session does not exist, was unused for too long, or has a key that is no longer
+                valid.
             StorageUnavailable: the disk refuses.
         """
         session = self._sessions.get(session_id(token))
@@ -139,7 +125,7 @@ class BrowserSessions:
         return SignedIn(session, holder)
 
     def is_valid(self, signed_in: SignedIn) -> bool:
-        """Return whether a session found earlier has not ended since, for streams that outlast a request."""
+        """Return whether a session found earlier still lasts, for streams that outlast a request."""
         session = self._sessions.get(signed_in.session.id)
         return session is not None and not self._has_ended(session)
 
@@ -159,23 +145,19 @@ class BrowserSessions:
     def issue_link(self, holder: Callable[[], KeyHolder | None]) -> str:
         """Return a token that begins one session, within :data:`LINK_LIFETIME`.
 
-        Args:
-            holder: called when the token is used; returns the holder of the key that it signs in.
+        ``holder`` is called when the token is used, and returns the holder of the key that it signs in.
         """
         now = self._clock.steady()
         self._links = {token: link for token, link in self._links.items() if link[1] > now}
         while len(self._links) >= MOST_LINKS:
             del self._links[next(iter(self._links))]
         token = new_link_token()
-        # By its hash, as sessions are: the time of the lookup tells nothing about the token.
+        # By its hash, as sessions are: the time of the lookup reveals nothing about the token.
         self._links[session_id(token)] = (holder, now + LINK_LIFETIME)
         return token
 
     def use_link(self, token: str) -> KeyHolder:
-        """Use a link up.
-
-        Returns:
-            The holder that the link signs in; begin a session for it.
+        """Use a link up. Return the holder that it signs in; begin a session for it.
 
         Raises:
             Unauthorized: the link is unknown, was used, or has expired.

@@ -1,7 +1,7 @@
 """Refuses events while the disk has little space left, so that it never runs full.
 
-A full disk refuses the outcomes of deliveries, too. So events are refused before that, and what is pending is
-delivered meanwhile.
+A full disk refuses the outcomes of deliveries, too. So events are refused before that, and pending deliveries
+go on.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ _NO_LIMIT = 2**62
 
 
 class DiskSpaceWatch:
-    """Looks at the disk, beside the events: once a second, and after much was written.
+    """Measures the disk, beside the events: once a second, and after much was written.
 
     Args:
-        store: measures.
         min_free: bytes that must be free for events to be accepted; 0 disables the watch.
 
     Attributes:
@@ -48,7 +47,7 @@ class DiskSpaceWatch:
         self._spent = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Watch until cancelled. It has started when the disk was measured."""
+        """Watch until cancelled. It has started once the disk was measured."""
         await self._measure()
         task_status.started()
         while True:
@@ -57,11 +56,7 @@ class DiskSpaceWatch:
             await self._measure()
 
     def check(self) -> None:
-        """Check that there is space for events.
-
-        Raises:
-            Unavailable: there is not.
-        """
+        """Raise ``Unavailable`` if there is no space for events."""
         if self.shortage is not None:
             raise Unavailable(f"{self.shortage} Nothing was stored; retry later.")
 
@@ -97,6 +92,6 @@ class DiskSpaceWatch:
         left = f"{usable / 2**20:,.0f} MiB" if usable >= 2**20 else f"{usable:,} bytes"
         limit = f"storage.min_free ({Size(self._min_free)})"
         self.shortage = f"The disk has {left} left for events, less than {limit}." if is_low else None
-        # A quarter of what may be written, so that a fast producer cannot pass the threshold unseen; but not
-        # less than this, or a disk that is nearly full would be measured all the time.
+        # A quarter of the remaining space, so that a fast producer cannot pass the threshold unseen; but not
+        # less than this, or a nearly full disk would be measured all the time.
         self._budget = max((usable - self._min_free) // 4, self._min_free // 16)

@@ -19,19 +19,11 @@ def new_ingest_token() -> str:
 
 
 def takes_requests(connector: ContainedConnector | None) -> bool:
-    """Return whether a connector answers requests of its network."""
     return connector is not None and "ingest" in connector.methods
 
 
 class IngestUrls:
-    """Makes the URLs of instances.
-
-    Args:
-        server: says under which URL others reach the gateway. Without ``public_url``, URLs are paths.
-
-    Attributes:
-        public_url: of the settings.
-    """
+    """Makes the URLs of instances. Without ``server.public_url``, they are paths."""
 
     def __init__(self, server: ServerSettings) -> None:
         self.public_url = server.public_url

@@ -1,15 +1,15 @@
-"""Jobs: work on many deliveries, which goes on after the request that asked for it, and after a restart.
+"""Jobs: work on many deliveries, which goes on after its request, and after a restart.
 
 A call that makes millions of deliveries dead letters, or sends them again, answers after
 :data:`ANSWER_WITHIN` seconds at the latest. The rest of the work is a record in the store. It is written in
-the same commit as the change that makes the work necessary, and again in the commit of each step, so that a
-process that is killed goes on at its next start where it was.
+the commit of the change that needs the work, and again in the commit of each step, so that the work continues
+after a kill.
 
-Steps are small, take turns among all jobs, and rest between each other for as long as they took. Others write
-in between.
+Steps are small, take turns among all jobs, and rest for as long as they took, so that others can write in
+between.
 
-An error in hookgw, as lanes may have one, ends neither the process nor what others do. A stored job is tried
-again until it succeeds: somebody was told that it will be done. Its lanes stay paused meanwhile.
+An error in hookgw ends neither the process nor other work. A stored job is tried again until it succeeds: a
+caller was promised that. Its lanes stay paused meanwhile.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class RunningJob:
         is_resumed: whether it began in an earlier process.
         ended: set once it has ended, or is left to the next start.
         error: why it failed; ``None`` unless it did.
-        pauses: of the lanes that start no attempt until it has ended, or its work closes this.
-        scope: its work runs in it. In a fleet, a job that another node goes on with is cancelled.
+        pauses: keep lanes from starting an attempt until it has ended, or its work closes this.
+        scope: its work runs in it. In a fleet, a job that moves to another node is cancelled.
     """
 
     def __init__(self, job: Job, *, is_stored: bool, is_resumed: bool = False) -> None:
@@ -94,7 +94,7 @@ class Jobs:
     async def load(self) -> None:
         """Read the records. Jobs that were running count as running from now on.
 
-        In a fleet they do not: they are taken up with their shard; see :meth:`take_up`.
+        In a fleet they are taken up with their shard instead; see :meth:`take_up`.
         """
         for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
             if job.is_running and self._store.shared is not None:
@@ -107,12 +107,9 @@ class Jobs:
     async def run(
         self, begin: Mapping[JobKind, Begin], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Go on with the jobs of the former process, and carry out new ones, until cancelled.
+        """Continue the jobs of the earlier process, and carry out new ones, until cancelled.
 
-        It is started once the former jobs are prepared.
-
-        Args:
-            begin: how each kind goes on.
+        It has started once the earlier jobs are prepared. ``begin`` prepares each kind.
         """
         async with trio.open_nursery() as nursery:
             self._nursery, self._begin = nursery, begin
@@ -127,22 +124,14 @@ class Jobs:
                 self._nursery = None
 
     async def take_up(self, concerns: Callable[[Job], bool]) -> None:
-        """Go on with jobs that another node has left. They are prepared when this returns.
-
-        Args:
-            concerns: says of each job whether this node is to go on with it.
-        """
+        """Continue jobs that another node has left. They are prepared when this returns."""
         for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
             if job.is_running and concerns(job) and job.id not in self._running and self._nursery is not None:
                 running = self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
                 self._continue(running)
 
     async def leave(self, concerns: Callable[[Job], bool]) -> None:
-        """Leave jobs to another node; return once nothing of them is done here any more.
-
-        Args:
-            concerns: says of each job whether to leave it.
-        """
+        """Leave jobs to another node; return once their work here has ended."""
         left = [running for running in self._running.values() if concerns(running.job)]
         for running in left:
             running.scope.cancel()
@@ -150,7 +139,7 @@ class Jobs:
             await running.ended.wait()
 
     async def stored(self) -> list[Job]:
-        """Return the jobs of all nodes, the newest first, as far as they are in the store."""
+        """Return the stored jobs of all nodes, the newest first."""
         found = await self._store.load_jobs()
         found.update((job.id, job) for job in self.all())
         return sorted(found.values(), key=lambda job: job.started, reverse=True)
@@ -162,7 +151,6 @@ class Jobs:
         self._nursery.start_soon(self._carry_out, running, self._begin[job.kind](running))
 
     def new(self, kind: JobKind, instance: str, **more: object) -> Job:
-        """Return a job that has not begun."""
         return msgspec.structs.replace(
             Job(id=new_job_id(), kind=kind, instance=instance, started=self._clock.wall()), **more
         )
@@ -171,10 +159,8 @@ class Jobs:
         """Carry out a job. It is prepared when this returns.
 
         Args:
-            job: what to do.
-            begin: prepares it.
-            is_stored: whether the job is in the store. Otherwise its worker stores it with a step, or it
-                ends with the process.
+            is_stored: whether the job is in the store. Otherwise its worker stores it with a step, or it ends
+                with the process.
         """
         running = RunningJob(job, is_stored=is_stored)
         if self._nursery is None:  # the shutdown has begun: a job in the store goes on at the next start
@@ -188,7 +174,7 @@ class Jobs:
         """Wait until a job has ended, for :data:`ANSWER_WITHIN` seconds.
 
         Returns:
-            The job, which may be running still. Then it can be found by its id, also after its end.
+            The job, which may still run. It can be found by its id then, also after its end.
 
         Raises:
             HookgwError: it failed.
@@ -210,26 +196,24 @@ class Jobs:
         return running.job
 
     def find(self, job_id: str) -> Job | None:
-        """Return a job that runs, or ended not long ago; ``None`` if there is none of that id."""
+        """Return a job that runs, or ended not long ago."""
         running = self._running.get(job_id)
         return running.job if running else self._finished.get(job_id)
 
     def all(self) -> list[Job]:
-        """Return the jobs that run, and those that ended not long ago, the newest first."""
+        """Return the jobs that run or ended not long ago, the newest first."""
         found = [*self._finished.values(), *(running.job for running in self._running.values())]
         return sorted(found, key=lambda job: job.started, reverse=True)
 
     def running(self, kind: JobKind, instance: str) -> Job | None:
-        """Return a running job of an instance; ``None`` if there is none of that kind."""
         found = (running.job for running in self._running.values())
         return next((job for job in found if (job.kind, job.instance) == (kind, instance)), None)
 
     def unfinished(self) -> list[Job]:
-        """Return the jobs that are to be carried out, or are being carried out."""
         return [running.job for running in self._running.values()]
 
     def parking(self, registration: str) -> Job | None:
-        """Return the newest stored job that parks a registration; ``None`` if there is none."""
+        """Return the newest stored job that parks a registration, if any."""
         found = (one.job for one in reversed(self._running.values()) if one.is_stored)
         parks = (job for job in found if job.kind not in (JobKind.CANCEL, JobKind.ERASE))
         return next((job for job in parks if registration in job.registrations), None)
@@ -241,7 +225,7 @@ class Jobs:
         try:
             begun = trio.current_time()
             yield
-            # As long as the step took: jobs together use half of what the disk can do at most.
+            # As long as the step took: jobs together use at most half of the disk's capacity.
             await trio.sleep(min(trio.current_time() - begun, MOST_REST))
         finally:
             self._disk.give(instance)
@@ -296,7 +280,7 @@ class Jobs:
         running.job = msgspec.structs.replace(job, error=f"An error in hookgw: {reason}")
 
     async def _forget_old(self) -> None:
-        """Forget jobs that ended long ago, and those beyond the newest of an instance."""
+        """Forget jobs that ended long ago, and all but the newest of an instance."""
         oldest = self._clock.wall() - KEPT_FOR
         newest: dict[str, int] = {}
         gone = []

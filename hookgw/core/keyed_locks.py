@@ -1,4 +1,4 @@
-"""Locks by name. A lock exists only while somebody holds it or waits for it: names come from outside."""
+"""Locks by name. A lock exists only while a task holds it or waits for it: names come from outside."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ import trio
 
 
 class KeyedLocks:
-    """One lock for each name, in the order of the calls.
-
-    Args:
-        most: how many may hold the lock of a name at a time.
-    """
+    """One lock for each name, in the order of the calls, for at most ``most`` tasks at a time."""
 
     def __init__(self, most: int = 1) -> None:
         self._most = most
@@ -21,7 +17,6 @@ class KeyedLocks:
 
     @asynccontextmanager
     async def hold(self, name: Hashable) -> AsyncIterator[None]:
-        """Hold the lock of a name for the length of a block; wait until it is free."""
         lock = self._locks.setdefault(name, trio.Semaphore(self._most))
         try:
             async with lock:
@@ -35,5 +30,4 @@ class KeyedLocks:
         return len(self._locks)
 
     def is_held(self, name: Hashable) -> bool:
-        """Return whether anybody holds the lock of a name."""
         return name in self._locks

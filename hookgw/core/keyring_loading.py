@@ -26,12 +26,7 @@ _SALT = "auth.salt"
 
 
 class GlobalKeys:
-    """The global keys.
-
-    Attributes:
-        stored: the keys in the store.
-        configured: ``auth.global_key`` of the configuration, if it is set.
-    """
+    """The global keys: the stored ones, and ``auth.global_key`` of the configuration, if it is set."""
 
     def __init__(self, store: Store, stored: tuple[Key, ...], configured: Key | None, audit: Audit) -> None:
         self._store = store
@@ -40,13 +35,13 @@ class GlobalKeys:
         self.configured = configured
 
     async def put(self, keys: tuple[Key, ...]) -> None:
-        """Store these keys; they replace the stored ones."""
+        """Store these keys instead of the stored ones."""
         audit = keys_changed(self._audit, self.stored, keys)
         await self._store.put_value(GLOBAL_KEYS, msgspec.to_builtins(keys), audit=audit)
         self.stored = keys
 
     def apply(self, value: Any, keyring: Keyring) -> None:
-        """Take the stored keys as another node has changed them."""
+        """Take over the stored keys as another node has changed them."""
         former, self.stored = self.stored, _read_keys(value)
         keyring.remove(None, (key for key in former if key not in self.stored))
         for key in self.stored:
@@ -54,7 +49,7 @@ class GlobalKeys:
                 keyring.add_global(key)
 
     def includes_lasting(self) -> bool:
-        """Return whether one of them never expires. Without such a key the operator is locked out one day."""
+        """Return whether a key never expires. Without such a key, the operator is locked out one day."""
         return self.configured is not None or any(key.expires_at is None for key in self.stored)
 
 
@@ -65,14 +60,7 @@ async def open_keyring(
     clock: Clock,
     audit: Audit,
 ) -> tuple[Keyring, GlobalKeys]:
-    """Load the keyring.
-
-    Args:
-        store: has the salt, and the hashes of generated global keys.
-        settings: may set a global key, which is valid beside those.
-        instances: have the hashes of their keys.
-        clock: keys expire by it.
-        audit: hears of changes of the global keys.
+    """Load the keyring: the salt and generated global keys of the store, and the instances' keys.
 
     Raises:
         StorageUnavailable: the disk refuses, or the stored global keys are damaged.

@@ -1,9 +1,9 @@
-"""The names of receivers that were fast to look up, kept for the next start.
+"""Keeps the names of receivers that were fast to look up, for the next start.
 
-After a start, all names would be new, and one tenant's silent names would delay the first lookup of everybody
-else's. Names that are kept use the threads for known names at once (:mod:`hookgw.delivery.http.resolver`).
-Only names are kept, no addresses, and only as long as a registration has them. The nodes of a fleet share the
-list. A kill loses what was learned since the last write: those names are new once more.
+Otherwise all names would be new after a start, and one tenant's silent names would delay the first lookups of
+all others. Kept names use the threads for known names at once (:mod:`hookgw.delivery.http.resolver`). Only
+names are kept, no addresses, and only as long as a registration has them. The nodes of a fleet share the
+list. A kill loses the names learned since the last write: they are new once more.
 """
 
 from __future__ import annotations
@@ -25,20 +25,14 @@ logger = structlog.get_logger("hookgw.outbound")
 KEEP_EVERY = 300.0
 """Seconds between two writes, if something has changed."""
 MOST_KEPT = 10_000
-"""Names that are kept; those that were looked up last go first."""
+"""Names that are kept; the last ones to be looked up go first."""
 KEY = "known_names"
 _PARSED_AT_ONCE = 200
 """Registrations that are looked at without a checkpoint, so that other tasks run in between."""
 
 
 class KnownNames:
-    """Keeps names in the storage, encrypted as all records are if there is a master key.
-
-    Args:
-        resolver: says which names were fast, and hears of them.
-        store: keeps them.
-        registry: says which names registrations have.
-    """
+    """Keeps names in the storage, encrypted as all records are if there is a master key."""
 
     def __init__(self, resolver: SystemResolver, store: Records, registry: Registry) -> None:
         self._resolver = resolver
@@ -46,7 +40,6 @@ class KnownNames:
         self._registry = registry
 
     async def load(self) -> None:
-        """Let the resolver know the names of former runs."""
         self._resolver.expected = frozenset(await self._stored())
 
     async def run(self) -> None:
@@ -65,7 +58,7 @@ class KnownNames:
             stored = await self._stored()
             speeds = self._resolver.speeds()
             fast = [name for name in reversed(speeds) if speeds[name]]
-            # Nothing is known here of those that other nodes look up, or that had no event in this run.
+            # This node does not know the names that other nodes look up, or that had no event in this run.
             fast += [name for name in stored if name not in speeds]
             kept = sorted([name for name in fast if name in registered][:MOST_KEPT])
             self._resolver.expected = frozenset(kept)

@@ -41,11 +41,7 @@ _ACTIVE = 1.0
 
 
 class LongWork:
-    """The long work of one event loop.
-
-    Args:
-        now: reads a clock that runs during a computation, in seconds.
-    """
+    """The long work of one event loop. Its clock must run during a computation."""
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
@@ -61,24 +57,17 @@ class LongWork:
         self._appending = KeyedLocks()
 
     def active(self, holder: str) -> None:
-        """Note that an instance is active: it raised an event."""
+        """Note that an instance raised an event."""
         if holder != self._newest:
             self._second, self._second_at = self._newest, self._newest_at
             self._newest = holder
         self._newest_at = trio.current_time()
 
     async def run(self, holder: str, steps: Generator[None, None, T]) -> T:
-        """Run a computation to its end, and return its result.
+        """Run a computation to its end, and return its result. It pauses wherever it yields.
 
         Short work runs at once, without a checkpoint, unless other work waits or has just run. If the caller
         is cancelled, the computation ends at its next pause.
-
-        Args:
-            holder: the instance that the work is for.
-            steps: the computation; it pauses wherever it yields.
-
-        Raises:
-            Exception: what the computation raised.
         """
         try:
             while True:
@@ -87,7 +76,7 @@ class LongWork:
                     if self._spent >= SLICE:  # also by short work of many requests, one after the other
                         rest, self._spent, self._rest_due = self._rest_due, 0.0, 0.0
                         if self._has_others(holder):
-                            # As long as the work took: what others do meanwhile waits for a disk, too.
+                            # As long as the work took: the tasks of others wait for a disk meanwhile, too.
                             await trio.sleep(rest)
                         for _ in range(ROUNDS):
                             await checkpoint()
@@ -108,7 +97,7 @@ class LongWork:
 
     @asynccontextmanager
     async def large_append(self, holder: str) -> AsyncIterator[None]:
-        """Store many events of an instance within this block, once its turn for that has come."""
+        """Store many events of an instance within the block, once its turn has come."""
         async with self._appending.hold(holder):
             free_at = self._free_at.get(holder, 0.0)
             # Not in one sleep: the others may become inactive.
@@ -133,7 +122,6 @@ LONG_WORK: RunVar[LongWork] = RunVar("long_work")
 
 
 def long_work() -> LongWork:
-    """Return the long work of this event loop."""
     try:
         return LONG_WORK.get()
     except LookupError:
@@ -143,5 +131,4 @@ def long_work() -> LongWork:
 
 
 async def run_in_slices(holder: str, steps: Generator[None, None, T]) -> T:
-    """Run a computation among the others of this event loop; see :meth:`LongWork.run`."""
     return await long_work().run(holder, steps)

@@ -1,10 +1,10 @@
 """The metrics of one gateway, for ``GET /metrics``.
 
 Counters are plain integers, updated in the Trio thread, and become Prometheus metrics only when they are
-asked for: a Prometheus counter with labels costs more than ten times as much per event. Labels are bounded:
-kinds of the catalog, states, outcomes, plugins and their hooks, route templates, the lanes,
-registrations and instances that :mod:`hookgw.core.survey` names, and the :data:`WORST_HOSTS` hosts with
-the most lanes that wait.
+read: a Prometheus counter with labels costs more than ten times as much per event. Labels are bounded: kinds
+of the catalog, states, outcomes, plugins and their hooks, route templates, the lanes, registrations and
+instances that :mod:`hookgw.core.survey` names, and the :data:`WORST_HOSTS` hosts with the most lanes that
+wait.
 
 The names and labels of the metrics are part of the interface.
 """
@@ -68,21 +68,17 @@ requests of an instance use at a time, on its reads of the disk, on the bodies o
 downloads of inbound files."""
 
 WORST_HOSTS = 20
-"""How many hosts have metrics of their own: those with the most lanes that wait."""
+"""How many hosts have their own metrics: those with the most waiting lanes."""
 
 WORST_TASKS = 100
-"""How many failing connectors and background tasks have a metric of their own."""
+"""How many failing connectors and background tasks have their own metric."""
 
 Counts = Iterable[tuple[str | tuple[str, str], int]]
 """A count for each value of a label, or for each pair of values of two labels."""
 
 
 class Histogram:
-    """Counts observed values by bucket.
-
-    Args:
-        bounds: the inclusive upper bounds of the buckets, in rising order; an unbounded one is added.
-    """
+    """Counts observed values by bucket. The bounds are inclusive and rising; an unbounded one is added."""
 
     __slots__ = ("_bounds", "_counts", "_total")
 
@@ -96,7 +92,6 @@ class Histogram:
         self._total += value
 
     def family(self, name: str, meaning: str) -> HistogramMetricFamily:
-        """Return the values observed so far as a Prometheus histogram."""
         buckets, count = [], 0
         for bound, here in zip((*map(float, self._bounds), float("inf")), self._counts, strict=True):
             count += here
@@ -105,9 +100,10 @@ class Histogram:
 
 
 class Metrics:
-    """Counts what a gateway does, and observes its store.
+    """Counts a gateway's work, and observes its store.
 
     Each gateway has its own; Prometheus' global registry is not used. All methods are for the Trio thread.
+    The functions given to ``watch_…`` are called whenever the metrics are rendered.
     """
 
     def __init__(self) -> None:
@@ -149,7 +145,6 @@ class Metrics:
         self._accepted[kind] += count
 
     def duplicates(self, count: int = 1) -> None:
-        """Count events that were reported as duplicates."""
         self._duplicates += count
 
     def delivered(self, seconds: float) -> None:
@@ -158,15 +153,13 @@ class Metrics:
         self._delivery_seconds.observe(seconds)
 
     def dead(self, count: int = 1) -> None:
-        """Count dead letters."""
         self._deliveries[DeliveryState.DEAD] += count
 
     def dropped(self, count: int = 1) -> None:
-        """Count deliveries that a plugin or the registration's filter dropped."""
         self._deliveries[DeliveryState.DROPPED] += count
 
     def totals(self) -> tuple[int, int, int]:
-        """Return how many events were accepted, and how many deliveries were delivered and became dead."""
+        """Return the numbers of accepted events, and of delivered and dead deliveries."""
         deliveries = self._deliveries
         return (
             sum(self._accepted.values()),
@@ -196,15 +189,13 @@ class Metrics:
         self._log_bytes = size
 
     def plugin_failed(self, failure: PluginFailed) -> None:
-        """Count a hook that raised, or exceeded its deadline."""
         self._plugin_failures[failure.plugin, failure.hook] += 1
 
     def lane_failed(self) -> None:
-        """Count a lane that ended by an exception, and starts again."""
         self._lane_failures += 1
 
     def loop_answered(self, seconds: float) -> None:
-        """Observe how late the event loop ran what it was asked to run."""
+        """Observe how late the event loop ran a call."""
         self._loop_lag.observe(seconds)
 
     def loop_blocked(self, plugin: str) -> None:
@@ -212,26 +203,18 @@ class Metrics:
         self._loop_blocked[plugin] += 1
 
     def requested(self, route: str, status: int) -> None:
-        """Count a response.
+        """Count a response by the template of its path, for example ``/webhook/set/<instance>``.
 
-        Args:
-            route: the template of the path, for example ``/webhook/set/<instance>``; one name for all paths
-                that match none. Never the path itself, which would make the labels unbounded.
-            status: of the response.
+        Paths that match no template share one name. Never pass the path itself: the labels would be
+        unbounded.
         """
         self._requests[route, f"{status // 100}xx"] += 1  # by class: each status would multiply the labels
 
     def limited(self, limit: str) -> None:
-        """Count a request that one of :data:`REQUEST_LIMITS` refused."""
         self._limited[limit] += 1
 
     def watch_lanes(self, lanes: Callable[[], Iterable[LaneStatistics]], now: Callable[[], float]) -> None:
-        """Read the lanes whenever the metrics are rendered.
-
-        Args:
-            lanes: yields a snapshot of every lane; there may be pauses between two of them.
-            now: returns the time by the clock of their ``head_since``.
-        """
+        """``lanes`` may be paused between two lanes; ``now`` is by the clock of their ``head_since``."""
         self.sources.lanes, self.sources.now = lanes, now
 
     def watch_registrations(
@@ -240,54 +223,33 @@ class Metrics:
         backlogs: Callable[[], Iterable[tuple[str, int]]],
         failing: Callable[[], Iterable[tuple[Registration, float]]],
     ) -> None:
-        """Read the registrations whenever the metrics are rendered.
-
-        Args:
-            find: returns a registration by id; ``None`` if it was deleted.
-            backlogs: yields the ids of those with pending deliveries, and how many each has.
-            failing: yields those that fail, and since when by the clock of :meth:`watch_lanes`.
-        """
         self._registration = find
         self.sources.backlogs, self.sources.failing = backlogs, failing
 
     def watch_failing_tasks(self, failing: Callable[[], Iterable[FailingTask]]) -> None:
-        """Read the failing connectors and background tasks whenever the metrics are rendered."""
         self._failing_tasks = failing
 
     def watch_connections(self, count: Callable[[], tuple[int, int]]) -> None:
-        """Read how many clients are connected, and how many were closed for lack of room, at each render."""
+        """``count`` returns how many clients are connected, and how many were closed for lack of room."""
         self._connections = count
 
     def watch_disk(self, found: Callable[[], DiskSpace | None]) -> None:
-        """Read the newest measurement of the disk space whenever the metrics are rendered."""
         self._disk_space = found
 
     def watch_held(self, held: Callable[[], Held]) -> None:
-        """Read which deliveries the storage holds back whenever the metrics are rendered."""
         self._held = held
 
     def watch_node(self, node: str, shards: Callable[[], int]) -> None:
-        """Read how many shards this node of a fleet holds whenever the metrics are rendered."""
         self._node = node, shards
 
     def watch_backlog(
         self, size: Callable[[], int], instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]]
     ) -> None:
-        """Read what is pending whenever the metrics are rendered.
-
-        Args:
-            size: returns the bytes of payload.
-            instances: returns the deliveries and bytes of each instance that has any.
-        """
+        """``size`` returns the bytes of payload, ``instances`` the deliveries and bytes of each instance."""
         self._backlog_bytes, self.sources.instances = size, instances
 
     def watch_pools(self, pools: Callable[[int], PoolStatistics], memory: Callable[[], int]) -> None:
-        """Read what lanes use whenever the metrics are rendered.
-
-        Args:
-            pools: returns the statistics of connections, with at most so many hosts.
-            memory: returns the bytes that lanes hold.
-        """
+        """``pools`` is called with the most hosts to show; ``memory`` returns the bytes that lanes hold."""
         self._pools, self.memory = pools, memory
 
     def render(self) -> tuple[bytes, str]:
@@ -307,11 +269,10 @@ class Metrics:
         return b"".join(parts), CONTENT_TYPE_LATEST
 
     async def collect(self) -> list[Metric]:
-        """Return all metrics but those of the process, and let other tasks run meanwhile."""
+        """Return all metrics except the process's, and let other tasks run meanwhile."""
         return list(self.families(await run_in_slices("", survey(self.sources))))
 
     def families(self, found: Survey) -> Iterator[Metric]:
-        """Yield all metrics but those of the process."""
         yield _counter(
             "hookgw_events_accepted", "Events accepted, by kind.", ["kind"], self._accepted.items()
         )
@@ -462,7 +423,7 @@ class Metrics:
 
 
 class _Families(Collector):
-    """Metrics in the form that prometheus_client renders."""
+    """The metrics in the form that prometheus_client renders."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

@@ -1,7 +1,7 @@
-"""Changes of what is pending for a registration, while its lanes run.
+"""Changes a registration's pending deliveries, while its lanes run.
 
-Parking, dropping and re-partitioning pause the registration's lanes, wait for or spare the attempts in
-flight, and change the outbox in commits of bounded size. Parking is a job; see :mod:`hookgw.core.jobs`.
+Parking, dropping and re-partitioning pause the lanes, wait for or spare the attempts in flight, and change
+the outbox in small commits. Parking is a job; see :mod:`hookgw.core.jobs`.
 
 Re-partitioning
 ---------------
@@ -11,9 +11,9 @@ change. From then on new events go to lanes of the new generation, while older d
 of former generations. One task moves them; until it is done no lane of the registration starts an attempt.
 Deliveries keep their positions, so that they come before the newer ones, in order.
 
-Nothing else is written down. Deliveries that must be moved are those in lanes of another generation, and the
-outbox knows them. So a process that is killed half-way finds them again at its next start, and a further
-change during the move means only that the same task goes on with the newest rule.
+Nothing else is written down. The outbox knows the deliveries in lanes of other generations, which must be
+moved. So a process that is killed half-way finds them again at its next start. After a further change during
+the move, the same task goes on with the newest rule.
 """
 
 from __future__ import annotations
@@ -39,18 +39,13 @@ from hookgw.records.registrations import GLOBAL_INSTANCE, Ordering, Registration
 from hookgw.store import LaneBacklog, Store
 
 DELETED = "The registration was deleted."
-"""Why what is pending for a deleted registration is parked."""
+"""The reason for parking the deliveries of a deleted registration."""
 
 logger = structlog.get_logger("hookgw.pending")
 
 
 class PendingDeliveries:
-    """Changes what is pending.
-
-    Args:
-        operational: hears of dead letters.
-        jobs: carries out what takes long.
-    """
+    """Changes pending deliveries."""
 
     def __init__(
         self,
@@ -70,7 +65,7 @@ class PendingDeliveries:
         self._nursery: trio.Nursery | None = None
         self._is_stopping = False
         # Held for each step of a re-partition, and while a registration that is being re-partitioned is
-        # stored: a task that finds nothing left to move must not end over a rule that is just being replaced.
+        # stored: a task that finds nothing left to move must not end while its rule is being replaced.
         self._repartitions: dict[str, trio.Lock] = {}
         # In a fleet, a re-partition that another node goes on with is cancelled.
         self._scopes: dict[str, tuple[trio.CancelScope, trio.Event]] = {}
@@ -78,7 +73,7 @@ class PendingDeliveries:
     async def run(
         self, stale: Iterable[str], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Go on with re-partitions that were cut off, and carry out new ones, until :meth:`stop`.
+        """Continue re-partitions that were cut off, and carry out new ones, until :meth:`stop`.
 
         Args:
             stale: the ids of registrations with lanes that :meth:`is_stale`.
@@ -95,7 +90,7 @@ class PendingDeliveries:
                 self._nursery = None
 
     async def take_up(self, stale: Iterable[str]) -> None:
-        """Go on with re-partitions that another node has left. The lanes are paused when this returns."""
+        """Continue re-partitions that another node has left. The lanes are paused when this returns."""
         for registration_id in stale:
             if self._nursery is not None and registration_id not in self._repartitions:
                 await self._nursery.start(self._repartition, registration_id)
@@ -109,14 +104,13 @@ class PendingDeliveries:
                 await ended.wait()
 
     def stop(self) -> None:
-        """Leave what has not been moved to the next start. Stop the dispatcher first."""
+        """Leave deliveries that have not been moved to the next start. Stop the dispatcher first."""
         self._is_stopping = True
         nursery, self._nursery = self._nursery, None
         if nursery is not None:
             nursery.cancel_scope.cancel()
 
     def is_stopping(self) -> bool:
-        """Return whether :meth:`stop` was called."""
         return self._is_stopping
 
     def is_stale(self, lane: str) -> bool:
@@ -130,19 +124,14 @@ class PendingDeliveries:
     def startable(self, waiting: Iterable[LaneBacklog], held: Collection[str]) -> list[tuple[str, int]]:
         """Return the lanes that start at once; the lanes that a job pauses are started at its end.
 
-        Args:
-            waiting: lanes with pending deliveries.
-            held: ids of further registrations that start none.
-
-        Returns:
-            The keys of the lanes, and how many deliveries each has.
+        Lanes of the registrations in ``held`` do not start either.
         """
         registrations, lanes = set(held), set()
         for job in self._jobs.unfinished():
             for registration_id in job.registrations:
                 registration, lane = self._registry.registration(registration_id), None
-                # A cancellation pauses the lane of its instance alone, if there is one. An event for a lane
-                # that is held without a pause would start it, and overtake all that waits there.
+                # A cancellation pauses only the lane of its instance, if there is one. An event for a lane
+                # that is held without a pause would start it, and overtake the deliveries that wait there.
                 if job.kind is JobKind.CANCEL and registration is not None:
                     lane = self.lane_of_instance(registration, job.instance)
                 if lane is None:
@@ -156,12 +145,10 @@ class PendingDeliveries:
         ]
 
     async def replace(self, old: Registration, new: Registration) -> RunningJob | None:
-        """Store a changed registration, and apply the change to what is pending. Hold ``registry.changing``.
+        """Store a changed registration, and apply the change to its deliveries. Hold ``registry.changing``.
 
-        Returns once the change is on disk. A re-partition goes on in the background.
-
-        Returns:
-            The job that parks what is pending for a disabled registration.
+        Returns once the change is on disk. A re-partition goes on in the background. If the registration is
+        disabled, return the job that parks its deliveries.
 
         Raises:
             StorageUnavailable: the disk refuses, and the registration stays as it was.
@@ -199,7 +186,7 @@ class PendingDeliveries:
         return None
 
     def park(self, job: Job, registrations: Sequence[Registration]) -> RunningJob:
-        """Turn what is pending for registrations into dead letters, except for attempts in flight.
+        """Turn the pending deliveries of registrations into dead letters, except for attempts in flight.
 
         Their lanes are paused when this returns, and later deliveries are not parked: the registration may be
         enabled again while the job runs. No checkpoint may lie between this call and the change of the
@@ -230,8 +217,8 @@ class PendingDeliveries:
         known = {registration.id: registration for registration in registrations}
         reason, cursor = running.job.reason, running.job.cursor
         if cursor is None:
-            # After a restart there is none only if the job had not begun: then everything is to be parked.
-            # Otherwise this is asked for before anything else can append to the registrations.
+            # After a restart there is a cursor unless the job had not begun: then everything is to be parked.
+            # Otherwise the cursor is read before anything else can append to the registrations.
             refused = partial(_log_refusal, "parking", ", ".join(running.job.registrations))
             cursor = await retry_until_readable(self._store.park_cursor, refused)
             running.job = msgspec.structs.replace(running.job, cursor=cursor)
@@ -259,10 +246,10 @@ class PendingDeliveries:
                 await self.start_lanes(registration_id)
 
     async def park_gone(self, registration_id: str) -> None:
-        """Turn what is pending for a registration that was deleted into dead letters.
+        """Turn the pending deliveries of a deleted registration into dead letters.
 
         Raises:
-            StorageUnavailable: the storage refuses. Some of it may be parked.
+            StorageUnavailable: the storage refuses. Some of them may be parked.
         """
         spared = [seq for seq, _ in self._dispatcher.in_flight(registration_id)]
         cursor, more = await self._store.park_cursor(), True
@@ -274,26 +261,20 @@ class PendingDeliveries:
     async def drop_oldest(
         self, registration_id: str, instance: str, reason: str, *, count: int, size: int
     ) -> int:
-        """Turn the oldest deliveries of an instance's events into dead letters, in one small commit.
+        """Turn an instance's oldest deliveries to a registration into dead letters, in one small commit.
 
-        Args:
-            registration_id: of the registration; deliveries to others stay.
-            instance: the instance's name.
-            reason: a sentence.
-            count, size: how many deliveries to drop, and how many bytes of payload: at least both.
-
-        Returns:
-            How many there were. Attempts in flight are spared.
+        Drop at least ``count`` deliveries and ``size`` bytes of payload, sparing attempts in flight. Return
+        the number dropped.
 
         Raises:
             StorageUnavailable: the disk refuses.
         """
         registration = self._registry.registration(registration_id)
         if registration is None:
-            return 0  # deleted meanwhile; the deletion parks what is pending
+            return 0  # deleted meanwhile; the deletion parks its deliveries
         self._store.check_open()
         rule = lane_rule(registration)
-        # A lane of its own, if it has one: the lanes of other instances go on.
+        # Its own lane, if it has one: the lanes of other instances go on.
         lane = self.lane_of_instance(registration, instance)
         with self._dispatcher.paused(registration_id, lane):
             spared = [seq for seq, _ in self._dispatcher.in_flight(registration_id, lane)]
@@ -304,7 +285,7 @@ class PendingDeliveries:
         return dropped
 
     def lane_of_instance(self, registration: Registration, instance: str) -> str | None:
-        """Return the key of the lane that has all pending deliveries of an instance's events, and no others.
+        """Return the key of the lane with all pending deliveries of an instance's events, and no others.
 
         ``None`` if there is no such lane. During a re-partition they are in lanes of former generations, too.
         """
@@ -315,20 +296,19 @@ class PendingDeliveries:
     def is_moving(self, registration: Registration) -> bool:
         """Return whether deliveries of a registration may be in another lane than its rule says.
 
-        They are while they are moved; and those of a disabled one are parked.
+        They are while they are moved, and while a disabled registration's are parked.
         """
         return registration.id in self._repartitions or not registration.enabled
 
     def report_dead(
         self, registration_id: str, registration: Registration | None, reason: str, count: int
     ) -> None:
-        """Count dead letters of a registration, and raise their operational event."""
         self._metrics.dead(count)
         self._operational.dead(registration_id, registration, reason, count=count)
 
     async def _put(self, new: Registration, *, due: bool) -> None:
-        # If it was just disabled, and the process is killed after this, its job must not park what comes
-        # later: the job is stored with the place up to which it parks.
+        # Store the parking job again with its cursor. After a crash it must not park deliveries that arrive
+        # from now on.
         await self._registry.put(new, due=due, job=self._jobs.parking(new.id))
 
     async def _put_and_repartition(self, new: Registration, *, due: bool) -> None:
@@ -377,10 +357,9 @@ class PendingDeliveries:
             ended.set()
 
     async def start_lanes(self, registration_id: str) -> None:
-        """Start the lanes with pending deliveries; those that run already read on by themselves.
+        """Start the lanes with pending deliveries; running lanes already read on by themselves.
 
-        What is pending for a registration that is gone is parked: in a fleet it has no lane, as it is in no
-        shard.
+        Deliveries of a deleted registration are parked: in a fleet it has no lane, as it is in no shard.
         """
         if self._registry.registration(registration_id) is None:
             await retry_until_readable(
@@ -395,7 +374,7 @@ class PendingDeliveries:
         """Move some deliveries; return whether there may be more."""
         async with lock:
             registration = self._registry.registration(registration_id)
-            # What is pending for a registration that was deleted or disabled meanwhile is being parked.
+            # Deliveries of a registration that was deleted or disabled meanwhile are being parked.
             if (
                 registration is not None
                 and registration.enabled

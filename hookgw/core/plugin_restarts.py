@@ -1,4 +1,4 @@
-"""Long-lived code of plugins that failed and starts again: connectors, and background tasks."""
+"""Failures of plugins' long-lived code that starts again: connectors, and background tasks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ from hookgw.records.failing_task import FailingTask
 
 
 class PluginRestarts:
-    """Remembers what fails, for metrics, and raises an operational event at the first failure of a series.
-
-    Args:
-        operational: raises the event.
-    """
+    """Remembers failing tasks, for metrics, and raises an event at the first failure of a series."""
 
     def __init__(self, operational: OperationalEvents) -> None:
         self._operational = operational
@@ -23,13 +19,7 @@ class PluginRestarts:
         self._tasks: dict[tuple[str | None, str], FailingTask] = {}
 
     def failed(self, failure: PluginFailed, wait: float, instance: str | None = None) -> None:
-        """Note a failure.
-
-        Args:
-            failure: of the plugin.
-            wait: the seconds until the restart.
-            instance: the connector's instance.
-        """
+        """Note a failure, of the instance's connector if one is given. The restart follows after a wait."""
         key, now = (instance, "" if instance is not None else failure.plugin), trio.current_time()
         task = self._tasks.get(key)
         is_new = task is None or now > task.forget_at
@@ -50,6 +40,5 @@ class PluginRestarts:
         self._tasks.pop((instance, ""), None)
 
     def failing(self) -> list[FailingTask]:
-        """Return what fails now."""
         now = trio.current_time()
         return [task for task in self._tasks.values() if now <= task.forget_at]

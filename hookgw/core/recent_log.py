@@ -10,21 +10,19 @@ LINES = 200
 
 
 class RecentLog(logging.Handler):
-    """Keeps the last records, and formats them only when somebody looks: most are never looked at."""
+    """Keeps the last records, and formats them only when they are read: most never are."""
 
     def __init__(self) -> None:
         super().__init__()
         self._kept: deque[logging.LogRecord | str] = deque(maxlen=LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record."""
         # A traceback would keep alive what its frames refer to, so it becomes text now.
         self._kept.append(self.format(record) if record.exc_info else record)
 
     def lines(self) -> list[str]:
-        """Return the lines, the newest first."""
         return [one if isinstance(one, str) else self.format(one) for one in reversed(self._kept)]
 
 
 recent_log = RecentLog()
-"""The lines of this process: like the log itself, there is one. ``configure_logging`` makes it a handler."""
+"""The process-wide buffer that ``configure_logging`` installs."""

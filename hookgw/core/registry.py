@@ -24,12 +24,11 @@ from hookgw.store.fleet import DISABLED_WEBHOOK
 class Registry:
     """All instances and registrations.
 
-    A change takes effect in memory once it is on disk, so that nobody sees what a crash would undo. If the
-    caller is cancelled meanwhile, both happen or neither. Every change goes to the audit, in the same commit.
+    A change takes effect in memory once it is on disk, so that no reader sees a change that a crash would
+    undo. If the caller is cancelled meanwhile, both happen or neither. Every change goes to the audit, in the
+    same commit.
 
     Args:
-        store: keeps the records.
-        audit: says who changes what.
         audited: the fields of registrations whose changes the audit shows.
         check_owner: called with the name of an instance before it, or a registration of it, is changed. In a
             fleet it raises ``Unavailable`` if another node holds the instance.
@@ -79,7 +78,6 @@ class Registry:
     # Instances
 
     def instances(self) -> list[Instance]:
-        """Return all instances, sorted by name."""
         if self._names is None:
             self._names = sorted(self._instances)
         return [self._instances[name] for name in self._names]
@@ -110,12 +108,9 @@ class Registry:
             self._remember(first)
 
     async def remove_instance(self, instance: Instance, job: Job | None = None) -> None:
-        """Remove an instance with its registrations, in one commit.
+        """Remove an instance with its registrations, in one commit with the job that parks its deliveries.
 
         Its events and deliveries are no longer found under its name.
-
-        Args:
-            job: is to park what is pending; stored in the same commit.
         """
         self.check_owner(instance.name)
         registrations = self.of_instance(instance.name)
@@ -137,7 +132,7 @@ class Registry:
             self._instances[instance.name] = instance
             self._names = None
             raise
-        # Not before: a lane whose registration is gone makes its head a dead letter.
+        # Not before: a lane without its registration makes its head a dead letter.
         for registration in registrations:
             self._forget(registration)
 
@@ -187,7 +182,7 @@ class Registry:
         return found
 
     def changing(self, instance: str) -> AbstractAsyncContextManager[None]:
-        """Hold a lock while reading and changing what belongs to an instance: one change at a time."""
+        """Hold a lock while reading and changing an instance's records: one change at a time."""
         return self._locks.hold(instance)
 
     @asynccontextmanager
@@ -197,11 +192,7 @@ class Registry:
         """Hold the lock of :meth:`changing` for a caller who may change the instance that exists now.
 
         Args:
-            instance: the instance's name.
             instance_id: of the instance that the caller may change, if the caller has waited since it knew.
-
-        Yields:
-            The instance, as it is now.
 
         Raises:
             NotFound: there is no such instance, or it was deleted while this waited. A later instance of the
@@ -217,11 +208,10 @@ class Registry:
             yield found
 
     def is_changing(self, instance: str) -> bool:
-        """Return whether :meth:`changing` would wait."""
         return self._locks.is_held(instance)
 
     async def put(self, registration: Registration, *, due: bool = False, job: Job | None = None) -> None:
-        """Store a registration; one of the configuration changes only in memory.
+        """Store a registration. A registration of the configuration changes only in memory.
 
         Args:
             due, job: see :meth:`hookgw.store.protocol.Records.put_registration`. A job of a registration of
@@ -231,7 +221,7 @@ class Registry:
         old = self._registrations.get(registration.id)
         audit = registration_changed(self._audit, self._audited, old, registration, instance)
         if registration.instance == GLOBAL_INSTANCE:
-            # Its record is the configuration: what hookgw changes (a 410) lasts until the next start.
+            # The configuration is its record: hookgw's changes to it (a 410) last until the next start.
             if self._is_shared and (old is None or registration.enabled != old.enabled):
                 key = f"{DISABLED_WEBHOOK}{registration.label}"
                 await _complete(self._store.put_value(key, registration.disabled_reason, audit=audit))
@@ -253,7 +243,7 @@ class Registry:
         self._registrations[registration.id] = registration
 
     async def remove(self, registration: Registration, job: Job | None = None) -> None:
-        """Remove an instance's registration; ``job``, stored in the same commit, is to park the rest."""
+        """Remove an instance's registration, in one commit with the job that parks its deliveries."""
         self.check_owner(registration.instance)
         audit = registration_changed(
             self._audit, self._audited, registration, None, self._instances.get(registration.instance)
@@ -264,7 +254,7 @@ class Registry:
     def apply(
         self, instances: Mapping[str, Instance | None], registrations: Mapping[str, Registration | None]
     ) -> None:
-        """Take records as another node has stored them; ``None`` for a record that is gone."""
+        """Take over records that another node has stored; ``None`` for a removed record."""
         for name, instance in instances.items():
             if instance is None:
                 self._instances.pop(name, None)
@@ -280,10 +270,9 @@ class Registry:
                 self._remember(registration)
 
     def apply_disabled(self, reasons: Mapping[str, str | None]) -> None:
-        """Disable or enable registrations of the configuration, as another node has done.
+        """Disable or enable registrations of the configuration, by label, as another node has done.
 
-        Args:
-            reasons: by label; ``None`` if it is enabled again.
+        The reason is ``None`` if the registration is enabled again.
         """
         for registration in self._everywhere:
             reason = reasons.get(registration.label, registration.disabled_reason)
@@ -294,7 +283,6 @@ class Registry:
                 self._registrations[changed.id] = changed
 
     def configured(self, label: str) -> Registration | None:
-        """Return the registration of ``global_webhooks`` with a label; ``None`` if there is none."""
         return next((found for found in self._everywhere if found.label == label), None)
 
     async def remove_configured(self, registration: Registration) -> None:
@@ -314,7 +302,6 @@ class Registry:
 
 
 async def _complete(write: Awaitable[None]) -> None:
-    """Wait for a write even if the caller is cancelled."""
     # The write is done all the same, and the memory must follow. The store bounds the wait: it writes,
     # refuses, or closes.
     with trio.CancelScope(shield=True):

@@ -14,14 +14,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 DEADLINE = 30.0
-"""Seconds after which a change that nobody can interrupt fails."""
+"""Seconds after which an uninterruptible change fails."""
 
 
 def completes(change: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     """Shield a method from the cancellation of its caller.
 
-    A client that disconnects cancels the handler of its request, and a change that is cut off half-way leaves
-    the memory and the disk with different records.
+    When a client disconnects, its handler is cancelled. A change that is cut off half-way would leave
+    different records in memory and on disk.
 
     Raises:
         Unavailable: the change took longer than :data:`DEADLINE`. It may be incomplete; repeat it.

@@ -1,4 +1,4 @@
-"""The figures of lanes, registrations and instances for one look at the metrics.
+"""Surveys the figures of lanes, registrations and instances for the metrics.
 
 There may be tens of thousands of each, and a look at all of them takes longer than other tasks should wait.
 So a survey is a generator that pauses often.
@@ -17,14 +17,14 @@ from hookgw.records.deliveries import LaneState, LaneStatistics, WaitsFor
 from hookgw.records.registrations import Registration
 
 WORST_LANES = 100
-"""How many lanes have a metric of their own: those with the largest backlogs."""
+"""How many lanes have their own metric: those with the largest backlogs."""
 
 WORST_INSTANCES = 100
-"""How many instances have a metric of their own: those with the most pending."""
+"""How many instances have their own metric: those with the most pending."""
 
 WORST_REGISTRATIONS = 100
-"""How many registrations have a metric of their own: those with the largest backlogs, those whose next
-delivery has waited longest, and those that have been failing longest."""
+"""How many registrations have their own metrics: the largest backlogs, the longest waits of a next delivery,
+and the longest times of failing."""
 
 STEP = 200
 """Lanes that are looked at between two pauses: about a millisecond."""
@@ -36,7 +36,7 @@ Ranked: TypeAlias = list[tuple[str, float]]
 
 
 class Sources(msgspec.Struct):
-    """Where a survey looks. Until the gateway is composed, there is nothing to see.
+    """The sources of a survey, empty until the gateway is composed.
 
     Attributes:
         now: reads the steady clock.
@@ -54,14 +54,13 @@ class Sources(msgspec.Struct):
 
 
 class Survey(msgspec.Struct):
-    """What a survey found.
+    """The figures of a survey.
 
     Attributes:
         lanes, backlog, oldest: the lanes, their pending deliveries, and the seconds since the oldest of these
             entered the outbox, by state.
-        waiting: the lanes with a delivery to send, by what they wait for.
-        worst_lanes: the lanes with the largest backlogs.
-        registrations: the registrations with the largest backlogs, by id.
+        waiting: the lanes with a delivery to send, by the reason of their wait.
+        worst_lanes, registrations: with the largest backlogs, registrations by id.
         heads: the seconds for which the next delivery of a registration has been in the outbox, by id.
         failing: the seconds since the first failure in a row of a registration, by id.
         instances: the instances with the most deliveries, and those with the most bytes.
@@ -83,7 +82,7 @@ class Survey(msgspec.Struct):
 def survey(sources: Sources) -> Generator[None, None, Survey]:
     """Look at everything once, with pauses.
 
-    What changes during a pause may be counted as it was or as it is.
+    A change during a pause may be counted or not.
     """
     found, now = Survey(), sources.now()
     # Only those with a backlog: idle lanes would crowd out the ones to look at.
@@ -102,7 +101,7 @@ def survey(sources: Sources) -> Generator[None, None, Survey]:
                 age = now - lane.head_since
                 found.oldest[lane.state] = max(found.oldest[lane.state], age)
                 heads[lane.registration] = max(heads.get(lane.registration, 0.0), age)
-        # Now and then only the worst are kept, so that the rest of them need no memory.
+        # Now and then only the worst are kept, to save memory.
         if len(backlogs) > STEP + WORST_LANES:
             backlogs = _largest_backlogs(backlogs)
         yield
@@ -125,7 +124,6 @@ def _largest_backlogs(lanes: list[LaneStatistics]) -> list[LaneStatistics]:
 
 
 def _worst(count: int, figures: Sequence[tuple[str, float]]) -> Generator[None, None, Ranked]:
-    """Return the largest figures, with pauses."""
     worst: Ranked = []
     for start in range(0, len(figures), _RANKED_AT_ONCE):
         some = figures[start : start + _RANKED_AT_ONCE]

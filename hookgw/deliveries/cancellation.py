@@ -1,8 +1,8 @@
-"""Cancelling pending deliveries: they become dead letters, which can be replayed.
+"""Cancels pending deliveries: they become dead letters, which can be replayed.
 
-A cancellation of many is a job (see :mod:`hookgw.core.jobs`). From the call until its end, the lanes of
-the registrations start no attempt. So nothing that is selected is sent after the call, except by an attempt
-that is in flight. The job waits for those, and cancels what they did not settle.
+A cancellation of many is a job (see :mod:`hookgw.core.jobs`). From the call until its end, the lanes of the
+registrations start no attempt. So no selected delivery is sent after the call, except by an attempt in
+flight. The job waits for these attempts, and cancels the deliveries that they did not settle.
 
 A cancellation of one delivery is no job: it stops one lane, cuts an attempt in flight off, and is one commit.
 """
@@ -51,8 +51,6 @@ logger = structlog.get_logger("hookgw.cancelling")
 
 
 class Cancellations:
-    """Cancels pending deliveries, on behalf of the gateway."""
-
     def __init__(
         self,
         registry: Registry,
@@ -76,9 +74,6 @@ class Cancellations:
 
     async def count(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> int:
         """Return how many pending deliveries :meth:`cancel` would select now, at most :data:`MOST_COUNTED`.
-
-        Args:
-            instance, asked, without_global: as for :meth:`cancel`.
 
         Raises:
             NotFound: there is no such instance, or it has no registration of the label.
@@ -108,16 +103,14 @@ class Cancellations:
     async def cancel(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> Job:
         """Turn pending deliveries of an instance's events into dead letters.
 
-        A caller that is cancelled while it waits does not stop it, and neither does a restart.
+        Neither a cancelled caller nor a restart stops it.
 
         Args:
-            instance: the instance's name.
-            asked: which ones.
             without_global: leave deliveries to registrations of the configuration alone: they are the
                 operator's.
 
         Returns:
-            The job. It runs still if that takes long; see :meth:`Jobs.wait`.
+            The job, which may still run; see :meth:`Jobs.wait`.
 
         Raises:
             NotFound: there is no such instance, or it has no registration of the label.
@@ -145,25 +138,21 @@ class Cancellations:
         return await self._jobs.wait(self._jobs.start(job, self.cancelling, is_stored=False))
 
     async def cancel_one(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:
-        """Turn one pending delivery into a dead letter, so that its lane goes on with the next at once.
+        """Turn one pending delivery into a dead letter, so that its lane continues with the next at once.
 
         Other lanes do not stop for it. If it is in flight, the attempt is cut off. A response that comes
         before that counts.
 
         Args:
-            instance: the instance's name.
             name: the delivery's id; or its event's, which means the newest delivery of it.
             without_global: refuse deliveries to registrations of the configuration: they are the operator's.
-
-        Returns:
-            The delivery as it is then.
 
         Raises:
             NotFound: there is no such instance, or it has no such delivery.
             Forbidden: the caller may not cancel this delivery.
             Conflict: it is settled, perhaps by a response that came at the same time.
             LaneElsewhere: another node has its lane; see :meth:`hookgw.operations.views.Views.cancel_one`.
-            Unavailable: the disk refused, or the change took too long. The delivery is pending still.
+            Unavailable: the disk refused, or the change took too long. The delivery is still pending.
         """
         self._registry.instance(instance)
         is_event = parse_delivery_id(name) is None
@@ -179,7 +168,7 @@ class Cancellations:
             raise LaneElsewhere(registration.id)
         self._store.check_open()  # before an attempt is cut off
         is_cancelled = await self._cancel_one(summary, found.event)
-        # Not through the history, which refuses while others read: what is done must be answered.
+        # Not through the history, which refuses while others read: a completed cancellation must be answered.
         report = await self._store.find_delivery(instance, summary.id)
         if report is None:
             raise NotFound(f"The delivery {summary.id} was erased in the meantime.")
@@ -239,7 +228,7 @@ class Cancellations:
 
     async def _carry_out(self, running: RunningJob, flights: Sequence[tuple[int, trio.Event]]) -> None:
         if running.job.cursor is None:
-            # Before any wait: what was accepted up to this moment is cancelled, too.
+            # Before any wait: deliveries accepted up to this moment are cancelled, too.
             cursor = await self._retried(running, self._store.cancel_cursor)
             running.job = msgspec.structs.replace(running.job, cursor=cursor)
         async with self._lane_pauses.paused(running.job.instance, running.job.registrations) as others:
@@ -262,7 +251,6 @@ class Cancellations:
                 await self._pending.start_lanes(registration_id)
 
     async def _walk(self, running: RunningJob, spared: Collection[int]) -> None:
-        """Cancel all that is selected, from the first one on."""
         job = running.job
         scope, cursor = job.cancel or CancelScope(), job.cursor
         query = CancelQuery(

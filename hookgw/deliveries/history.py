@@ -1,4 +1,4 @@
-"""Deliveries of the history, listed and found for clients: a few reads of one instance at a time."""
+"""Lists and finds deliveries for clients: a few reads of one instance at a time."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _RETRY_AFTER = 1.0
 
 
 class DeliveryHistory:
-    """Lists and finds deliveries.
+    """Lists and finds deliveries; :class:`hookgw.store.protocol.History` describes each read.
 
-    Reads share the connections to the data file. An instance with many reads at a time would make those of
-    the others wait for as many turns, so it has :data:`MOST_READS`. The operator's reads are counted apart:
-    a tenant must not keep the operator from looking.
+    Reads share the connections to the data file. An instance with many reads at a time would delay the reads
+    of all others, so it has :data:`MOST_READS`. The operator's reads are counted apart: a tenant must not
+    keep the operator from looking. Too many reads of an instance raise ``TooManyRequests``, and every method
+    ``StorageUnavailable`` if the disk refuses.
 
     Args:
-        store: reads.
-        on_limited: called with the name of the limit for each read that is refused.
+        on_limited: called with the name of the limit for each refused read.
     """
 
     def __init__(self, store: History, on_limited: Callable[[str], None]) -> None:
@@ -36,24 +36,12 @@ class DeliveryHistory:
         self.turns = KeyedLocks(MOST_READS)
 
     async def list(self, query: DeliveryQuery) -> DeliveryPage:
-        """Return a page of an instance's deliveries; see :class:`hookgw.store.protocol.History`.
-
-        Raises:
-            TooManyRequests: too many reads of the instance are in progress.
-            Invalid: the cursor is not one of a page.
-            StorageUnavailable: the disk refuses.
-        """
+        """Return a page of an instance's deliveries; raise ``Invalid`` if the cursor is not one of a page."""
         async with self._turn(query.instance or "", query.without_global):
             return await self._store.list_deliveries(query)
 
     async def find(self, instance: str, name: str, *, without_global: bool = False) -> DeliveryReport:
-        """Return a delivery, by its id or its event's; see :class:`hookgw.store.protocol.History`.
-
-        Raises:
-            NotFound: the instance has no such delivery.
-            TooManyRequests: too many reads of the instance are in progress.
-            StorageUnavailable: the disk refuses.
-        """
+        """Return a delivery, by its id or its event's; raise ``NotFound`` if there is none."""
         async with self._turn(instance, without_global):
             report = await self._store.find_delivery(instance, name, without_global=without_global)
         if report is None:
@@ -61,41 +49,21 @@ class DeliveryHistory:
         return report
 
     async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
-        """Return the kind and payload of an event; see :class:`hookgw.store.protocol.History`.
-
-        Raises:
-            TooManyRequests: too many such reads of the instance are in progress.
-            StorageUnavailable: the disk refuses.
-        """
+        """Return the kind and payload of an event."""
         async with self._turn(instance, None):  # counted apart: lists must not hold up emits
             return await self._store.find_content(instance, event_id)
 
     async def list_events(self, instance: str, kinds: Collection[str], cursor: str | None) -> EventPage:
-        """Return a page of an instance's events; see :class:`hookgw.store.protocol.History`.
-
-        Raises:
-            TooManyRequests: too many reads of the instance are in progress.
-            StorageUnavailable: the disk refuses.
-        """
         async with self._turn(instance, True):
             return await self._store.list_events(instance, kinds, cursor=cursor)
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        """Count an instance's deliveries by minute; see :class:`hookgw.store.protocol.History`.
-
-        Raises:
-            TooManyRequests: too many reads of the instance are in progress.
-            StorageUnavailable: the disk refuses.
-        """
+        """Count an instance's deliveries by minute."""
         async with self._turn(instance, without_global):
             return await self._store.tally(instance, since=since, without_global=without_global)
 
     async def newest(self, instances: Collection[str]) -> dict[str, float]:
-        """Return when each instance's newest event was accepted; see :class:`hookgw.store.protocol.History`.
-
-        Raises:
-            StorageUnavailable: the disk refuses.
-        """
+        """Return when each instance's newest event was accepted."""
         return await self._store.newest(instances)
 
     @asynccontextmanager

@@ -48,7 +48,7 @@ def present_report(
     catalog: Catalog,
     secret_options: SecretOptions,
 ) -> responses.Report:
-    """Return a delivery with its event, its registration, and those of its attempts that are shown."""
+    """Return a delivery with its event, its registration, and the shown attempts."""
     event = report.event
     fields = msgspec.structs.asdict(present_delivery(report.summary, registration))
     fields["attempts"] = attempts

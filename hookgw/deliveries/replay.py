@@ -1,7 +1,7 @@
-"""Sending again what was finished: one delivery, or all of a time.
+"""Sends finished deliveries again: one delivery, or all of a period.
 
-A replay is a job (see :mod:`hookgw.core.jobs`): neither a client that goes away nor the end of the process
-stops it half-way.
+A replay is a job (see :mod:`hookgw.core.jobs`): neither a lost client nor the end of the process stops it
+half-way.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ logger = structlog.get_logger("hookgw.resending")
 
 
 class Replays:
-    """Makes finished deliveries pending again, on behalf of the gateway."""
-
     def __init__(
         self,
         registry: Registry,
@@ -59,13 +57,9 @@ class Replays:
         """Send a finished delivery again: at the end of its lane, with the same ``webhook-id``.
 
         Args:
-            instance: the instance's name.
             name: the delivery's id; or its event's, which means the newest delivery of it.
             without_global: leave deliveries to registrations of the configuration alone: they are the
                 operator's.
-
-        Returns:
-            The delivery as it is then.
 
         Raises:
             NotFound: there is no such instance, or it has no such delivery.
@@ -105,16 +99,8 @@ class Replays:
     async def replay(self, instance: str, replay: Replay, *, without_global: bool = False) -> Job:
         """Send finished deliveries of an instance again, in their original order.
 
-        A caller that is cancelled while it waits does not stop it, and neither does a restart. Deliveries
-        whose registration is deleted or disabled are left alone.
-
-        Args:
-            instance: the instance's name.
-            replay: which ones.
-            without_global: as for :meth:`resend`.
-
-        Returns:
-            The job. It runs still if that takes long; see :meth:`Jobs.wait`.
+        Neither a cancelled caller nor a restart stops it. Deliveries of a deleted or disabled registration
+        are left alone. Return the job, which may still run; see :meth:`Jobs.wait`.
 
         Raises:
             NotFound: there is no such instance, or it has no registration of the label.
@@ -168,7 +154,7 @@ class Replays:
                     audit = [] if running.is_stored else [self._entry(job, found)]
                     with self._outbox.holding_for_replay(instance, rules) as (count, size):
                         if self._jobs.running(JobKind.ERASE, instance) is not None:
-                            count = 0  # an erasure would not find what is pending again: wait for its end
+                            count = 0  # an erasure would not find what is sent again: wait for its end
                         if count or job.cursor is None:
                             # Without room, the first step only stores the job, and what takes part.
                             step = await self._store.replay_step(
@@ -192,9 +178,9 @@ class Replays:
 
     @asynccontextmanager
     async def _turn(self, instance: str) -> AsyncIterator[None]:
-        """Hold a turn and the lock of the instance's changes, and wait for neither while holding the other.
+        """Hold a turn and the lock of the instance's changes; wait for neither while holding the other.
 
-        The line for a turn is that of all instances, and a change may take long: a connector stops first.
+        All instances wait in the line for a turn, and a change may take long: a connector stops first.
         """
         while True:
             async with self._jobs.turn(instance):
@@ -203,7 +189,7 @@ class Replays:
                         yield
                     return
             async with self._registry.changing(instance):
-                pass  # nobody changes it now; there may be a line for the next turn
+                pass  # the instance is not being changed now; there may be a line for the next turn
 
     def _entry(self, job: Job, instance: Instance) -> AuditEntry:
         scope = job.replay or ReplayScope()

@@ -1,4 +1,8 @@
-"""The bodies of ``/delivery/replay`` and ``/delivery/cancel``. No I/O."""
+"""The bodies of ``/delivery/replay`` and ``/delivery/cancel``. No I/O.
+
+The parsers take decoded JSON and raise ``Invalid`` with every mistake. Durations count back from ``now``, in
+seconds since the epoch.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,12 @@ _TIME_FORM = "an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m,
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """The finished deliveries of an instance to send again.
+    """The finished deliveries of an instance to send again. ``None`` or empty does not filter.
 
     Attributes:
-        since, until: the range of acceptance times of their events, in seconds since the epoch. ``until`` is
-            excluded; ``None`` means now.
+        since, until: the range of acceptance times of their events. ``until`` is excluded; ``None`` means
+            now.
         state: ``dead`` for dead letters, ``all`` for every finished delivery.
-        kinds: only these kinds; empty for every kind.
-        label: only the registration with this label; ``None`` for all.
     """
 
     since: float
@@ -38,16 +40,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
-    """Read the body of a replay.
-
-    Args:
-        body: the decoded JSON.
-        catalog: the known event kinds.
-        now: durations count back from here, in seconds since the epoch.
-
-    Raises:
-        Invalid: with every mistake; an unknown field is one, and an empty range.
-    """
+    """Read the body of a replay. An unknown field is a mistake, and so is an empty range."""
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
     replay = Replay(
@@ -65,16 +58,7 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> Replay:
 
 
 def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> Cancellation:
-    """Read the body of a cancellation.
-
-    Args:
-        body: the decoded JSON.
-        catalog: the known event kinds.
-        now: durations count back from here, in seconds since the epoch.
-
-    Raises:
-        Invalid: with every mistake; an unknown field is one, and an empty range.
-    """
+    """Read the body of a cancellation. An unknown field is a mistake, and so is an empty range."""
     fields = Fields(("", as_object(body, "The body")))
     kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
     cancellation = Cancellation(

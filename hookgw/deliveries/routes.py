@@ -69,14 +69,11 @@ _CANCEL_BODY = json_body(
 
 
 class DeliveryRoutes:
-    """The handlers of ``/delivery`` and ``/lane``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("deliveries", __name__)
         blueprint.add_url_rule("/delivery/list/<instance>", view_func=self.list_deliveries)
         blueprint.add_url_rule("/delivery/find/<instance>/<name>", view_func=self.find)

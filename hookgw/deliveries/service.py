@@ -1,4 +1,4 @@
-"""What callers can do to deliveries, in one place for the API, the dashboard and plugins."""
+"""The calls that change deliveries, in one place for the API, the dashboard and plugins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hookgw.deliveries.replay import Replays
 
 
 class DeliveryService:
-    """The calls that change deliveries. The methods are those of the parts themselves.
+    """The methods of the parts themselves.
 
     Attributes:
         resend, replay: see :class:`~hookgw.deliveries.replay.Replays`.

@@ -1,4 +1,4 @@
-"""Lanes that one delivery holds up: logged once for each delivery, and remembered for the overview."""
+"""Logs each delivery that holds a lane up once, and remembers the lanes for the overview."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ logger = structlog.get_logger("hookgw.delivery")
 
 
 class StuckLanes:
-    """The lanes that are stuck, as far as this process knows.
-
-    Args:
-        find: returns a lane as it is now; ``None`` if it does not run.
-        clock: the time.
-    """
+    """The lanes that are stuck, as far as this process knows."""
 
     def __init__(self, find: Callable[[str], LaneStatistics | None], clock: Clock) -> None:
         self._find = find
@@ -30,7 +25,6 @@ class StuckLanes:
         self._keys: dict[str, None] = {}
 
     def report(self, lane: LaneStatistics) -> None:
-        """Log that a lane is stuck, and remember it."""
         advice = advice_for(lane, self._clock.steady())
         logger.warning(
             "one delivery holds its lane up",

@@ -14,12 +14,7 @@ instances."""
 
 
 class Envelope:
-    """Encodes the envelopes of one registration. What they share is encoded once.
-
-    Args:
-        destination: the registered URL.
-        server_url: this gateway's address, for events that do not name another.
-    """
+    """Encodes the envelopes of one registration. What they share is encoded once."""
 
     __slots__ = ("_beginnings", "_end", "_middle", "_server_url")
 
@@ -31,7 +26,6 @@ class Envelope:
         self._end = _end(server_url)
 
     def encode(self, event: Event) -> bytes:
-        """Encode an event as JSON in UTF-8; see :func:`encode_envelope`."""
         kind = event.kind, event.instance
         beginning = self._beginnings.get(kind)
         if beginning is None:
@@ -40,8 +34,8 @@ class Envelope:
             beginning = b'{"event":%b,"instance":%b,"data":' % (_encode(event.kind), _encode(event.instance))
             self._beginnings[kind] = beginning
         url, sender = event.server_url, event.sender
-        # data_json goes in as the bytes that came. Decoding and encoding it again would cost the most of all
-        # here, and change numbers that Python cannot represent (1e400, -0).
+        # data_json is inserted as it arrived. Decoding and encoding it again would cost the most of all here,
+        # and change numbers that Python cannot represent (1e400, -0).
         return b"".join(
             (
                 beginning,
@@ -62,7 +56,6 @@ def encode_envelope(event: Event, *, destination: str, server_url: str | None) -
 
     Args:
         event: the event to deliver; its ``data_json`` must be one JSON value.
-        destination: the registered URL.
         server_url: this gateway's address, for events that do not name another.
     """
     return Envelope(destination, server_url).encode(event)

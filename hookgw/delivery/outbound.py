@@ -1,4 +1,4 @@
-"""All HTTP that leaves the gateway: one guard, one dialer, and the clients that use them."""
+"""All HTTP that leaves the gateway: one guard, one dialer, and their clients."""
 
 from __future__ import annotations
 
@@ -43,13 +43,10 @@ class OutboundHttp:
     """Makes the connections of lanes and plugins. Every one of them passes the address guard.
 
     Args:
-        settings: which addresses and ports may be dialled, through which proxy, and for how long.
-        resolve: used instead of the system's resolver.
         descriptors: how many connections lanes may have in all.
         connector_requests: how many long polls connectors may have in progress in all; of other requests they
             may have half as many.
         connect: opens the connection to a vetted address, instead of the system.
-        threads: load the certificates.
 
     Raises:
         StartError: ``ca_file`` cannot be read, or has no certificate.
@@ -89,7 +86,8 @@ class OutboundHttp:
         )
         self._guard = guard
         self._dialer = dialer(guard)
-        # For what the operator lists by scheme, host and port. Even there hookgw does not call itself.
+        # For the servers that the operator lists by scheme, host and port. Even there hookgw does not call
+        # itself.
         self._servers_dialer = dialer(
             AddressGuard(_EVERYWHERE, refused_ports=(), is_own_address=self._own_addresses.includes)
         )
@@ -142,14 +140,12 @@ class OutboundHttp:
                     await clients.aclose()
 
     def connector_clients(self, servers: Mapping[str, Iterable[Origin]]) -> dict[str, ConnectorClients]:
-        """Make the HTTP clients of connectors, usable until :meth:`run` ends. Do not close them.
+        """Make the HTTP clients of each plugin's connectors, usable until :meth:`run` ends. Do not close
+        them.
 
         Args:
-            servers: by plugin, what the operator lists for its connectors: scheme, host and port. Only
-                clients of that plugin reach them if their addresses are refused otherwise.
-
-        Returns:
-            The clients of each plugin.
+            servers: by plugin, the servers that the operator lists for its connectors. Only that plugin's
+                clients may reach them at an address that is otherwise refused.
         """
         clients = {
             plugin: ConnectorClients(
@@ -173,9 +169,6 @@ class OutboundHttp:
         """Make a connection outside the pools, which opens with the first exchange. The caller closes it.
 
         Exchanges on it raise ``RuntimeError`` while :meth:`run` is not running.
-
-        Args:
-            tls: the TLS identity of the registration, if it has one.
         """
         return LaneTransport(
             self._dialer,
@@ -186,22 +179,14 @@ class OutboundHttp:
         )
 
     def listens_on(self, urls: Iterable[str]) -> None:
-        """Replace the addresses on which the gateway listens, so that it never calls itself.
-
-        Args:
-            urls: each ``http://address:port`` or ``https://address:port`` with an IP address; others are
-                skipped.
-        """
+        """Replace the addresses on which the gateway listens; see :meth:`OwnAddresses.listen_on`."""
         self._own_addresses.listen_on(urls)
 
     async def warnings(self, registration: Registration) -> list[str]:
         """Return why the address guard, or OpenSSL, would refuse deliveries to a registration now.
 
-        It looks the host up, for at most :data:`CHECK_TIMEOUT` seconds.
-
-        Returns:
-            Sentences that start with the name of the field; empty if the registration is disabled, or its
-            host unknown.
+        The sentences start with the name of the field. There are none for a disabled registration or an
+        unknown host. The lookup takes at most :data:`CHECK_TIMEOUT` seconds.
         """
         if not registration.enabled:
             return []
@@ -226,9 +211,8 @@ class OutboundHttp:
     def known_refusal(self, registration: Registration) -> str | None:
         """Return why the settings refuse a registration's address, if that is known without a lookup.
 
-        Returns:
-            What an attempt would say, with the setting; ``None`` for a name, unless its port is refused, and
-            if the registration is disabled.
+        It is the text of an attempt, with the setting; ``None`` for a disabled registration, or for a name on
+        an allowed port.
         """
         if not registration.enabled:
             return None
@@ -237,7 +221,7 @@ class OutboundHttp:
         return refusal and f"The host {target.host} is blocked. {refusal}"
 
     async def log_refused_urls(self, registrations: Iterable[Registration]) -> None:
-        """Log the :meth:`warnings` of registrations that the configuration sets, not the API."""
+        """Log the :meth:`warnings` of registrations that come from the configuration, not the API."""
         for registration in registrations:
             for reason in await self.warnings(registration):
                 logger.warning(

@@ -1,8 +1,8 @@
 """What a response means for a delivery. No I/O.
 
-A 2xx is a delivery, and nothing else is. A status about the *payload* is final for that payload. A status
-about the *receiver* makes the lane wait. Statuses with which a proxy says that the receiver gave no response
-are no response. Everything else fails this delivery, and is retried on its schedule.
+Only a 2xx is a delivery. A status about the *payload* is final for that payload. A status about the
+*receiver* makes the lane wait. If a proxy's status says that the receiver did not respond, that is no
+response. Everything else fails this delivery, and is retried on its schedule.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ _SPECIAL = {
 
 
 def outcome_of_status(status: int) -> Outcome:
-    """Return the outcome of an attempt whose response had this status."""
     if 200 <= status <= 299:
         return Outcome.DELIVERED
     return _SPECIAL.get(status, Outcome.FAILED)
@@ -36,9 +35,7 @@ def outcome_of_status(status: int) -> Outcome:
 def describe_status(status: int, location: str | None) -> str | None:
     """Return a sentence that says why a response is not a delivery; ``None`` for a 2xx.
 
-    Args:
-        status: the response's.
-        location: its ``location`` header. For a redirect the sentence names it, without user and password.
+    For a redirect it names the location, without user and password.
     """
     if 200 <= status <= 299:
         return None
@@ -51,15 +48,11 @@ def describe_status(status: int, location: str | None) -> str | None:
 
 
 def parse_retry_after(value: str | None, now: float) -> float | None:
-    """Return the wait that a ``Retry-After`` header asks for, in seconds (RFC 9110, section 10.2.3).
+    """Return the seconds that a ``Retry-After`` header asks for (RFC 9110, section 10.2.3).
 
-    Args:
-        value: the header's value: seconds or an HTTP date. Some receivers send decimals, so they are
-            accepted.
-        now: wall-clock time in seconds since the epoch, to which a date is compared.
-
-    Returns:
-        At least 0 and not limited; ``None`` if there is no header or it cannot be parsed.
+    The value is seconds or an HTTP date, which is compared to ``now``, in seconds since the epoch. Some
+    receivers send decimals, so they are accepted. The result is at least 0 and not limited; ``None`` if there
+    is no header or it cannot be parsed.
     """
     if value is None:
         return None

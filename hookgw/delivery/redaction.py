@@ -1,4 +1,4 @@
-"""Remove the secrets that a receiver repeats in its response before the response is stored. No I/O."""
+"""Masks the secrets that a receiver repeats in its response, before the response is stored. No I/O."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def secrets_sent(
 ) -> tuple[bytes, ...]:
     """Return the secrets in a registration's requests, in all spellings, the longest first.
 
-    They are the values of its headers and each further word in them (the token of ``Bearer …``), the user
-    and password of its URL in every spelling in which they are sent, and secret options of plugins.
+    They are the values of its headers and each later word in them (the token of ``Bearer …``), the user and
+    password of its URL in every spelling that is sent, and secret options of plugins.
     """
     texts = [*options, *_words(registration.headers.values())]
     for text in user_of(registration.url).split(":", 1):
@@ -31,13 +31,9 @@ def secrets_sent(
 def with_added_headers(
     secrets: tuple[bytes, ...], before: Mapping[str, str], headers: Mapping[str, str]
 ) -> tuple[bytes, ...]:
-    """Return the secrets of one attempt: also the headers that plugins added and whose names say secret.
+    """Return the secrets of one attempt: also headers that plugins added with a name that marks a secret.
 
-    Of a registration's own headers, all are secrets. A plugin also adds harmless ones, such as a time.
-
-    Args:
-        secrets: what is sent in every attempt.
-        before, headers: the headers, before and after plugins changed them.
+    All of a registration's own headers are secrets. Plugins also add harmless ones, such as a time.
     """
     added = [value for name, value in headers.items() if before.get(name) != value and _is_secret(name)]
     return tuple(sorted({*secrets, *_forms(_words(added))}, key=_longest_first)) if added else secrets
@@ -66,12 +62,7 @@ def _longest_first(secret: bytes) -> tuple[int, bytes]:
 
 
 def redact(body: bytes, secrets: tuple[bytes, ...]) -> bytes:
-    """Return the body with each secret replaced by a mask.
-
-    Args:
-        body: what a receiver sent.
-        secrets: the longest first.
-    """
+    """Replace each secret in a body by a mask. The longest secret must come first."""
     # Most receivers answer with nothing, or nearly nothing.
     if not secrets or len(body) < len(secrets[-1]):
         return body

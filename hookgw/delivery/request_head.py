@@ -1,4 +1,4 @@
-"""The head of a request; the part that all requests to a target share is rendered once. No I/O."""
+"""The head of a request. The part that all requests to a target share is rendered once. No I/O."""
 
 from __future__ import annotations
 
@@ -20,18 +20,15 @@ _RESERVED = frozenset((*_CONNECTION, *_FRAMING))
 class RequestHead:
     """The head of the POST requests to one target.
 
-    Beside the given headers it contains ``host``, ``content-length``, ``accept: */*``,
-    ``accept-encoding: identity``, and ``authorization`` if the URL has user information and no header of that
-    name is given.
+    It also contains ``host``, ``content-length``, ``accept: */*``, ``accept-encoding: identity``, and
+    ``authorization`` if the URL has user information and no header of that name is given.
 
     Args:
-        target: where the requests go.
-        headers: sent with each request. Names in any case; values are sent in UTF-8.
+        headers: sent with each request; names in any case, values in UTF-8.
 
     Raises:
         ValueError: a name is not a token or is reserved for the transport, or a value contains a line break
-            or
-            control character. The message is a sentence.
+            or control character. The message is a sentence.
     """
 
     def __init__(self, target: Target, headers: Mapping[str, str]) -> None:
@@ -45,11 +42,10 @@ class RequestHead:
         self._rendered = self._start + _lines(fixed.items())
 
     def beginning(self, headers: Mapping[str, str], without: Collection[str]) -> str:
-        """Render what many requests have in common: the head up to the headers of each of them.
+        """Render the common part of many requests: the head up to the headers of each request.
 
-        Args:
-            headers: added to the fixed ones, names in lower case. Each replaces a fixed one of the same name.
-            without: fixed headers to leave out, because each request has its own; names in lower case.
+        Names are in lower case. Each header replaces a fixed one of the same name; fixed headers in
+        ``without`` are left out, because each request has its own.
 
         Raises:
             ValueError: as for the class.
@@ -60,9 +56,7 @@ class RequestHead:
     def render(self, content_length: int, headers: Sequence[tuple[str, str]] = ()) -> bytes:
         """Render the head of one request, including the blank line that ends it.
 
-        Args:
-            content_length: of the body, in bytes.
-            headers: for this request alone, names in lower case. Each replaces a fixed one of the same name.
+        Each header, named in lower case, replaces a fixed one of the same name.
 
         Raises:
             ValueError: as for the class.

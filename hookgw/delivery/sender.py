@@ -1,6 +1,6 @@
 """The sender turns a delivery into a request, sends it, and reports the result as an attempt.
 
-It knows plugins, envelope, signature and transport. Queues and retries belong to ``dispatch``.
+It knows plugins, envelope, signature and transport; ``dispatch`` knows queues and retries.
 """
 
 from __future__ import annotations
@@ -51,44 +51,39 @@ class SenderHooks(Protocol):
         """Grows when :meth:`concerned` may return something else."""
 
     def concerned(self, registration: Registration) -> frozenset[str]:
-        """Return the names of the hooks below that any plugin needs for a registration."""
+        """Return which of the hooks below any plugin needs for a registration."""
 
     async def filter(self, event: Event, registration: Registration) -> bool:
         """Return whether the registration gets the event."""
 
-    async def transform(self, event: Event, registration: Registration) -> Event:
-        """Return the event as the registration gets it."""
+    async def transform(self, event: Event, registration: Registration) -> Event: ...
 
     async def encode(self, event: Event, registration: Registration) -> bytes | None:
         """Return a body that replaces the envelope, or ``None`` for the envelope."""
 
     async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
-        """Change the headers of one attempt, in ``request.headers``."""
+        """Change ``request.headers`` of one attempt."""
 
     def secrets_of(self, registration: Registration) -> Collection[str]:
-        """Return the secrets in the options of plugins, which may be in what plugins encode."""
+        """Return the secrets in the options of plugins, which plugins may put into a body."""
 
 
 class RequestTemplate(msgspec.Struct, kw_only=True):
-    """The part that all requests of a registration share. Made by :func:`template_for`, once per lane.
+    """The common part of all requests of a registration, made by :func:`template_for` once per lane.
 
     Attributes:
-        registration: the registration that it was made from.
         for_plugins: a copy of the registration.
-        target: the registration's URL.
-        origin: its scheme, host and port, and its TLS identity if it has one: the pool of its connections.
+        origin: the target's scheme, host and port, and its TLS identity if it has one: the pool's key.
         shares_connections: whether another registration may use a connection after this one. Not with
-            ``NTLM`` and ``Negotiate``, which may authenticate the connection in place of the request
-            (RFC 4559, section 6).
-        headers: the headers of every request, names in lower case.
-        beginnings: what the requests of a kind and an instance share: see :meth:`beginning`.
-        envelope: encodes the envelopes; ``None`` until the first one.
-        filter: the registration's filter; ``None`` without one.
+            ``NTLM`` and ``Negotiate``, which may authenticate the connection instead of the request (RFC
+            4559, section 6).
+        headers: of every request, names in lower case.
+        beginnings: for each kind and instance, the result of :meth:`beginning`.
+        envelope: ``None`` until the first one is encoded.
         signing: the secrets with the keys made from them, the newest first.
         lasting: the keys, if none of the secrets expires.
-        hooks: the names of the hooks that plugins need for its deliveries, in a generation of the hooks.
-        sent_secrets: what must be masked in responses, which may repeat the request; ``None`` until the first
-            response.
+        hooks: the names of the hooks that plugins need, in a generation of the hooks.
+        sent_secrets: masked in responses, which may repeat the request; ``None`` until the first response.
     """
 
     registration: Registration
@@ -108,7 +103,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     __repr__ = repr_without("headers", "beginnings", "signing", "lasting", "sent_secrets")
 
     def refusal(self, event: Event) -> str | None:
-        """Return why the registration's filter drops an event, as a sentence; ``None`` if it lets it pass."""
+        """Return why the registration's filter drops an event, as a sentence; ``None`` if it passes."""
         if self.filter is None:
             return None
         # The receiver would get the event without the file.
@@ -122,7 +117,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         return [key for secret, key in self.signing if secret.expires_at is None or secret.expires_at > now]
 
     def beginning(self, event: Event) -> tuple[Target, str, str]:
-        """Return the target, the head up to the headers of the attempt, and the masked URL, for an event.
+        """Return the target, the head up to the headers of the attempt, and the masked URL.
 
         Raises:
             ValueError: a header is not allowed.
@@ -143,7 +138,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
 
 
 def template_for(registration: Registration) -> RequestTemplate:
-    """Prepare what all requests of a registration share.
+    """Prepare the common part of all requests of a registration.
 
     Raises:
         ValueError: the registration's URL or a secret is invalid. Stored registrations were checked.
@@ -158,7 +153,7 @@ def template_for(registration: Registration) -> RequestTemplate:
         registration=registration,
         for_plugins=registration.detached(),
         target=target,
-        # Everybody's connection will do for a registration without a certificate, authorities or name.
+        # A registration without a certificate, authorities or name can use any connection.
         origin=(target.scheme, target.host, target.port, identity if identity != NO_IDENTITY else None),
         shares_connections=scheme not in ("ntlm", "negotiate"),
         headers={**_DEFAULT_HEADERS, **headers},
@@ -172,14 +167,12 @@ class AttemptResult(msgspec.Struct, frozen=True):
     """The result of one attempt.
 
     Attributes:
-        attempt: the record of the attempt, with its outcome.
         retry_after: the wait that the receiver asked for, in seconds and not limited; ``None`` if it asked
             for none, or accepted the delivery.
         ended_at: by ``trio.current_time()``; ``None`` if that was just now.
         broke_off: whether the request broke or stalled in mid-body.
         timed_out: whether the deadline passed after the whole request was sent.
-        late: makes the record of this attempt with a response that comes late; ``None`` unless the transport
-            waits for one.
+        late: makes the attempt's record from a late response; ``None`` unless the transport waits for one.
     """
 
     attempt: Attempt
@@ -194,8 +187,6 @@ class DeliverySender:
     """Renders and sends deliveries. One sender serves all lanes, and keeps no state about any of them.
 
     Args:
-        hooks: the plugins' hooks.
-        clock: for timestamps and the expiry of secrets.
         server_url: this gateway's address for envelopes; ``None`` leaves it out.
         kept_answer: bytes of a response body that are kept in the attempt.
     """
@@ -207,24 +198,17 @@ class DeliverySender:
         self._kept_answer = kept_answer
 
     def concerned(self, template: RequestTemplate) -> frozenset[str]:
-        """Return the names of the hooks that plugins need for deliveries with this template."""
+        """Return which hooks plugins need for deliveries with this template."""
         generation = self._hooks.generation
         if template.hooks[0] != generation:
             template.hooks = generation, self._hooks.concerned(template.for_plugins)
         return template.hooks[1]
 
     async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None:
-        """Run the filters and transforms, and render the body.
+        """Run the filters and transforms, and render the body; ``None`` if a filter drops the event.
 
         Call this once per delivery, before its first attempt. If that attempt fails, the caller stores the
         body with the delivery: every retry must send the same bytes, also after plugins changed.
-
-        Args:
-            event: as accepted. It is immutable; a transform returns another one.
-            template: of the registration as it is now.
-
-        Returns:
-            The body; ``None`` if a filter drops the event.
 
         Raises:
             PluginFailed: a plugin raised, returned something invalid, or exceeded its timeout. Record it with
@@ -251,8 +235,7 @@ class DeliverySender:
     ) -> dict[str, str] | None:
         """Run the ``hookgw_prepare`` hooks for one attempt.
 
-        Returns:
-            The headers as the plugins left them; ``None`` if they changed nothing.
+        Return the headers as the plugins left them, or ``None`` if they changed nothing.
 
         Raises:
             PluginFailed: see :meth:`render_body`.
@@ -278,17 +261,15 @@ class DeliverySender:
     ) -> AttemptResult:
         """Make one attempt.
 
-        The receiver and the network cannot make this raise; whatever they do becomes an outcome.
+        No failure of the receiver or the network is raised: it becomes an outcome.
 
         Args:
             delivery: its event names the kind, the instance and the ``webhook-id``. It is not changed.
             body: from :meth:`render_body`, or as stored by an earlier attempt.
-            template: of the registration as it is now.
-            transport: a connection that nobody else uses; the caller owns it. It stays open if the receiver
-                allows that, and the registration's headers.
+            transport: a connection in exclusive use; the caller owns it. It stays open if the receiver allows
+                that, and the registration's headers.
             number: of this attempt, from 1; sent as ``x-attempt``.
             timeout: seconds for the whole exchange, from resolving to the last byte.
-            headers: from :meth:`prepare`.
 
         Returns:
             The attempt. Its ``error`` is a sentence unless the outcome is ``DELIVERED``.
@@ -375,7 +356,9 @@ class DeliverySender:
         *,
         ended_at: float | None = None,
     ) -> Attempt:
-        """Return the record of an attempt with a response, which ended just now unless ``ended_at`` says."""
+        """Return the record of an attempt with a response. It ended just now unless ``ended_at`` says
+        otherwise.
+        """
         outcome, answer, error = outcome_of_status(response.status), response.body, None
         if outcome is not Outcome.DELIVERED:
             error = describe_status(response.status, response.header("location"))
@@ -411,21 +394,11 @@ class DeliverySender:
         return redact(answer, secrets), error and redact(error.encode(), secrets).decode()
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
-        """Return the record of an attempt that a plugin failed before anything was sent.
-
-        Args:
-            number: of the attempt, from 1.
-            failure: from :meth:`render_body`.
-        """
+        """Return the record of attempt ``number``, which a plugin failed before anything was sent."""
         return _attempt(number, self._clock.wall(), trio.current_time(), Outcome.FAILED, error=str(failure))
 
     def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
-        """Return the record of an attempt that shares the failure of another to connect to the host.
-
-        Args:
-            number: of the attempt, from 1.
-            failure: of the other attempt.
-        """
+        """Return the record of an attempt that shares another attempt's failure to connect to the host."""
         outcome = Outcome.UNREACHABLE
         return _attempt(number, self._clock.wall(), trio.current_time(), outcome, error=str(failure))
 
@@ -433,10 +406,7 @@ class DeliverySender:
         """Return the record of an attempt that was cut off, because its delivery is being cancelled.
 
         Args:
-            number: of the attempt, from 1.
-            started_at: when it began, by ``trio.current_time()``.
-            event: what was sent.
-            template: with which it was sent.
+            started_at: by ``trio.current_time()``.
         """
         _, _, url = template.beginning(event)
         wall = self._clock.wall() - (trio.current_time() - started_at)

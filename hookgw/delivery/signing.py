@@ -37,11 +37,10 @@ def sign(keys: Sequence[SigningKey], message_id: str, timestamp: int, body: byte
         keys: the keys in force, the newest first, from :func:`hookgw.kernel.signing_keys.signing_key`.
         message_id: the value of ``webhook-id``. It must not contain a ``.``.
         timestamp: the value of ``webhook-timestamp``: whole Unix seconds of this attempt.
-        body: the bytes to send.
 
     Returns:
-        For each key ``v1,<base64 of the HMAC-SHA256>`` or ``v1a,<base64 of the ed25519 signature>``, in
-        the order of the keys, separated by one space.
+        For each key, in their order, ``v1,<base64 of the HMAC-SHA256>`` or ``v1a,<base64 of the ed25519
+        signature>``, separated by one space.
     """
     content = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
     signatures = []
@@ -65,8 +64,7 @@ def verify(
 
     Args:
         keys: the accepted keys, from :func:`hookgw.kernel.signing_keys.verifying_key`.
-        headers: the request's headers, names in lower case.
-        body: the bytes as received.
+        headers: names in lower case.
         now: seconds since the epoch.
         tolerance: how far the timestamp may lie from ``now``, in seconds.
 
@@ -117,7 +115,7 @@ def _hmac(key: bytes, content: bytes) -> bytes:
 
 
 class _Hash(Protocol):
-    """What :mod:`hashlib` makes; its type has no public name before Python 3.12."""
+    """The type of :mod:`hashlib`'s objects, which has no public name before Python 3.12."""
 
     def copy(self) -> Self: ...
 

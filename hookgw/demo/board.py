@@ -17,9 +17,7 @@ class Row:
     Attributes:
         name: the receiver's name, or the URL if the user registered it.
         receiver: the receiver's state; empty if it is unknown.
-        lane: the lane's state.
-        pending: how many deliveries are pending.
-        ledger: the receiver's ledger; ``None`` for a URL that the user registered.
+        ledger: ``None`` for a URL that the user registered.
     """
 
     name: str
@@ -48,7 +46,7 @@ def rows(receivers: Sequence[DemoReceiver], lanes: Iterable[LaneStatistics]) -> 
 
 
 def verdict(receivers: Sequence[DemoReceiver]) -> list[str]:
-    """Return a line for each receiver: how many events it should have got, and what arrived."""
+    """Return a line for each receiver: the expected events and the arrived ones."""
     lines = []
     for receiver in receivers:
         ledger = receiver.ledger

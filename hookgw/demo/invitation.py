@@ -1,4 +1,4 @@
-"""How a user joins the demo: a link to the dashboard, and a command."""
+"""Invites a user to the demo: with a link to the dashboard, and a command."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from hookgw.app.server import Server
 from hookgw.core.browser_sessions import LINK_LIFETIME
 
 RENEW_AFTER = LINK_LIFETIME - 60
-"""Seconds after which another link is shown, so that a minute remains to open the one that was copied."""
+"""Seconds after which another link is shown, so that a copied link has a minute left."""
 
 
 class Invitation:
     """A link to the dashboard that works whenever it is read, and a command to join in.
 
     Args:
-        server: the server of the demo.
-        key: its global key.
         program: how to call hookgw in another terminal.
     """
 
@@ -32,11 +30,10 @@ class Invitation:
 
     @property
     def url(self) -> str:
-        """The URL of the demo's gateway."""
         return self._server.urls[0]
 
     def link(self) -> str:
-        """Return a link that logs in once: another one if the last was used, or is about to expire."""
+        """Return a link that logs in once: a new one if the last was used, or is about to expire."""
         if not self._link or trio.current_time() >= self._renew_at:
             link = self._server.login_link(self._key, self._forget_link)
             self._link = link or f"{self.url}/dashboard"
@@ -47,11 +44,7 @@ class Invitation:
         self._link = ""
 
     def command(self, width: int) -> list[str]:
-        """Return a command that sends a message, as lines to paste.
-
-        Args:
-            width: columns that lines may have, where their words allow it.
-        """
+        """Return a command that sends a message, as lines to paste, of ``width`` columns if possible."""
         # With the URL: an environment or a profile of the user may lead to another gateway.
         environment = f"HOOKGW_URL={self.url} HOOKGW_KEY={self._key}"
         command = f"{self._program} message send demo 5511999999999 Hello"

@@ -1,7 +1,7 @@
-"""Check that each accepted event arrives at a receiver once and in order. No I/O.
+"""Checks that each accepted event arrives at a receiver once and in order. No I/O.
 
-Two independent sources fill a ledger: an observer of the gateway reports what was accepted and settled, the
-receiver reports what arrived. A mistake of the gateway therefore cannot hide itself.
+Two independent sources fill a ledger: an observer of the gateway reports accepted and settled events, the
+receiver reports arrived ones. So a mistake of the gateway cannot hide itself.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ MAX_REMEMBERED = 10_000
 
 
 class Ledger:
-    """The account of one receiver.
+    """The account of one receiver. Its numbers count events, except the last two.
 
     Attributes:
-        accepted: how many events the gateway accepted for it.
-        arrived: how many different events arrived.
-        repeated: how many events arrived a second time.
-        out_of_order: how many events arrived in another order than they were accepted in.
-        unverified: how many requests had no valid signature.
-        failed_attempts: how many attempts failed because the receiver was down or answered 500.
+        arrived: different events.
+        unverified: requests without a valid signature.
+        failed_attempts: attempts that failed because the receiver was down or answered 500.
     """
 
     def __init__(self) -> None:
@@ -39,7 +36,6 @@ class Ledger:
 
     @property
     def missing(self) -> int:
-        """How many accepted events have not arrived."""
         return len(self._missing)
 
     @property
@@ -49,12 +45,11 @@ class Ledger:
 
     @property
     def complete(self) -> bool:
-        """Whether every accepted event has arrived and is settled."""
         return not (self._missing or self._early or self._unsettled)
 
     @property
     def faults(self) -> dict[str, int]:
-        """What must never happen, by name, and how often it did. Empty if all is well."""
+        """The number of each fault, by name. Empty if all is well."""
         counts = {
             "repeated": self.repeated,
             "out of order": self.out_of_order,
@@ -68,7 +63,6 @@ class Ledger:
         return self.complete and not self.faults
 
     def accept(self, event_id: str) -> None:
-        """Record that the gateway accepted an event for this receiver."""
         self.accepted += 1
         # The hook that reports the acceptance may run after the first attempt: the event is here already.
         if event_id in self._early:
@@ -93,12 +87,7 @@ class Ledger:
             self._early.add(event_id)
 
     def settle(self, seq: int, event_id: str) -> None:
-        """Record that the gateway settled an event as delivered.
-
-        Args:
-            seq: the event's place in the accepted order.
-            event_id: the event's id.
-        """
+        """Record that an event was settled as delivered. ``seq`` is its place in the accepted order."""
         is_next = bool(self._unsettled) and self._unsettled[0] == event_id
         if is_next:
             self._unsettled.popleft()

@@ -1,4 +1,4 @@
-"""The plugin by which the demo observes the gateway."""
+"""The plugin that observes the demo's gateway."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ from hookgw.records.registrations import Registration
 
 
 class Observer:
-    """Records in the ledgers what the gateway accepts and settles.
-
-    Args:
-        instance: the instance of the demo. Events of other instances are ignored.
-        ledgers: by the label of the receiver's registration.
+    """Records accepted and settled events of the demo's instance, in the ledgers by label.
 
     Attributes:
-        accepted: how many events of the instance were accepted.
-        sent: how many of them were raised by a message that the user sent.
+        accepted: the number of accepted events.
+        sent: the number of these that a message of the user raised.
     """
 
     def __init__(self, instance: str, ledgers: Mapping[str, Ledger]) -> None:
@@ -33,12 +29,10 @@ class Observer:
         self._changed = trio.Event()
 
     async def wait_accepted(self, count: int) -> None:
-        """Wait until that many events have been accepted."""
         while self.accepted < count:
             await self._changed.wait()
 
     async def wait_sent(self, count: int) -> None:
-        """Wait until the user has sent that many messages."""
         while self.sent < count:
             await self._changed.wait()
 

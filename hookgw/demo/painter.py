@@ -1,4 +1,4 @@
-"""Draw a picture on a terminal in place."""
+"""Draws a picture on a terminal in place."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from rich.console import Console, RenderableType
 class Painter:
     """Draws a picture, and writes only the lines that changed.
 
-    A terminal gives up a selection when its text is written again: with a picture that is always drawn as a
-    whole, as :class:`rich.live.Live` does, nobody could copy a line that stays the same.
-
-    Args:
-        console: a terminal that can move its cursor.
+    A terminal drops a selection when its text is written again: if the whole picture were always drawn, as
+    :class:`rich.live.Live` does, no user could copy an unchanged line.
     """
 
     def __init__(self, console: Console) -> None:
@@ -21,7 +18,7 @@ class Painter:
         self._shown: list[str] = []
 
     def draw(self, picture: RenderableType) -> None:
-        """Draw a picture in the place of the last one. What does not fit the height is left out."""
+        """Replace the last picture. Lines beyond the height are left out."""
         size = self._console.size
         with self._console.capture() as drawn:
             self._console.print(picture)
@@ -29,7 +26,7 @@ class Painter:
         lines = [line.rstrip() for line in drawn.get().splitlines()][: size.height - 1]
         shown, count = self._shown, len(self._shown)
         if size != self._size:
-            # The terminal has wrapped the lines anew: nobody knows where they are.
+            # The terminal has wrapped the lines anew: their places are unknown.
             written = "\x1b[H\x1b[2J" + "".join(f"{line}\n" for line in lines)
         elif len(lines) != count:
             up = f"\x1b[{count}A" if count else ""

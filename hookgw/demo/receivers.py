@@ -16,7 +16,7 @@ from hookgw.testing.receiver import Receiver, open_receiver
 
 
 class Trouble(StrEnum):
-    """What is wrong with a receiver, as the demo prints it."""
+    """The state of a failing receiver, as the demo prints it."""
 
     NONE = "is up"
     REFUSES = "is down"
@@ -35,8 +35,6 @@ class DemoReceiver:
 
     Attributes:
         name: the label of its registration.
-        ledger: what should arrive, and what did.
-        trouble: what is wrong with it now.
         keys: verify with these keys; set when its registration has a secret.
     """
 
@@ -50,7 +48,6 @@ class DemoReceiver:
 
     @property
     def url(self) -> str:
-        """The URL to register."""
         return f"{self._receiver.url}{self.name}"
 
     async def begin(self, trouble: Trouble) -> None:

@@ -38,11 +38,9 @@ class PlainScreen:
     """Prints a line per second if something changed."""
 
     def add_message(self, message: str, _explanation: str = "") -> None:
-        """Show that something happened."""
         say(f"{_clock()} -- {message}")
 
     async def run(self, read_board: ReadBoard) -> None:
-        """Refresh the display until cancelled."""
         last = ""
         while True:
             line = summary(*read_board())
@@ -53,7 +51,7 @@ class PlainScreen:
 
 
 class LiveScreen:
-    """Updates a picture in place: the invitation, the receivers, and what happened last."""
+    """Updates a picture in place: the invitation, the receivers, and the last messages."""
 
     def __init__(self, console: Console, invitation: Invitation | None) -> None:
         self._console = console
@@ -99,9 +97,7 @@ Screen = PlainScreen | LiveScreen
 def open_screen(console: Console, invitation: Invitation | None) -> Iterator[Screen]:
     """Return a screen that suits the console and restore the console when the block ends.
 
-    Args:
-        console: where a live picture is drawn.
-        invitation: how to join in; ``None`` for a demo that is over at once.
+    The invitation is ``None`` for a demo that ends at once.
     """
     if not console.is_terminal or console.is_dumb_terminal:
         if invitation is not None:
@@ -119,7 +115,6 @@ def open_screen(console: Console, invitation: Invitation | None) -> Iterator[Scr
 
 
 def summary(accepted: int, rows: Sequence[Row]) -> str:
-    """Return everything in one line."""
     parts = [f"accepted {accepted}"]
     for row in rows:
         counts = [f"{row.ledger.arrived} delivered"] if row.ledger else []
@@ -142,7 +137,7 @@ def table(rows: Sequence[Row], width: int) -> Table:
         state_style = "green" if row.receiver == Trouble.NONE else "red"
         drawn.add_row(
             Text(cut(printable(row.name.partition("://")[2] or row.name), MAX_NAME), style="bold"),
-            # Faults never happen; one that does must be seen.
+            # Faults never happen; if one does, it must be seen.
             Text(cut(faults or row.receiver, MAX_STATE), style="bold red" if faults else state_style),
             bar(row, size),
             Text(str(row.ledger.arrived) if row.ledger else "-"),
@@ -155,7 +150,7 @@ def table(rows: Sequence[Row], width: int) -> Table:
 
 
 def bar(row: Row, size: int) -> Text:
-    """Return a bar of the last events: what arrived, then what is pending."""
+    """Return a bar of the last events: the arrived ones, then the pending ones."""
     pending = min(row.pending, BAR_EVENTS)
     arrived = min(row.ledger.arrived, BAR_EVENTS - pending) if row.ledger else 0
     # The sum is rounded, so that both parts together never change their length.

@@ -54,20 +54,13 @@ class Outage:
 
 
 ONCE = (Outage(1.0, "n8n", Trouble.REFUSES, 1.5), Outage(0.5, "bot", Trouble.FAILS, 1.5))
-# Long enough to read on the dashboard what is wrong, and to go where it leads.
+# Long enough to read the problem on the dashboard, and to follow its link.
 FOREVER = (Outage(5.0, "n8n", Trouble.REFUSES, 10.0), Outage(5.0, "bot", Trouble.FAILS, 10.0))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The parts of a running demo.
-
-    Attributes:
-        gateway: the gateway; its API is listening.
-        receivers: the receivers of its events.
-        observer: the plugin that observes the gateway.
-        screen: the display.
-    """
+    """The parts of a running demo."""
 
     gateway: Gateway
     receivers: Sequence[DemoReceiver]
@@ -97,7 +90,7 @@ class Stage:
             await run_outages(outages, by_name, self.screen.add_message)
             await self.observer.wait_accepted(EVENTS)
             await self.gateway.instances.logout(INSTANCE)
-            # After a timeout, the verdict names what is not delivered.
+            # After a timeout, the verdict names the missing deliveries.
             with trio.move_on_after(LAST_EVENTS_TIMEOUT):
                 await self.observer.wait_complete()
             nursery.cancel_scope.cancel()  # the other tasks never return
@@ -114,11 +107,9 @@ class Stage:
 async def run_outages(
     outages: Iterable[Outage], receivers: Mapping[str, DemoReceiver], add_message: Callable[[str, str], None]
 ) -> None:
-    """Run the outages in turn.
+    """Run the outages in turn. There may be no end of them.
 
     Args:
-        outages: may be endless.
-        receivers: by name.
         add_message: called with a sentence and its explanation at the start and the end of each outage.
     """
     for outage in outages:
@@ -133,7 +124,6 @@ async def run_outages(
 
 @asynccontextmanager
 async def open_receivers() -> AsyncIterator[list[DemoReceiver]]:
-    """Run the demo's receivers until the block ends."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(open_demo_receiver(name)) for name in RECEIVERS]
 
@@ -141,7 +131,7 @@ async def open_receivers() -> AsyncIterator[list[DemoReceiver]]:
 def demo_settings(folder: Path) -> Settings:
     """Return settings with all data in a folder, a new key, and short waits between retries."""
     with socket.socket() as probe:
-        # As the server does: a port whose last connections are in TIME_WAIT is free.
+        # As the server does: a port with connections in TIME_WAIT is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", PORT))

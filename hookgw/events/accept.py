@@ -1,4 +1,4 @@
-"""Accepting events: check, address, store.
+"""Accepts events: checks, addresses and stores them.
 
 The rest of the path of an event, from here::
 
@@ -50,7 +50,7 @@ LARGE_SIZE = 4 * 2**20
 """A batch of more events and deliveries together, or of more bytes, takes more than about 50 ms to store.
 While other instances are active, such batches of one instance are kept apart. Smaller ones never wait."""
 _BYTES_AS_A_ROW = 4096
-"""So many bytes of payload take about as long to store as a row."""
+"""Storing this many payload bytes costs as much as storing one row."""
 _REPORTED_PROBLEMS = 100
 """How many problems of a batch are listed, in an error or as warnings."""
 _FEW = 10
@@ -75,9 +75,8 @@ class EventIntake:
     """Accepts events.
 
     Args:
-        is_dispatching: returns whether the lanes run.
         server_url: added to events that have none.
-        catch_up: in a fleet, reads the records that other nodes have changed.
+        catch_up: in a fleet, reads records that other nodes have changed.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class EventIntake:
         self._schemas = SchemaBook(catalog)
         self._registry = registry
         self._outbox = outbox
-        # What producers may emit: hookgw alone raises operational events.
+        # Producers may not emit operational events: only hookgw raises them.
         self._emittable = frozenset(kind.name for kind in catalog if not kind.operational)
         self._states = states
         self._hooks = hooks
@@ -122,19 +121,17 @@ class EventIntake:
         epoch: ShardEpoch | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Receipt:
-        """Store events, each with one delivery for every registration that wants it: all of them or none.
+        """Store events, each with one delivery for every registration that wants it: all or none.
 
-        The events are on disk when this returns. A caller that is cancelled while it waits does not undo
-        that.
+        The events are on disk when this returns. The cancellation of a waiting caller does not undo that.
 
         Args:
             events: in the order of delivery.
             single: the caller sent one event, not a batch: messages about it name no index.
             is_parsed: hookgw's own parser made the events. Those of plugins may hold anything.
-            state: of a connector, stored in the same commit, even if there are no events, or only duplicates.
-            instance_id: of the instance that all events are of, if the caller acts for no later one.
-            epoch: in which this node must hold the connector's shard; ``None`` for events that are no
-                connector's.
+            state: of a connector, stored in the same commit, even without events or with duplicates only.
+            instance_id: all events are of this instance, and of no later one with its name.
+            epoch: in which this node must hold the connector's shard; ``None`` without a connector.
             headers: of the request, for observers.
 
         Raises:
@@ -143,8 +140,8 @@ class EventIntake:
             Unavailable: the disk refuses, a limit of the backlog is reached, or no lanes run.
             TooLarge: the events exceed such a limit on their own, or make too many deliveries.
         """
-        # What is on disk is delivered after a restart at the latest. But producers that get 202 all the time
-        # would never learn that nothing is delivered.
+        # Stored events are delivered after a restart at the latest. But with a 202, producers would never
+        # learn that deliveries have stopped.
         if not self._is_dispatching():
             raise Unavailable("hookgw does not deliver at the moment: it is starting or stopping.")
         if not is_parsed:
@@ -263,10 +260,7 @@ class EventIntake:
     def _check(
         self, events: Sequence[Event], single: bool, problems: list[str], warnings: list[str]
     ) -> Generator[None, None, None]:
-        """Add what is wrong with events, and warnings about payloads that violate the schema of their kind.
-
-        It pauses after each event.
-        """
+        """Add errors, and warnings about payloads that violate their kind's schema, event by event."""
         for index, event in enumerate(events):
             problem = self._problem(event)
             if problem is not None:
@@ -299,9 +293,7 @@ class EventIntake:
         return None
 
     def _complete(self, event: Event) -> Event:
-        """Add the sender and the server's URL, if the gateway knows them and the producer did not give
-        them.
-        """
+        """Add the sender and the server's URL, if the gateway knows them and the producer did not."""
         sender = event.sender or self._states.sender(event.instance)
         server_url = event.server_url or self._server_url
         if sender == event.sender and server_url == event.server_url:
@@ -309,15 +301,15 @@ class EventIntake:
         return msgspec.structs.replace(event, sender=sender, server_url=server_url)
 
     def limit_observers(self, until: float) -> None:
-        """Notify no observer after a time, by Trio's clock, because hookgw stops."""
+        """Notify no observer after this time, by Trio's clock: hookgw stops."""
         self._observed_until = min(self._observed_until, until)
         for scope in self._observing:
             scope.deadline = min(scope.deadline, until)
 
     def _note_states(self, accepted: Sequence[Event]) -> None:
         for event in accepted:
-            # The instance may have been deleted during the commit: then its state would be kept for good.
-            # An instance with a connector has the state of its connector, whatever somebody emits for it.
+            # The instance may have been deleted during the commit: then its state would be kept for good. A
+            # connector's own state wins over the state in an emitted event.
             if event.kind == "CONNECTION_UPDATE":
                 instance = self._registry.find_instance(event.instance)
                 if instance is not None and not instance.integration:
@@ -343,7 +335,7 @@ def _size_of(event: Any) -> int:
 
 
 def _plain(events: Iterable[Event]) -> Generator[None, None, list[Event]]:
-    """Return the events of a plugin as plain records; raise ``Invalid`` for what cannot be stored or sent.
+    """Return a plugin's events as plain records; raise ``Invalid`` for what cannot be stored or sent.
 
     It pauses after each event.
     """

@@ -1,7 +1,7 @@
-"""Appends in turns: whose rows go to the disk next, and how many.
+"""Appends in turns: decides which rows go to the disk next, and how many.
 
 All appends that are requested while a commit runs share the next one. So an instance that floods hookgw would
-fill each commit, and everybody else would wait for two full commits: the running one, and their own.
+fill each commit, and all other instances would wait for two full commits: the running one, and their own.
 
 Therefore appends go in waves. A wave has as many rows as the disk takes in :data:`DELAY`. When it is on disk,
 the next one begins. Until then, further appends wait here, and instances take turns. An instance with few
@@ -9,7 +9,7 @@ rows on their way never waits: it is stored after the commit that runs, and befo
 
 ::
 
-                        few rows of the instance; or room in the wave, and nobody waits
+                        few rows of the instance; or room in the wave, and no one waits
     begin ─────────────────────────────────────────────────────────────────> ON ITS WAY ──> end
       │                                                                          ^
       └───────────────> WAITING (instances in turn, each in its order) ──────────┘
@@ -26,20 +26,20 @@ from hookgw.fair import PerHolder, Turns
 
 DELAY = 0.02
 """Seconds that a wave takes. Each commit has a fixed cost: with half of this, batches over HTTP reach three
-quarters of the rate, and others wait 5 ms less beside them."""
+quarters of their rate, and others gain only 5 ms."""
 FEWEST = 128
 """The rows of the smallest wave, however slow the disk is."""
 MOST = 8192
 """The rows of the largest wave, however fast the disk is."""
 FEW = 64
-"""Rows that an instance may have on their way whatever others have."""
+"""Rows that an instance may have on their way, however many others have."""
 _FIRST = 1024
 _WEIGHT = 0.25
 """How much one wave changes the size of the next. A single slow write must not decide it."""
 
 
 class Turn:
-    """An append that is on its way or waits for its turn. Made by :meth:`AppendTurns.begin`."""
+    """An append that is stored or waits for its turn. Made by :meth:`AppendTurns.begin`."""
 
     __slots__ = ("instance", "is_in_wave", "rows", "task")
 
@@ -51,12 +51,10 @@ class Turn:
 
 
 class AppendTurns:
-    """The appends of all instances."""
-
     def __init__(self) -> None:
         self._size = float(_FIRST)
-        # The wave: how many of its rows are not on disk yet. If all of it was let in at once, also its size
-        # and the time, from which its speed is measured.
+        # The wave: how many of its rows are not on disk yet. If it was let in all at once, also its size and
+        # the time, from which its speed is measured.
         self._rows = 0
         self._began: tuple[int, float] | None = None
         self._on_their_way = PerHolder[str]()
@@ -65,18 +63,12 @@ class AppendTurns:
 
     @property
     def wave_size(self) -> int:
-        """How many rows make a wave."""
         return int(self._size)
 
     async def begin(self, instance: str, rows: int) -> Turn:
-        """Wait for the turn of an append. There is no checkpoint if it need not wait.
+        """Wait for the turn of an append of about so many rows. No checkpoint if it need not wait.
 
-        Args:
-            instance: the append's.
-            rows: how many it will write, about.
-
-        Returns:
-            What to pass to :meth:`end` when the append is on disk or was refused.
+        Pass the result to :meth:`end` when the append is on disk or was refused.
         """
         turn = Turn(instance, rows or 1)
         # Behind those of its instance that wait, so that events keep the order in which they were emitted.

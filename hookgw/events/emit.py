@@ -56,7 +56,7 @@ class EmitEndpoint:
             instance: the instance's name; the caller may access it.
             headers: the request's headers.
             chunks: see :func:`~hookgw.web.request_body.read_body`.
-            exchange: counts what is in memory of the body, and has the query.
+            exchange: counts the body in memory, and has the query.
             kind: the kind in the path, if there is one.
 
         Returns:

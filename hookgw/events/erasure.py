@@ -1,12 +1,12 @@
-"""Erasing what concerns a person: events with their deliveries, attempts and stored bodies.
+"""Erases a person's data: events with their deliveries, attempts and stored bodies.
 
-An erasure is a job (see :mod:`hookgw.core.jobs`) in two passes. The first goes through what is pending,
-while the instance's own lanes start no attempt, so that nothing of the person is sent after the call, except
-by attempts in flight. The second goes through the whole history beside the deliveries; the lanes rest only
-for each commit that removes something. Lanes that other instances share rest for such commits alone. Events
-with an attempt in flight are removed once it has ended.
+An erasure is a job (see :mod:`hookgw.core.jobs`) in two passes. The first goes through the pending
+deliveries, while the instance's own lanes start no attempt, so that nothing of the person is sent after the
+call, except by attempts in flight. The second goes through the whole history beside the deliveries; the lanes
+rest only for each commit that removes something. Lanes that other instances share rest for such commits
+alone. Events with an attempt in flight are removed once it has ended.
 
-Neither the log nor the audit nor the finished job has the person's identifier.
+The person's identifier is not in the log, the audit or the finished job.
 """
 
 from __future__ import annotations
@@ -40,18 +40,16 @@ LEFT_BYTES = (
     "The data is erased from all tables, but its bytes are still in the storage, because something else was "
     "in the way. They go when the storage cleans up by itself; hookgw's log says what was in the way."
 )
-"""What the caller of an erasure is told if the engine could not clean up behind it."""
+"""The warning for the caller of an erasure if the engine could not overwrite the freed pages."""
 FREED_BEFORE = (
     "An earlier version of hookgw did not overwrite what retention and deletions removed, so unused parts of "
     "the data file may still have data of this person. To remove it, stop hookgw and run: "
     "hookgw storage compact"
 )
-"""What the caller of an erasure is told of a file in which pages were freed before they were overwritten."""
+"""The warning for the caller of an erasure if pages of the file were freed before they were overwritten."""
 
 
 class Erasures:
-    """Erases what concerns a person, on behalf of the gateway."""
-
     def __init__(
         self,
         registry: Registry,
@@ -74,16 +72,15 @@ class Erasures:
         """Remove an instance's events that concern a person, whatever became of their deliveries.
 
         An event concerns the person if its payload has the identifier as a string, or as the name of a
-        member, at any depth. Events that are accepted after the call stay. A caller that is cancelled while
-        it waits does not stop it, and neither does a restart.
+        member, at any depth. Events that are accepted after the call stay. Neither a cancelled caller nor a
+        restart stops it.
 
         Args:
-            instance: the instance's name.
-            remote_jid: what the network calls the person or the chat.
+            remote_jid: the network's name of the person or the chat.
 
         Returns:
-            The job: ``done`` deliveries and ``events`` are removed. It runs still if that takes long; see
-            :meth:`Jobs.wait`.
+            The job, which may still run; see :meth:`Jobs.wait`. It counts the removed deliveries (``done``)
+            and ``events``.
 
         Raises:
             NotFound: there is no such instance.
@@ -112,8 +109,8 @@ class Erasures:
                 erase=remote_jid,
             )
             entry = self._audit.entry(AuditAction.EVENT_ERASE, found, details={"job": job.id})
-            # The write is done even if the deadline passes, and nobody would run the stored job until the
-            # next start. The store bounds the wait: it writes, refuses, or closes.
+            # The write is done even if the deadline passes, and the stored job would not run until the next
+            # start. The store bounds the wait: it writes, refuses, or closes.
             with trio.CancelScope(shield=True):
                 # In one commit: the next start would carry out a job whose caller was refused.
                 await self._store.put_job(job, audit=[entry])
@@ -131,8 +128,8 @@ class Erasures:
             await self._walk(running, pending=True)
         if running.is_resumed:
             # The start of hookgw left the lanes of these registrations to this job. They start while they are
-            # paused: later, a new event could start them and overtake what is pending. The lanes of a deleted
-            # registration park what is pending.
+            # paused: later, a new event could start them and overtake pending deliveries. The lanes of a
+            # deleted registration park theirs.
             for registration_id in running.job.registrations:
                 await self._pending.start_lanes(registration_id)
         running.pauses.close()
@@ -151,7 +148,7 @@ class Erasures:
         running.job = msgspec.structs.replace(running.job, warning=" ".join(warnings) or None)
 
     async def _walk(self, running: RunningJob, *, pending: bool) -> None:
-        """Erase all that is found, until no attempt was in the way."""
+        """Erase all events found, until no attempt was in the way."""
         job = running.job
         value, first = job.erase, job.cursor
         if value is None or first is None:  # it was cut off just before its end
@@ -198,7 +195,7 @@ class Erasures:
 
     @asynccontextmanager
     async def _paused(self, instance: str) -> AsyncIterator[list[tuple[int, trio.Event]]]:
-        """Pause all lanes that may have the instance's events; yield what is in flight."""
+        """Pause all lanes that may have the instance's events; yield the attempts in flight."""
         async with AsyncExitStack() as pauses:
             lanes = self._lanes(instance, shared=True)
             others = self._lane_pauses.paused(instance, [name for name, _ in lanes])
@@ -217,9 +214,7 @@ class Erasures:
     def _lanes(self, instance: str, *, shared: bool) -> list[tuple[str, str | None]]:
         """Return the lanes of an instance's events, as the dispatcher pauses them.
 
-        Args:
-            instance: the instance's name.
-            shared: also those that other instances' events are in.
+        With ``shared``, they include lanes with events of other instances.
         """
         found: list[tuple[str, str | None]] = []
         for registration in self._registry.hearing(instance):

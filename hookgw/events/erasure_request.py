@@ -10,17 +10,12 @@ MAX_JID = 255
 
 
 def parse_erasure(body: Any) -> str:
-    """Read the body of an erasure.
+    """Read the body of an erasure. Return the network's name of the person or the chat.
 
-    Args:
-        body: the decoded JSON.
-
-    Returns:
-        What the network calls the person or the chat.
+    It has 1 to :data:`MAX_JID` characters. An unknown field is a mistake.
 
     Raises:
-        Invalid: ``remoteJid`` is missing, or no text of 1 to :data:`MAX_JID` characters, or there is an
-            unknown field.
+        Invalid: with every mistake.
     """
     fields = Fields(("", as_object(body, "The body")))
     remote_jid = fields.need(text_up_to(MAX_JID), "", "remoteJid")

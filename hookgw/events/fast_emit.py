@@ -26,19 +26,11 @@ _HEADERS = "headers"
 
 
 class FastEmit:
-    """Handles emits without Quart.
-
-    Args:
-        gateway: knows the keys.
-        endpoint: accepts the events.
-    """
-
     def __init__(self, gateway: Gateway, endpoint: EmitEndpoint) -> None:
         self._gateway = gateway
         self._endpoint = endpoint
 
     def matches(self, scope: Any) -> bool:
-        """Return whether a request is an emit; the path in its scope is relative to the base path."""
         path: str = scope["path"]
         if scope["method"] != "POST" or not path.startswith(EMIT_PATH):
             return False
@@ -46,7 +38,6 @@ class FastEmit:
         return len(path) > len(EMIT_PATH) and path.find("/", len(EMIT_PATH)) < 0
 
     async def respond(self, exchange: RequestResponse) -> None:
-        """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
         exchange.route = EMIT_RULE  # metrics count both paths as one route
         notes = exchange.notes
@@ -59,7 +50,7 @@ class FastEmit:
             check_access(authenticate(self._gateway, exchange).principal, instance)
             body = await self._endpoint.emit(instance, headers, None, exchange)
             response = JsonResponse(EMIT_STATUS, body)
-        except Gone:  # the client left: there is nobody to respond to
+        except Gone:  # the client left: a response would reach no one
             raise
         except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
             response = response_to(error, scope["method"], scope["path"])

@@ -1,4 +1,4 @@
-"""The event kinds: what each one means."""
+"""The event kinds, with their meanings."""
 
 from __future__ import annotations
 
@@ -9,19 +9,12 @@ from hookgw.site.site import NavEntry, Site
 
 
 class KindsPage:
-    """``/dashboard/kinds``.
-
-    Args:
-        site: the dashboard.
-    """
-
     def __init__(self, site: Site) -> None:
         self._site = site
         site.nav.append(NavEntry("Event kinds", "/kinds"))
         site.add("/kinds", self.show)
 
     async def show(self) -> Response:
-        """Show the kinds."""
         return await self._site.render(
             "kinds.html",
             kinds=[kind for kind in self._site.gateway.catalog if not kind.operational],

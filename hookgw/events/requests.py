@@ -80,7 +80,6 @@ class EmitLimits(msgspec.Struct, frozen=True):
 
     @property
     def max_item(self) -> int:
-        """Bytes of an event of a batch."""
         return max(self.max_single, self.max_data + _ENVELOPE)
 
 
@@ -188,11 +187,9 @@ class EventReader:
     """Reads the events of one request.
 
     Args:
-        instance: the instance of all events, whatever they say.
-        catalog: the known event kinds.
+        instance: the instance of all events; they may name another.
         now: the time of events without one, in seconds since the epoch.
         key: the ``Idempotency-Key`` header, which is the id of a single event.
-        limits: see :class:`EmitLimits`.
         kind: the kind that the path names, in any spelling; an event may then be its payload alone.
         by_message: whether events without an id get one from their message; see :func:`id_of_message`.
 
@@ -230,7 +227,6 @@ class EventReader:
 
     @property
     def has_key(self) -> bool:
-        """Whether the request has an ``Idempotency-Key``."""
         return self._key is not None
 
     def read(  # noqa: C901 -- reads once from top to bottom
@@ -242,8 +238,7 @@ class EventReader:
         next.
 
         Args:
-            body: JSON, or with ``lines`` one JSON object per line.
-            lines: whether the body is ``application/x-ndjson``.
+            body: JSON, or with ``lines`` (``application/x-ndjson``) one JSON object per line.
 
         Raises:
             Invalid: with the index of every bad event. None of the events may be accepted then.
@@ -294,11 +289,7 @@ class EventReader:
         return Batch([self._event(body, "")], list(self._ignored), is_single=True)
 
     def _event(self, text: bytes, where: str) -> Event:  # noqa: C901 -- one check after the other, on the hot path
-        """Read one event.
-
-        Raises:
-            Invalid: with the first mistake, prefixed with ``where``.
-        """
+        """Read one event. ``Invalid`` has the first mistake, prefixed with ``where``."""
         if len(text) >= LARGE and gc.isenabled():
             with no_collection():  # until the decoded payload is gone, which is only needed for the checks
                 return self._event(text, where)  # goes on from here, because the collector is off
@@ -363,7 +354,6 @@ class EventReader:
         )
 
     def _of_payload(self, kind: EventKind, data: bytes, payload: Any, where: str) -> Event:
-        """Return the event of a payload without an envelope."""
         if len(data) > self._limits.max_data:
             raise self._too_large(data, where)
         event_id = self._key or (id_of_message(kind.name, payload, data) if self._by_message else None)
@@ -395,13 +385,7 @@ class EventReader:
 def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:
     """Return the id of an event that reports a message: the same if the event comes again.
 
-    Args:
-        kind: the event's kind.
-        data: its payload.
-        data_json: the same, as it came.
-
-    Returns:
-        ``None`` if nothing in the payload tells a repetition from another event of the same message.
+    ``None`` if the payload does not tell a repetition from another event of the same message.
     """
     if not isinstance(data, dict):
         return None
@@ -410,8 +394,8 @@ def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:
     message = key.get("id") if key is not data else None
     parts: list[Any] = [key.get("remoteJid"), key.get("fromMe"), key.get("participant")]
     if kind == "MESSAGES_UPDATE":
-        # Each status of a message is an event of its own, and in a group each reader's. Votes in a poll all
-        # have the same status.
+        # Each status of a message is a separate event, and in a group each reader's. Votes in a poll all have
+        # the same status.
         message, status = message or data.get("keyId"), data.get("status")
         if not isinstance(status, str) or data.get("pollUpdates"):
             return None

@@ -47,14 +47,11 @@ _IDEMPOTENCY_KEY = Parameter("idempotency-key", "The id of a single event.", EVE
 
 
 class EventRoutes:
-    """The handlers of ``/event``."""
-
     def __init__(self, gateway: Gateway, endpoint: EmitEndpoint) -> None:
         self._gateway = gateway
         self._endpoint = endpoint
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("events", __name__)
         blueprint.add_url_rule(EMIT_RULE, view_func=self.emit, methods=["POST"])
         blueprint.add_url_rule(f"{EMIT_RULE}/<kind>", view_func=self.emit_kind, methods=["POST"])

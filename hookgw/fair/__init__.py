@@ -1,4 +1,4 @@
-"""Divides what is limited among those who want it. No I/O, and no clock."""
+"""Divides limited resources among holders. No I/O, and no clock."""
 
 from hookgw.fair.per_holder import PerHolder
 from hookgw.fair.share import Claim, Share, share_of

@@ -1,8 +1,8 @@
-"""What must go when holders together have too much: of those that have most, until all fit.
+"""Decides what must go when holders together have too much: it takes from the largest until all fit.
 
-There is a level so that everything fits if nobody has more than the level. Holders below it lose nothing,
-however much the others have; those above it lose what exceeds it. (This is max-min fairness; Bertsekas and
-Gallager, Data Networks, section 6.5.2.)
+At some level, everything fits if no holder has more. Holders below it lose nothing, however much the others
+have; holders above it lose the excess. (This is max-min fairness; Bertsekas and Gallager, Data Networks,
+section 6.5.2.)
 """
 
 from __future__ import annotations
@@ -14,15 +14,7 @@ H = TypeVar("H", bound=Hashable)
 
 
 class Excess(Generic[H]):
-    """The excess of each holder, while it is taken away.
-
-    Args:
-        held: how much each holder has.
-        total: how much all may have together.
-
-    Attributes:
-        left: of each holder that has too much still, how much.
-    """
+    """The excess of each holder, while it is taken away: ``left`` says how much is still to go."""
 
     def __init__(self, held: Mapping[H, float], total: float) -> None:
         self.left: dict[H, float] = {}
@@ -32,7 +24,7 @@ class Excess(Generic[H]):
                 self.left[holder] = amount - level
 
     def take(self, holder: H, amount: float) -> None:
-        """Note that a holder has lost some; no effect if it had no excess left."""
+        """Note that a holder lost some; no effect if it had no excess left."""
         if holder in self.left:
             self.left[holder] -= amount
             if self.left[holder] <= 0:

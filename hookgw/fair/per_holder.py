@@ -9,14 +9,13 @@ H = TypeVar("H", bound=Hashable)
 
 
 class PerHolder(Generic[H]):
-    """How much each holder has, and all of them together.
+    """Counts how much each holder has, and all of them together (``used``).
 
     A holder that has nothing is forgotten: names of holders come from outside, and the memory for them must
     not grow with every name that was ever seen. Iterating yields the holders that have something. Amounts are
     positive.
 
     Attributes:
-        used: how much all holders have together.
         on_given: called after each :meth:`give`, if set.
     """
 
@@ -34,11 +33,9 @@ class PerHolder(Generic[H]):
         return iter(self._held)
 
     def held(self, holder: H) -> int:
-        """Return how much a holder has."""
         return self._held.get(holder, 0)
 
     def take(self, holder: H, amount: int = 1) -> None:
-        """Count more for a holder."""
         self.used += amount
         held = self._held
         held[holder] = held.get(holder, 0) + amount
@@ -47,8 +44,7 @@ class PerHolder(Generic[H]):
         """Count less for a holder.
 
         Raises:
-            KeyError: the holder has nothing.
-            ValueError: the holder has less than that. Nothing was changed.
+            KeyError, ValueError: the holder has nothing, or less than that. Nothing was changed.
         """
         held = self._held
         if (left := held[holder] - amount) > 0:

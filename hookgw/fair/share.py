@@ -1,19 +1,18 @@
-"""Divides something limited among holders, so that none of them can use it up. No I/O.
+"""Divides something limited among holders, so that no holder can use it up. No I/O.
 
 The dynamic threshold
 ---------------------
 
-A holder may have at most ``ratio`` times what is free then (Choudhury and Hahne, "Dynamic queue length
-thresholds for shared-memory packet switches", 1998). In other words, it may have ``ratio / (ratio + 1)`` of
-what the others leave: :func:`share_of`. With a ratio of 3, a lone holder gets three quarters; if ten want
-everything, each gets 3/31, and 1/31 stays free. The more is used, the less may those have that use it, and a
-holder that comes late always finds some. This needs neither a list of holders nor a clock: what a holder may
-have follows from what it has and what is free. What it has already is never taken away because the threshold
-fell.
+A holder may have at most ``ratio`` times the amount that is free then (Choudhury and Hahne, "Dynamic queue
+length thresholds for shared-memory packet switches", 1998). In other words, it may have ``ratio / (ratio +
+1)`` of what the others leave: :func:`share_of`. With a ratio of 3, a lone holder gets three quarters; if ten
+want everything, each gets 3/31, and 1/31 stays free. The more is used, the less each user may have, so a
+holder that comes late always finds some. This needs neither a list of holders nor a clock: the threshold
+follows from what the holder has and what is free. A falling threshold takes nothing away.
 
-However many holders there are, the last unit is for a holder that has nothing. Where units are held for long,
-that is not enough: holders that come one after the other find one unit, and the next ones none. Then a larger
-part can be reserved for holders that have little.
+However many holders there are, the last unit is for a holder that has nothing. If units are held for long,
+one unit is not enough: the first new holder takes it, and the next one finds none. Then a larger part can be
+reserved for holders that have little.
 
 The line
 --------
@@ -41,8 +40,7 @@ def share_of(left: int, ratio: int, spare: int = 0, little: int = 0) -> int:
     """Return how much a holder may have.
 
     Args:
-        left: what the others leave: what the holder has, and what is free.
-        ratio: how many times what is free then it may have.
+        left: the holder's amount, and the free amount.
         spare: how much must stay free.
         little: what each holder may have, whatever the ratio and the spare part say.
     """
@@ -57,12 +55,10 @@ class Claim(Protocol):
     """A place in line. It is compared by identity, and in one line at a time."""
 
     @property
-    def holder(self) -> str:
-        """The holder that the claim is for."""
+    def holder(self) -> str: ...
 
     @property
-    def amount(self) -> int:
-        """How much it claims."""
+    def amount(self) -> int: ...
 
     def granted(self) -> None:
         """The amount was taken for the holder. This may take and line up elsewhere, but not here."""
@@ -72,25 +68,22 @@ C = TypeVar("C", bound=Claim)
 
 
 class Share(PerHolder[str], Generic[C]):
-    """Something limited, who has how much of it, and who waits for it.
+    """Something limited, with its holders and the claims that wait for it.
 
     Every :meth:`take` and every grant is followed by one :meth:`give` of the same amount, which serves the
-    line. A claim that is larger than a holder may have fits when nobody has anything, and waits until then:
-    cut it, or let it count as a quarter of the total at most.
+    line. A claim that is larger than a holder may have waits until no holder has anything: cut it, or let it
+    count as a quarter of the total at most.
 
     Args:
-        total: how much there is.
-        ratio: how many times what is free a holder may have.
-        reserved: this part of the total (4 is a quarter) is for holders that have little even with what they
-            want; by default, the last unit is for a holder that has nothing.
+        ratio: how many times the free amount a holder may have.
+        reserved: this part of the total (4 is a quarter) is for holders that have little even after their
+            claim; by default, the last unit is for a holder that has nothing.
         little: how much that is; by default, a 256th of the total.
 
     Attributes:
-        total: as given. After a change, call :meth:`serve`.
-        ratio, reserved: as given.
+        total: how much there is. After a change, call :meth:`serve`.
         is_shared: whether others may want some soon; if not, a holder that is alone may take all of it.
         calm: while no more than this is used, no holder can have more than it may.
-        used: how much is taken.
     """
 
     __slots__ = (
@@ -135,15 +128,12 @@ class Share(PerHolder[str], Generic[C]):
 
     @property
     def waiting(self) -> int:
-        """How many claims wait."""
         return len(self._lines) if self._lines else 0
 
     def claims(self) -> list[C]:
-        """Return the claims that wait."""
         return list(self._lines or ())
 
     def fits(self, holder: str, amount: int = 1) -> bool:
-        """Return whether a holder may take so much now."""
         used = self.used + amount
         return used <= self.calm or amount <= self.room(holder) or amount == used <= self._total
 
@@ -157,7 +147,7 @@ class Share(PerHolder[str], Generic[C]):
         return room if room < free else free  # noqa: FURB136
 
     def line_up(self, claim: C) -> None:
-        """Wait in line: the claim does not fit now."""
+        """Put a claim that does not fit now in line."""
         if self._lines is None:
             self._lines = Turns()
         self._lines.add(claim.holder, claim)
@@ -173,7 +163,6 @@ class Share(PerHolder[str], Generic[C]):
         return True
 
     def serve(self) -> None:
-        """Grant claims while they fit."""
         lines, passed_over = self._lines, 0
         if lines is None:
             return

@@ -1,12 +1,12 @@
-"""Who is next: in turn among holders, in order of arrival among the items of a holder. No I/O.
+"""Decides who is next: in turn among holders, in order of arrival among the items of a holder. No I/O.
 
 There is a queue for each holder, and one item of each is served in turn (Nagle, "On packet switches with
 infinite storage", 1987). A holder that lines up a thousand items makes its own items wait, and delays another
-holder by one item. Turns do not know what an item costs: cut what costs much into items that cost about the
-same.
+holder by one item. Turns do not know the costs of items: cut an expensive one into items of about the same
+cost.
 
-A holder whose last item is served or leaves keeps its turn until that comes, as long as others wait. So a
-holder that lines up one item after the other gets as much as one that lines up all of them at once.
+While others wait, a holder without items keeps its turn until that comes. So a holder that lines up items one
+after the other gets as much as a holder that lines up all of them at once.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class Turns(Generic[H, T]):
-    """Items that wait: hashable, and each of them once.
+    """Items that wait in line: hashable, and each of them once.
 
-    Nothing in here waits: the caller decides when the next item is served, and wakes whoever waits for it.
-    All methods but iteration take the same time however many wait.
+    No method waits: the caller decides when the next item is served, and wakes its task. All methods but
+    iteration take the same time however many wait.
     """
 
     __slots__ = ("_lines", "_size")
@@ -35,12 +35,10 @@ class Turns(Generic[H, T]):
         self._size = 0
 
     def __len__(self) -> int:
-        """Return how many items wait."""
         return self._size
 
     @property
     def holders(self) -> int:
-        """How many holders have a turn; 0 if nothing waits."""
         return len(self._lines)
 
     def __iter__(self) -> Iterator[T]:
@@ -67,11 +65,7 @@ class Turns(Generic[H, T]):
         return True
 
     def first(self) -> tuple[H, T]:
-        """Return the holder whose turn is next, and its first item.
-
-        Raises:
-            LookupError: nothing waits.
-        """
+        """Return the holder with the next turn and its first item; raise ``LookupError`` if nothing waits."""
         lines = self._lines
         if not lines:
             raise LookupError("nothing waits")
@@ -82,7 +76,6 @@ class Turns(Generic[H, T]):
             del lines[holder]
 
     def first_of(self, holder: H) -> T | None:
-        """Return the first item of a holder; ``None`` if it has none."""
         line = self._lines.get(holder)
         return next(iter(line)) if line else None
 
@@ -90,7 +83,7 @@ class Turns(Generic[H, T]):
         """Take the next item, or the first one of this holder. Its holder then comes after all others.
 
         Raises:
-            LookupError: nothing waits, or nothing of this holder.
+            LookupError: no item waits.
         """
         if holder is None:
             holder, _ = self.first()

@@ -1,4 +1,4 @@
-"""Asks every node of the fleet at once, for what only that node knows: its lanes, its connections.
+"""Asks every node of the fleet at once for the facts that only that node knows: its lanes, its connections.
 
 The nodes ask each other over HTTP, at :data:`PATH`, which nobody else can call: the target, which has the
 digest of the body, is signed with ``fleet.secret``. A node that does not answer in time is named in the
@@ -38,13 +38,13 @@ Part = TypeVar("Part", bound=msgspec.Struct)
 
 
 class Question(msgspec.Struct, Generic[Asked, Part], frozen=True):
-    """Something that every node can be asked.
+    """A question that every node can be asked.
 
     The nodes of a fleet may run two versions during an upgrade: give new fields of both types a default.
 
     Attributes:
         name: in the path.
-        asked: the type of what it is asked for.
+        asked: the type of its argument.
         part: the type of an answer.
     """
 
@@ -54,12 +54,13 @@ class Question(msgspec.Struct, Generic[Asked, Part], frozen=True):
 
 
 class Gathered(msgspec.Struct, Generic[Part], frozen=True):
-    """What the nodes answered.
+    """The answers of the nodes.
 
     Attributes:
         parts: by the name of the node, sorted; without a fleet, under the empty name.
         silent: the nodes that did not answer, sorted.
-        refusing: those of them that refused the question: they do not know its signature, or find it too old.
+        refusing: the silent nodes that refused the question: they do not know its signature, or find it too
+            old.
     """
 
     parts: dict[str, Part]
@@ -74,13 +75,8 @@ class AllNodes:
     """Asks this node and the others.
 
     Args:
-        fleet: the others; ``None`` without a fleet.
         base_path: of the HTTP API, the same on all nodes.
-        clock: the time.
         answers: the functions that answer for this node.
-
-    Attributes:
-        fleet: the same.
     """
 
     def __init__(self, fleet: Fleet | None, base_path: str, clock: Clock, answers: Answers) -> None:
@@ -103,8 +99,6 @@ class AllNodes:
         """Ask all nodes at once.
 
         Args:
-            question: which question to ask.
-            asked: its argument.
             instances: ask only the nodes that have these; an instance that moves has none.
             within: the seconds that all nodes together have to answer.
         """
@@ -174,10 +168,6 @@ class AllNodes:
 
     async def answer(self, name: str, body: bytes) -> bytes | None:
         """Return this node's answer to another one; ``None`` if it does not know the question.
-
-        Args:
-            name: of the question.
-            body: what is asked for, encoded.
 
         Raises:
             msgspec.MsgspecError: the body is of another version.

@@ -1,14 +1,15 @@
-"""Keeps each node's count of the backlog that of the whole fleet, so that limits hold on every node.
+"""Shares the count of the backlog among the nodes, so that limits hold on every node.
 
 Counting the outbox takes a second for a million deliveries, and would have to be done every second. So each
-node tells the others what it has changed, and adds to its count what they tell: :data:`EXCHANGE_EVERY`, and
+node tells the others its changes, and adds theirs to its count: :data:`EXCHANGE_EVERY`, and
 :data:`TIGHT_EVERY` near a limit. What a node accepts counts for the others after twice that time at most: by
 what all nodes accept in that time, a limit may be exceeded.
 
 The whole outbox is counted when something may have been missed: a node came or went, rows are missing, or the
-database was away. The exchange goes on meanwhile. What others had changed when the count looked, and had not
-told, is counted twice: so the outbox is counted again, now and then, until each holder of a backlog was once
-counted while it was quiet. The count of a holder that is never quiet may be off by a second's changes.
+database was away. The exchange goes on meanwhile. Changes of others that they had made but not told when the
+count looked are counted twice: so the outbox is counted again, now and then, until each holder of a backlog
+was once counted while it was quiet. The count of a holder that is never quiet may be off by a second's
+changes.
 
 ::
 
@@ -41,13 +42,13 @@ EXCHANGE_EVERY = 0.4
 """Seconds between two exchanges."""
 
 TIGHT_EVERY = 0.1
-"""The same while something is accepted, or refused, near a limit."""
+"""Seconds between exchanges while some limit is nearly reached."""
 
 COUNT_EVERY = 5.0
 """Seconds between two counts of the whole outbox, at least, until one fits together with what is told."""
 
 REST = 5
-"""How many times the length of a count must pass before the next: a slow server needs a rest."""
+"""How many times the length of a count must pass before the next one: a slow server needs a rest."""
 
 TOLD_WITHIN = 1.0
 """Seconds after which all nodes have told what they had changed."""
@@ -56,19 +57,16 @@ COUNT_PART = 100
 """At most a hundredth of the time is spent on counting."""
 
 REMOVED_EVERY = 1.0
-"""Seconds between two reports of removed deliveries: each makes lanes count all that is on disk."""
+"""Seconds between two reports of removed deliveries: after each, lanes count everything on disk."""
 
 UNKNOWN = -1
 """The number of a node of which nothing was heard yet."""
 
 
 class BacklogExchange:
-    """Tells other nodes what this one changes of what is pending, and hears of what they change.
+    """Tells other nodes this node's changes of the backlog, and hears of theirs.
 
     Args:
-        shared: where nodes tell each other.
-        backlog: this node's count.
-        ownership: says who lives.
         removed: called with the id of a registration from which another node has taken deliveries away, at
             most once in :data:`REMOVED_EVERY`; ``None`` if only the owner of a registration does that.
     """
@@ -134,7 +132,7 @@ class BacklogExchange:
                         break
 
     def _look(self) -> bool:
-        """Look who is there; return whether anybody else is."""
+        """Look which nodes are there; return whether there are others."""
         view, generation = self._ownership.view, self._ownership.generation
         others = {node.generation for node in view.nodes} - {generation}
         if self._known.keys() - others:
@@ -148,7 +146,7 @@ class BacklogExchange:
         return bool(others)
 
     def _prepare(self) -> None:
-        """Take what this node has changed, to tell it."""
+        """Take this node's changes, to tell them."""
         # What may have been told already is told again as it was.
         if self._telling is not None:
             return
@@ -211,10 +209,9 @@ class BacklogExchange:
                 self._removed(registration_id)
 
     async def _count(self, *, is_check: bool) -> None:
-        """Count the outbox, and put this node's count right.
+        """Count the outbox, and correct this node's count.
 
-        Args:
-            is_check: keep the present count of a holder unless this one fits better with what is told.
+        With ``is_check``, a holder keeps its count unless the new one fits the reported changes better.
         """
         begun = trio.current_time()
         try:
@@ -247,7 +244,9 @@ class BacklogExchange:
             self._is_counting = False
 
     def _brought_up_to_date(self, found: PendingChange, last: Mapping[int, int]) -> Need:
-        """Bring a count of a moment ago up to date: all but what this node has noted and not told yet."""
+        """Update a count of a moment ago with all changes but those that this node has noted and not told
+        yet.
+        """
         since = (one.changes or {} for one in self._heard if one.number > last.get(one.generation, 0))
         return _sum([found, *self._told, *since])
 

@@ -1,8 +1,8 @@
 """Calls of clients that wait for a database that is slow, or cannot be reached.
 
 A call may read and write several times, one after the other, and wait for changes before it: each of these
-waits is bounded, and their sum is not. A client must hear within ten seconds that it has to try again. What
-the call has begun goes on, because a change that is cut off half-way would be worse.
+waits is bounded, and their sum is not. A client must hear within ten seconds that it has to try again. A
+change that the call has begun goes on: cut off half-way, it would be worse.
 """
 
 from __future__ import annotations
@@ -32,11 +32,7 @@ class _Call:
 
 
 class DatabaseCalls:
-    """The calls of clients at this node.
-
-    Args:
-        ownership: knows how the database is.
-    """
+    """The calls of clients at this node."""
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
@@ -54,7 +50,6 @@ class DatabaseCalls:
                 self._calls.discard(call)
 
     async def run(self) -> None:
-        """Answer calls until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 await trio.sleep(HEARTBEAT)

@@ -1,22 +1,19 @@
-"""Limits that the nodes of a fleet share: each node holds its part of them.
+"""Divides limits among the nodes of a fleet.
 
 What is divided
 ---------------
 
 ====================================  =======  ==========================================================
-limit                                 divided  why
-====================================  =======  ==========================================================
-requests with a key                   yes      they come to any node
-wrong keys of an address              yes      they come to any node
-connections to a host                 yes      lanes on all nodes lead to it
-rate of a registration                no       its lanes are on one node
-attempts of a registration at once    no       its lanes are on one node
-requests of networks, media           no       an instance is on one node, and they are forwarded there
-requests and bodies in progress       no       the memory is the machine's
-connections of clients, descriptors   no       the open files are the process's
-memory of deliveries                  no       the memory is the machine's
-backlog                               no       every node knows the whole of it
-====================================  =======  ==========================================================
+limit                                 divided  why ====================================  =======
+========================================================== requests with a key                   yes      they
+come to any node wrong keys of an address              yes      they come to any node connections to a host
+yes      lanes on all nodes lead to it rate of a registration                no       its lanes are on one
+node attempts of a registration at once    no       its lanes are on one node requests of networks, media
+no       an instance is on one node, and they are forwarded there requests and bodies in progress       no
+the memory is the machine's connections of clients, descriptors   no       the open files are the process's
+memory of deliveries                  no       the memory is the machine's backlog
+no       every node knows the whole of it ====================================  =======
+==========================================================
 
 A call that is forwarded counts where it came in, and not again at the node that answers it.
 """
@@ -34,8 +31,6 @@ logger = structlog.get_logger("hookgw.fleet")
 
 
 class Divisible(Protocol):
-    """Limits of this node."""
-
     def divide(self, nodes: int) -> None:
         """Divide the limits among so many nodes, this one among them."""
 
@@ -46,13 +41,9 @@ def live_nodes(view: FleetView) -> int:
 
 
 async def divide_limits(ownership: Ownership, *limits: Divisible) -> None:
-    """Divide limits among the nodes that live, again with each heartbeat that shows another number of them.
+    """Divide limits among the living nodes, again with each heartbeat that shows another number of them.
 
-    A node that cannot reach the database keeps the part that it had.
-
-    Args:
-        ownership: of a node that has joined the fleet.
-        limits: are whole until now.
+    A node that cannot reach the database keeps its former part.
     """
     divided_by = 1
     while True:

@@ -2,11 +2,12 @@
 
 A job that cancels or erases runs on the node of its instance, and pauses lanes in its own process. The lane
 of a webhook of the configuration may be on another node. So the node of the job asks all others to pause it:
-which of them has the lane, or takes it over meanwhile, does not matter then.
+it does not matter which of them has the lane, or takes it over meanwhile.
 
-A pause is held for as long as it is renewed, :data:`HELD_FOR` at most without: the node that asked may have
-been killed. That is longer than it takes until other nodes remove a dead one, and go on with its jobs.
-Whatever happens to a pause, nothing is lost or overtaken: at its end a lane reads the outbox from the start.
+A pause lasts as long as it is renewed. Without renewal it ends after :data:`HELD_FOR`, because the asking
+node may have been killed. That is longer than other nodes need to remove a dead one, and to continue its
+jobs. Whatever happens to a pause, nothing is lost or overtaken: at its end a lane reads the outbox from the
+start.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ logger = structlog.get_logger("hookgw.fleet")
 
 
 class PauseAsked(msgspec.Struct, frozen=True):
-    """Lanes that are to be paused.
+    """Lanes to pause.
 
     Attributes:
         pause: the id of the pause.
-        instance: the name of the instance of which deliveries are changed.
+        instance: the deliveries of this instance are changed.
         registrations: the ids of registrations of the configuration.
-        ends: end the pause, and only report what is in flight.
+        ends: end the pause, and only report the attempts in flight.
     """
 
     pause: str
@@ -58,7 +59,7 @@ class PauseAsked(msgspec.Struct, frozen=True):
 
 
 class PausePart(msgspec.Struct, frozen=True):
-    """The sequence numbers of deliveries in flight. What else was attempted is settled on disk."""
+    """The sequence numbers of deliveries in flight. All other attempts are settled on disk."""
 
     flights: list[int] = []
 
@@ -67,8 +68,6 @@ PAUSE = Question("pause", PauseAsked, PausePart)
 
 
 class _Held:
-    """A pause for another node."""
-
     def __init__(self) -> None:
         self.pauses = ExitStack()
         self.lanes: set[tuple[str, str | None]] = set()
@@ -83,7 +82,7 @@ class _Requested:
         is_over: whether the lanes may go on. It is kept until all of its attempts have ended.
         flights: by node, the ends of the attempts that were in flight when it answered first.
         silent: since when nodes do not answer, by name.
-        waits_for: the nodes that have not answered, as far as the job waits for them.
+        waits_for: the nodes without an answer for which the job waits.
     """
 
     def __init__(self, asked: PauseAsked) -> None:
@@ -98,7 +97,7 @@ class LanePauses:
     """Pauses lanes on other nodes, and for them.
 
     Args:
-        flush: waits until what was settled before is on disk.
+        flush: waits until earlier settlements are on disk.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class LanePauses:
     async def run(
         self, nodes: AllNodes, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Renew pauses, and end those that nobody renews, until cancelled; for a fleet only."""
+        """Renew pauses, and end those without renewal, until cancelled; for a fleet only."""
         self._nodes = nodes
         task_status.started()
         while True:
@@ -141,17 +140,14 @@ class LanePauses:
     async def paused(
         self, instance: str, registrations: Collection[str]
     ) -> AsyncIterator[list[tuple[int, trio.Event]]]:
-        """Pause lanes of an instance's deliveries on other nodes for the length of a block.
+        """Pause lanes of an instance's deliveries on other nodes within the block.
 
-        If a node does not answer for :data:`PATIENCE`, the block begins without it.
-
-        Args:
-            instance: the instance's name.
-            registrations: ids. The instance's own are left out: their lanes are on this node.
+        If a node does not answer for :data:`PATIENCE`, the block begins without it. The instance's own
+        registrations are left out: their lanes are on this node.
 
         Yields:
-            What is in flight there, as :meth:`hookgw.lanes.dispatcher.Dispatcher.in_flight` returns it.
-            The events are set after the block, too.
+            The attempts in flight there, as :meth:`hookgw.lanes.dispatcher.Dispatcher.in_flight` returns
+            them. The events are set after the block, too.
         """
         shared = [name for name in registrations if is_global(name)]
         if self._nodes is None or not shared:
@@ -170,7 +166,7 @@ class LanePauses:
             self._ended.set()
 
     async def _ask(self, nodes: AllNodes, requested: _Requested) -> None:
-        """Pause the lanes, renew the pause, or end it; note what is in flight."""
+        """Pause the lanes, renew the pause, or end it; note the attempts in flight."""
         is_last = requested.is_over
         gathered = await nodes.ask(PAUSE, msgspec.structs.replace(requested.asked, ends=is_last))
         self._note(requested, gathered)

@@ -1,4 +1,4 @@
-"""How long a node may act for the shards that it holds. No I/O.
+"""Limits the time for which a node may act for its shards. No I/O.
 
 The other nodes count a node's time from the moment at which the database got its last heartbeat; the node
 itself counts from the moment at which it sent that heartbeat, which was earlier, and allows for clocks that
@@ -30,7 +30,7 @@ BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def seconds_asleep() -> float:
-    """Return for how long this machine was asleep since it was started; 0 where no clock tells."""
+    """Return how long this machine was asleep since its start; 0 if no clock tells."""
     if BOOT_TIME is None:
         return 0.0
     # In this order: if the process is frozen between the two, the result is too small. So a heartbeat is
@@ -49,11 +49,9 @@ class DatabaseClock:
         self._last: tuple[float, float, float] | None = None
 
     def read(self, time: float, sent: float, received: float) -> float:
-        """Return by how many seconds it has jumped since the last reading; 0 if it may have gone on.
+        """Return by how many seconds the clock has jumped since the last reading; 0 if it may not have.
 
-        Args:
-            time: what the database said.
-            sent, received: between which moments, by the clock of leases.
+        The database returned ``time`` between the moments ``sent`` and ``received`` of the clock of leases.
         """
         last, self._last = self._last, (time, sent, received)
         if last is None:
@@ -65,7 +63,7 @@ class DatabaseClock:
 
 
 class Lease:
-    """The time until which this node holds what it holds.
+    """The time until which this node may act for its shards.
 
     Args:
         asleep: returns the seconds for which the clock of :mod:`trio` stood still.
@@ -76,7 +74,6 @@ class Lease:
         self._until = -math.inf
 
     def now(self) -> float:
-        """Return the time by the clock of leases."""
         return self._asleep() + trio.current_time()
 
     @property
@@ -89,13 +86,9 @@ class Lease:
         return self.now() < self._until
 
     def renewed(self, sent: float) -> None:
-        """The database has confirmed a heartbeat.
-
-        Args:
-            sent: when the node began to send it, by :meth:`now`.
-        """
+        """Note that the database has confirmed a heartbeat, which was ``sent`` then, by :meth:`now`."""
         self._until = max(self._until, sent + DEAD_AFTER - MARGIN)
 
     def end(self) -> None:
-        """Others may hold this node's shards from now on. Called in any thread."""
+        """Note that others may hold this node's shards from now on. Called in any thread."""
         self._until = -math.inf

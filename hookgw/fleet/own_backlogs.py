@@ -1,4 +1,4 @@
-"""Reports of high backlogs in a fleet: every node knows all backlogs, and one of them reports each."""
+"""Reports of high backlogs in a fleet: every node knows all backlogs, and one node reports each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,9 @@ from hookgw.records.shards import shard_of_registration
 
 
 class OwnBacklogs:
-    """Passes on what concerns the registrations and instances of this node; see :class:`BacklogObserver`.
+    """Passes on reports about this node's registrations and instances; see :class:`BacklogObserver`.
 
     A backlog that crosses its threshold while its instance moves from one node to another is not reported.
-
-    Args:
-        observer: hears of it.
-        registry: knows the registrations.
-        owner: says what is on this node.
     """
 
     def __init__(self, observer: BacklogObserver, registry: Registry, owner: ShardOwner) -> None:

@@ -62,7 +62,9 @@ class Work(Protocol):
         """Go on."""
 
     async def seen(self, view: FleetView) -> None:
-        """A heartbeat was confirmed, and this is the fleet. May raise ``StorageUnavailable``."""
+        """Called with the current view of the fleet after each confirmed heartbeat; may raise
+        ``StorageUnavailable``.
+        """
 
 
 class Ownership:
@@ -120,7 +122,7 @@ class Ownership:
         await self._viewed.wait()
 
     def nudge(self) -> None:
-        """Something has changed in the fleet: look at once instead of with the next heartbeat."""
+        """Look at the fleet at once instead of with the next heartbeat: something has changed."""
         self._nudge.set()
 
     async def join(self) -> None:
@@ -254,7 +256,7 @@ class Ownership:
             await viewed.wait()
 
     async def _rejoin(self, work: Work) -> None:
-        """Others hold this node's shards by now: stop all of it, then be a new member."""
+        """Stop everything, then join as a new member: others hold this node's shards by now."""
         self._suspend(work)
         logger.error("other nodes took over", node=self.node, shards=len(self._held))
         await work.release(self._held | self._giving)

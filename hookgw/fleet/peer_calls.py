@@ -1,9 +1,8 @@
 """Calls to other nodes that wait for an answer, and end early if none can be expected.
 
-A node that is frozen keeps its connections open and says nothing, and so does a node that the network hides.
-The first one is soon no member of the fleet any more. The second one may send heartbeats to the database: so
-a node for whose answer a call has waited for a while is asked whether it can be reached. A node that lives
-may take as long as it needs.
+A frozen node keeps its connections open and is silent, and so is a node that the network hides. The frozen
+node soon leaves the fleet. The hidden node may still send heartbeats to the database: so if a call has waited
+for a while, its node is asked whether it can be reached. A living node may take as long as it needs.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class _Call:
     moved: float | None = None
 
     def is_lost(self, view: FleetView, now: float) -> bool:
-        """Return whether no answer can be expected, as far as the view says it."""
+        """Return whether the view says that no answer can be expected."""
         if all(node.generation != self.node.generation for node in view.nodes):
             return True
         if self.shard is None or view.owners[self.shard] == self.node.generation:
@@ -55,8 +54,6 @@ class PeerCalls:
     """The calls of this node that wait for others.
 
     Args:
-        ownership: knows which nodes live.
-        http: makes requests to other nodes.
         base_path: of the HTTP API, the same on all nodes.
     """
 
@@ -72,8 +69,7 @@ class PeerCalls:
         """Cancel the block when no answer of a node can be expected any more.
 
         Args:
-            node: the node that has to answer.
-            shard: of the instance that the call concerns; ``None`` if it concerns the node itself.
+            shard: of the call's instance; ``None`` if the call concerns the node itself.
 
         Returns:
             The block's scope: ``cancelled_caught`` says afterwards whether it was cancelled.

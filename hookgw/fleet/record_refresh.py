@@ -1,7 +1,7 @@
-"""The records that other nodes have changed: read, and taken over in memory.
+"""Reads the records that other nodes have changed into memory.
 
-Only the node that holds an instance changes it, and its memory is never behind. So it passes
-over what it reads of its own instances: that could be a moment older than its memory.
+Only the node that holds an instance changes it, and its memory is never behind. So it ignores the records of
+its own instances: they could be a moment older than its memory.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class RecordRefresh:
         self._reads = 0
 
     async def catch_up(self, version: int | None = None) -> None:
-        """Read what has changed until now, unless a version is known already.
+        """Read changes until now, unless a version is known already.
 
         Args:
-            version: enough if at least this one is known; ``None`` for whatever is committed now.
+            version: reading is not needed if at least this version is known; ``None`` for the latest commit.
 
         Raises:
             StorageUnavailable: the database refuses.
@@ -92,7 +92,7 @@ class RecordRefresh:
             self._members.known_version = max(self._members.known_version, changes.version)
 
     def _with_missing(self, changes: RecordChanges) -> RecordChanges:
-        """Add what is in memory and not among all records: it is gone."""
+        """Add records that are in memory but no longer in the store: they are gone."""
         known = self._registry.registrations()
         instances: dict[str, Instance | None] = dict.fromkeys(one.name for one in self._registry.instances())
         registrations: dict[str, Registration | None] = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What a node does for its shards: it runs their connectors, their jobs, and their lanes.
+"""Runs the connectors, jobs and lanes of a node's shards.
 
 A shard is taken up in the order of a start, and left in the order of a shutdown: connectors first, so that
 they raise no more events; then jobs and re-partitions, which pause lanes; then the lanes themselves.
@@ -81,7 +81,7 @@ class LaneShards:
 
 
 class ShardOwner:
-    """The shards that this node works on, by what is asked of it: may it act for an instance?"""
+    """The shards that this node owns. Ask it before changing an instance."""
 
     def __init__(self) -> None:
         self.shards: set[int] = set()

@@ -19,12 +19,9 @@ from hookgw.web import responses as common
 def present_instance(
     instance: Instance, state: ConnectionState, options: dict[str, Any], *, is_new: bool = False
 ) -> responses.Instance:
-    """Return an instance.
+    """Return an instance with its masked options.
 
     Args:
-        instance: which one.
-        state: of its connection.
-        options: its masked options.
         is_new: for the response to its creation. A client of Evolution API calls an open connection
             "connected" there, and fails with any other word.
     """

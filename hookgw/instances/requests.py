@@ -126,7 +126,7 @@ def parse_creation(
         layers.problems.clear()
         warnings += layers.finish()
     settings = _read_settings(fields)
-    # Without a connector nobody reads options: unknown fields are then reported as such.
+    # Without a connector, options are not read: unknown fields are then reported as such.
     unread = [name for name in fields.unknown() if body[name] is not None]
     options = {name: body[name] for name in unread} if integration else {}
     fields.ignore(*options)

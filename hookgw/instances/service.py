@@ -1,4 +1,4 @@
-"""Creating, connecting and deleting instances."""
+"""Creates, connects and deletes instances."""
 
 from __future__ import annotations
 
@@ -43,13 +43,7 @@ STORE_EVERY = 1.0
 
 
 class CreatedInstance(NamedTuple):
-    """What :meth:`InstanceService.create` made.
-
-    Attributes:
-        instance: the instance.
-        key: its key, which is stored only as a hash and cannot be shown again.
-        registration: its first registration, if one was given.
-    """
+    """A new instance; its key is stored only as a hash and cannot be shown again."""
 
     instance: Instance
     key: str
@@ -57,9 +51,10 @@ class CreatedInstance(NamedTuple):
 
 
 class InstanceService:
-    """Everything that can be done to instances.
+    """The calls that change instances.
 
-    Whatever changes an instance raises ``StorageUnavailable`` if the disk refuses: nothing has changed.
+    Every change raises ``StorageUnavailable`` if the disk refuses: nothing has changed. Every method with a
+    name raises ``NotFound`` if there is no such instance, unless it says otherwise.
     """
 
     def __init__(
@@ -83,46 +78,39 @@ class InstanceService:
         self._clock = clock
 
     def all(self) -> list[Instance]:
-        """Return all instances, sorted by name."""
         return self._registry.instances()
 
     def count(self) -> int:
-        """Return how many instances there are."""
         return self._registry.count_instances()
 
     def find(self, name: str) -> Instance | None:
-        """Return the instance of a name; ``None`` if there is none."""
+        """Return the instance of a name, or ``None``."""
         return self._registry.find_instance(name)
 
     def get(self, name: str) -> Instance:
-        """Return the instance of a name. Raise ``NotFound`` if there is none."""
         return self._registry.instance(name)
 
     @property
     def connectors(self) -> list[str]:
-        """The names of all connectors."""
         return self._connectors.names()
 
     def all_connectors(self) -> list[ContainedConnector]:
-        """Return all connectors, sorted by name."""
         return self._connectors.all()
 
     def connection_state(self, name: str) -> ConnectionState:
-        """Return the state of an instance's connection. Raise ``NotFound`` if there is no such instance."""
         return self._states.state(self._registry.instance(name).name)
 
     def close_reason(self, name: str) -> str | None:
-        """Return why an instance's connection is closed: a sentence.
+        """Return why an instance's connection is closed, in a sentence.
 
-        Returns:
-            ``None`` if it is not closed, or if the instance has no connector and no event reported a state.
+        ``None`` if it is not closed, or if the instance has no connector and no event reported a state.
         """
         reason, instance = self._states.close_reason(name), self.get(name)
         if reason is not None and instance.integration and not self._connectors.is_running(name):
             # Whatever has ended the connection: what keeps it closed comes first.
             return self._connectors.missing(instance) or reason
         if reason is None and self._states.state(name) is ConnectionState.CLOSE:
-            # Events over HTTP may be all that is wanted. Only a client that named a connector misses it.
+            # Events over HTTP may be enough. Only a client that named a connector misses it.
             if not instance.integration and not instance.requested_integration:
                 return None
             idle = "It has not been connected since hookgw started: connect it."
@@ -130,15 +118,13 @@ class InstanceService:
         return reason
 
     def account(self, name: str) -> Account:
-        """Return what is known of the account that an instance is connected as."""
         return self._states.account(name)
 
     def closing(self, name: str) -> Closing | None:
-        """Return the last end of an instance's connection; ``None`` for none."""
         return self._states.closing(name)
 
     def is_disconnected(self, name: str) -> bool:
-        """Return whether an instance's connection has ended, and nobody in hookgw has ended it on purpose."""
+        """Return whether an instance's connection has ended, and hookgw did not end it on purpose."""
         ended = self._states.disconnection(name)
         return ended is not None and not ended.is_over and ended.reason != LOGGED_OUT_HERE
 
@@ -160,21 +146,15 @@ class InstanceService:
         webhook: RegistrationChange | None = None,
         label: str = DEFAULT_LABEL,
     ) -> CreatedInstance:
-        """Create an instance with its key, and its first registration, if one is given.
-
-        Instance and registration are stored in one commit.
+        """Create an instance with its key, and its first registration, if one is given, in one commit.
 
         Args:
-            name: of the instance.
             integration: the connector's name; empty if events come only over HTTP.
             requested_integration: the name by which a client of Evolution API asked for the connector. Such
-                clients send what Evolution API needs: options that the connector does not describe are left
+                clients send fields for Evolution API: options that the connector does not describe are left
                 out.
             token: the key; ``None`` to generate one.
-            options: for the connector.
-            settings: how the account behaves.
-            webhook: the first registration.
-            label: of that registration.
+            webhook: the first registration, with this label.
 
         Raises:
             Invalid: a bad name, token or integration; the options violate the connector's schema, or the
@@ -227,17 +207,13 @@ class InstanceService:
         return CreatedInstance(instance, key, first)
 
     async def delete(self, name: str) -> Job:
-        """Delete an instance with its registrations; what is pending for them is parked.
+        """Delete an instance with its registrations; their pending deliveries are parked.
 
-        From then on the instance does not exist. Its name is free once the job has ended; until then its keys
-        find the job, and nothing else. A later instance of that name begins with nothing: neither the key nor
-        the events of this one are known to it.
+        The instance is gone at once. Its name is free once the job has ended; until then its keys find the
+        job, and nothing else. A later instance of that name begins with nothing: neither the key nor the
+        events of this one are known to it.
 
-        Returns:
-            The job that parks what is pending. It runs still if that takes long; see :meth:`Jobs.wait`.
-
-        Raises:
-            NotFound: there is none.
+        Return the job, which may still run; see :meth:`Jobs.wait`.
         """
         instance = self._registry.instance(name)
         await self._connectors.remove(instance)
@@ -286,7 +262,6 @@ class InstanceService:
             The code to scan; ``None`` if none is needed, or none came in time.
 
         Raises:
-            NotFound: there is no such instance.
             Conflict: it has no connector.
             Unavailable: hookgw is shutting down, or the change took too long.
         """
@@ -302,7 +277,7 @@ class InstanceService:
             return self._connectors.start(instance)
 
     def qr_code(self, name: str) -> QRCode | None:
-        """Return the code that an instance's connector shows now; ``None`` if there is nothing to scan."""
+        """Return the code that an instance's connector shows now, if any."""
         return self._connectors.qr_code(name)
 
     async def restart(self, name: str) -> None:
@@ -311,7 +286,6 @@ class InstanceService:
         An instance that was not connected is connected.
 
         Raises:
-            NotFound: there is no such instance.
             Conflict: it has no connector.
         """
         instance = self._with_connector(name)
@@ -328,7 +302,6 @@ class InstanceService:
         """Log the instance's account out, as far as its connector can, and end the connection.
 
         Raises:
-            NotFound: there is no such instance.
             Conflict: it has no connector.
         """
         instance = self._with_connector(name)
@@ -349,7 +322,7 @@ class InstanceService:
             self._states.logged_out_here(name)
 
     def ingest_url(self, instance: Instance) -> str | None:
-        """Return where the network may call hookgw for an instance; ``None`` if it has no such URL."""
+        """Return the URL at which the network may call hookgw for an instance, if it has one."""
         return self._connectors.ingest_url(instance)
 
     @completes
@@ -359,7 +332,6 @@ class InstanceService:
         A connector that tells its network the URL does so when it runs again.
 
         Raises:
-            NotFound: there is no such instance.
             Conflict: it has no connector.
             NotSupported: its connector takes no requests of the network.
         """
@@ -377,11 +349,7 @@ class InstanceService:
         return url
 
     async def start_connected(self, concerns: Callable[[str], bool] = lambda _: True) -> None:
-        """Start the connectors that ran when the process ended; a connector that is gone is passed over.
-
-        Args:
-            concerns: returns whether to start the connector of an instance, by its name.
-        """
+        """Start the connectors that ran when the process ended, if ``concerns`` accepts their instances."""
         known = set(self._connectors.names())
         for instance in self._registry.instances():
             if instance.disconnection is not None and concerns(instance.name):
@@ -405,15 +373,10 @@ class InstanceService:
         """Change an instance's options. If that changes any, its running connector starts again.
 
         Args:
-            name: the instance's name.
             change: new values; ``None`` removes an option, and a masked secret keeps its stored value.
             is_operator: whether the caller has a global key.
 
-        Returns:
-            The instance, with its new options.
-
         Raises:
-            NotFound: there is no such instance.
             Conflict: it has no connector.
             Forbidden: only a global key may change one of these options.
             Invalid: the changed options violate the connector's schema, or the connector refuses them.
@@ -437,7 +400,6 @@ class InstanceService:
         return instance
 
     def masked_options(self, instance: Instance) -> dict[str, Any]:
-        """Return an instance's options, with a mask for each secret."""
         return self._connectors.option_rules(instance.integration).masked(instance.options)
 
     def option_warnings(self, instance: Instance) -> list[str]:
@@ -449,7 +411,7 @@ class InstanceService:
         return self._connectors.option_rules(instance.integration).schema
 
     def connector_options_schema(self, integration: str) -> dict[str, Any] | None:
-        """Return the JSON Schema of the options of a connector's instances; ``None`` if any are taken.
+        """Return the JSON Schema of a connector's options; ``None`` if any are taken.
 
         Raises:
             Invalid: there is no such connector.
@@ -458,18 +420,10 @@ class InstanceService:
         return self._connectors.option_rules(integration).schema
 
     async def change_settings(self, name: str, change: Mapping[str, Any]) -> list[str]:
-        """Change how an instance's account behaves, and tell its connector, if it runs.
+        """Change the settings of an instance's account, and tell its connector, if it runs.
 
-        Args:
-            name: the instance's name.
-            change: new values, by the names of the fields of :class:`InstanceSettings`.
-
-        Returns:
-            A warning if the connector did not apply them. They are stored all the same, and its next run
-            begins with them.
-
-        Raises:
-            NotFound: there is no such instance.
+        Return a warning if the connector did not apply them. They are stored anyway, and its next run begins
+        with them.
         """
         settings = await self._store_settings(name, change)
         # Outside of the lock: a slow network must not block changes of the instance.
@@ -489,7 +443,6 @@ class InstanceService:
         """Show a presence for an instance's whole account.
 
         Raises:
-            NotFound: there is no such instance.
             Conflict: it has no connector, or is not connected.
             NotSupported: its network has no presence.
             NetworkRefused: the network refused, or did not answer.
@@ -497,7 +450,6 @@ class InstanceService:
         await self._connectors.set_presence(self._registry.instance(name), presence)
 
     def capabilities(self, name: str) -> list[str]:
-        """Return the names of the calls that an instance's connector answers."""
         connector = self._connectors.find(self._registry.instance(name))
         return [] if connector is None else calls_of(connector)
 
@@ -531,13 +483,13 @@ class InstanceService:
             await self._put(changed)
 
     async def store_disconnections(self) -> NoReturn:
-        """Store with each instance how its connection ended, until cancelled."""
+        """Store the end of each connection with its instance, until cancelled."""
         while True:
             for name in await self._states.take_unstored():
                 try:
                     await self._store_disconnection(name)
                 except StorageUnavailable as error:
-                    # Or the instance moves to another node, to which this one reports what it knows.
+                    # Or the instance moves to another node, which gets this node's report.
                     logger.debug("disconnection not stored yet", instance=name, reason=str(error))
                     if self._states.closing(name) is not None:
                         self._states.changed(name)

@@ -10,12 +10,12 @@ import msgspec
 
 
 class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A field that a change concerned.
+    """A changed field.
 
     Attributes:
         field: its name in the HTTP API, with dots, for example ``headers.authorization``.
-        before, after: its values as text. Both are ``None`` for a value that is not kept, as most are: they
-            may be secrets. One is ``None`` for a value that was not there, or that was removed.
+        before, after: its values as text. Both are ``None`` if the values are not kept: most may be secrets.
+            One is ``None`` if the field was added or removed.
     """
 
     field: str
@@ -24,8 +24,8 @@ class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Audited = Mapping[str, tuple[str, Callable[[Any], str] | None]]
-"""The fields of a record that are a client's: the name in the HTTP API, and what makes a text of the value;
-``None`` where the audit shows no value, as with all that can hold a secret."""
+"""The fields of a record that clients write: the name in the HTTP API, and the function that makes a text of
+the value; ``None`` if the audit shows no value, as for everything that can hold a secret."""
 
 MOST_FIELDS = 50
 """The most fields that an entry names."""
@@ -34,7 +34,6 @@ LONGEST = 512
 
 
 def text_of(value: Any) -> str:
-    """Return a value as text; empty for nothing."""
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -65,6 +64,5 @@ def _differences(old: Any, new: Any, audited: Audited | None, prefix: str = "") 
 
 
 def camel(name: str) -> str:
-    """Return a name as JSON has it."""
     first, *others = name.split("_")
     return first + "".join(part.capitalize() for part in others)

@@ -1,4 +1,4 @@
-"""The errors of hookgw, by who is at fault. No I/O.
+"""The errors of hookgw. No I/O.
 
 Every error that a caller can cause or needs to know about is a :class:`HookgwError`. The HTTP API turns it
 into an error response (with its ``status``), the commands into an exit code. Any other exception is a bug.
@@ -87,11 +87,7 @@ class UnsupportedContentType(HookgwError):
 
 
 class UnsupportedContentEncoding(HookgwError):
-    """The body is encoded in a way that hookgw does not decode.
-
-    Attributes:
-        accepted: the content coding that the route accepts.
-    """
+    """hookgw cannot decode the body's encoding. The route accepts the encoding ``accepted``."""
 
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 
@@ -168,11 +164,7 @@ class Unavailable(HookgwError):
 
 
 class LaneElsewhere(Unavailable):
-    """The lane is on another node of the fleet, or moves.
-
-    Attributes:
-        registration: the id of the lane's registration.
-    """
+    """The lane of the registration with this id is on another node of the fleet, or moves."""
 
     def __init__(self, registration: str) -> None:
         super().__init__(
@@ -213,13 +205,7 @@ class ConfigError(StartError):
 
 
 class PluginFailed(HookgwError):
-    """A plugin's hook raised or exceeded its deadline.
-
-    Attributes:
-        plugin: the plugin's name.
-        hook: the hook's name.
-        reason: the cause, as text.
-    """
+    """A plugin's hook raised or exceeded its deadline. ``reason`` is the cause, as text."""
 
     def __init__(self, plugin: str, hook: str, reason: str) -> None:
         super().__init__(f"Plugin {plugin!r} failed in {hook}: {reason}")

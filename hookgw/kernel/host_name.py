@@ -1,8 +1,8 @@
-"""The host of a URL, in any spelling, as the one name or address that it means. No I/O.
+"""Reads the host of a URL in any spelling, and returns its plain form. No I/O.
 
-The rules are those that browsers follow (WHATWG URL Standard, section 3.5, "Host parsing"), so that
-an address guard and a person see the same host: percent-encoded, full-width and circled characters,
-and IPv4 addresses written as one number, in hexadecimal or in octal, all become the plain form.
+The rules are those that browsers follow (WHATWG URL Standard, section 3.5, "Host parsing"), so that an
+address guard and a person see the same host: percent-encoded, full-width and circled characters, and IPv4
+addresses written as one number, in hexadecimal or in octal, all become the plain form.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _MAX_NAME = 253
 # Many registrations share a host, and each lane parses its URL when it starts working.
 @lru_cache(maxsize=1024)
 def parse_host(text: str) -> str:
-    """Return the host that the authority of a URL names.
+    """Return the host of a URL in its plain form.
 
     Args:
-        text: the part between user information and port; an IPv6 address in brackets.
+        text: the part of the URL between user information and port; an IPv6 address in brackets.
 
     Returns:
-        A name in lower-case ASCII (a trailing dot is kept: it makes a name absolute), or an IP address
-        in its plain form, without brackets.
+        A name in lower-case ASCII (a trailing dot is kept: it makes a name absolute), or an IP address in its
+        plain form, without brackets.
 
     Raises:
-        ValueError: it is not a host; the message is a sentence.
+        ValueError: the text is not a host; the message is a sentence.
     """
     if text.startswith("["):
         inner = text.removeprefix("[").removesuffix("]")

@@ -1,4 +1,4 @@
-"""Decode JSON in a time that its length and its number of values limit, whatever the values are. No I/O.
+"""Decodes JSON in a time that depends on its length and its number of values alone. No I/O.
 
 msgspec is fast, with one exception: a number such as ``1.5e300`` takes it 20 µs, so that 1 MiB of them blocks
 the process for two seconds. Texts of clients therefore go through :func:`decode_json`.
@@ -37,8 +37,8 @@ Raises:
 class no_collection:  # noqa: N801 -- used like a function
     """Keep the garbage collector off while the values of a :data:`LARGE` text are made, used and dropped.
 
-    100,000 new lists start collections, each of which looks at every object of the process: 60 ms in place
-    of 9. JSON values contain no cycles, so there is nothing to collect. Do not wait inside of the block.
+    100,000 new lists start collections, each of which looks at every object of the process: 60 ms instead of
+    9. JSON values contain no cycles, so there is nothing to collect. Do not await inside the block.
     """
 
     __slots__ = ("_was_on",)

@@ -1,4 +1,4 @@
-"""Read the fields of JSON objects that clients spell in many ways. No I/O."""
+"""Reads the fields of JSON objects that clients spell in many ways. No I/O."""
 
 from __future__ import annotations
 
@@ -228,8 +228,6 @@ def duration(low: float, high: float) -> Check[float]:
 
 
 def list_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
-    """Return a check for a list of at most ``longest`` items, each of which passes another check."""
-
     def check_all(value: Any, where: str) -> tuple[T, ...]:
         items = as_list(value, where)
         if len(items) > longest:
@@ -259,7 +257,6 @@ def checked_items(check: Check[T], items: Sequence[Any], where: str) -> tuple[T,
 
 
 def kind_of(value: Any) -> str:
-    """Return the type of a JSON value in words."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Strict JSON: RFC 8259, without texts that two readers understand differently. No I/O.
+"""Strict JSON: RFC 8259, without texts that two readers may understand differently. No I/O.
 
 msgspec decodes it. This module refuses what msgspec accepts: duplicate names in an object (one reader would
 use the first value, another one the last), nesting so deep that some later reader fails, and so many values
@@ -44,7 +44,7 @@ _LONG_TEXT = 8 * 1024
 
 
 def is_same_json(one: bytes, other: bytes) -> bool:
-    """Return whether two JSON texts that passed :func:`decode_strict` mean the same.
+    """Return whether two JSON texts that passed :func:`decode_strict` have the same value.
 
     The order of names, whitespace, escapes and the spelling of a number (``1.0``, ``1``) make no difference.
     """
@@ -61,13 +61,9 @@ def _number(digits: str) -> tuple[Decimal]:
 
 
 def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:
-    """Decode a JSON text.
+    """Decode a JSON text of at most so many values; see :func:`check_values`.
 
     Integers keep all of their digits, up to 4,300.
-
-    Args:
-        text: the JSON.
-        max_values: the most values in it; see :func:`check_values`.
 
     Raises:
         ValueError: the text is not JSON or not UTF-8, or has a duplicate name in an object, a number that no
@@ -155,8 +151,7 @@ def check_values(text: bytes, most: int) -> None:
 def count_values(structure: bytes) -> int:
     """Return how many values a text has; a number with an exponent and 64 digits in a row count as ten.
 
-    Args:
-        structure: the text, with another value instead of each string, and without white space.
+    The ``structure`` has another value instead of each string, and no white space.
     """
     words = structure.count(b"true") + structure.count(b"false")
     slow = structure.count(b"e") + structure.count(b"E") - words
@@ -174,8 +169,7 @@ def _count(text: bytes) -> int:
 def _structure(text: bytes, most: int) -> bytes | None:
     """Return a JSON text with ``0`` instead of each string and without white space.
 
-    Returns:
-        ``None`` if there are so many strings that the text has more than ``most`` values.
+    ``None`` if there are so many strings that the text has more than ``most`` values.
     """
     if b"\\" in text:
         # Escapes occur only in strings. Pairs of backslashes go first, so that a backslash that remains

@@ -1,7 +1,7 @@
-"""Long JSON texts, a few KiB at a time: where a value ends, and how many values it has. No I/O.
+"""Measures long JSON texts, a few KiB at a time. No I/O.
 
-Whatever reads a text in one step blocks the process for as long as the text is. These functions look at a
-part of it, and pause: the caller decides at each pause whether other work is next.
+Reading a long text in one step blocks the process. These functions look at a part of it, and pause: the
+caller decides at each pause whether other work is next.
 """
 
 from __future__ import annotations
@@ -75,16 +75,11 @@ def end_of_first(window: bytes | memoryview) -> int | None:
 
 
 def end_of_value(view: memoryview, at: int, size: int, longest: int) -> int | None:
-    """Return the position after a JSON value and the white space behind it.
+    """Return the position after a JSON value and the white space behind it; ``None`` if it is too long.
 
     Args:
-        view: the text.
-        at: where the value begins.
         size: the bytes to look at first.
         longest: the most bytes of a value.
-
-    Returns:
-        ``None`` if the value is longer.
 
     Raises:
         ValueError: there is no value, or it is nested too deeply. The message completes "the body …".
@@ -113,7 +108,7 @@ def end_of_value(view: memoryview, at: int, size: int, longest: int) -> int | No
 
 
 def malformed(error: Exception, at: int) -> ValueError:
-    """Return the error for a text, of which msgspec has seen the part from a position on."""
+    """Return the error for a text of which msgspec has seen the part from a position on."""
     if isinstance(error, RecursionError):
         return ValueError("is nested too deeply")
     reason = _PLACE.sub(lambda found: f"(byte {at + int(found[1])})", str(error))
@@ -124,12 +119,8 @@ def measure(text: bytes, at: int) -> Generator[None, None, tuple[int, int]]:
     """Return the position after a value, and how many JSON values it has.
 
     It counts as :func:`hookgw.kernel.json_text.check_values` does. 100 escapes count as one value more, and
-    64 digits in a row as ten: they take a decoder as long. It looks at brackets and quotation marks alone:
-    whether the value is JSON, the decoder must say.
-
-    Args:
-        text: the text.
-        at: where the value begins.
+    64 digits in a row as ten: they take a decoder as long. It looks only at brackets and quotation marks: the
+    decoder must check the JSON.
 
     Raises:
         ValueError: the text ends within the value.
@@ -200,7 +191,7 @@ def _after_bracket(parts: list[bytes], in_string: bool, count: int) -> int:
 
 
 def cut_at_escape(text: bytes, at: int) -> bytes:
-    """Return the next :data:`CHUNK` of a text, or one byte less where a backslash would be its end."""
+    """Return the next :data:`CHUNK` of a text, or one byte less if a backslash would be its end."""
     chunk = text[at : at + CHUNK]
     backslashes = len(chunk) - len(chunk.rstrip(b"\\"))
     return chunk[:-1] if backslashes % 2 and at + len(chunk) < len(text) else chunk

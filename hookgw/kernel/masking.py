@@ -1,4 +1,4 @@
-"""Mask secrets: in the ``repr`` of records, and user information in URLs. No I/O.
+"""Masks secrets in the ``repr`` of records, and user information in URLs. No I/O.
 
 Records reach error messages, tracebacks and logs through ``repr``, most of all in plugins.
 """
@@ -24,11 +24,9 @@ _USER_INFO = re.compile(r"^([^/?#@]*://)([^/?]*)@")
 
 
 def repr_without(*secret: str) -> Callable[[Any], str]:
-    """Return a ``__repr__`` method for a record that hides secrets.
+    """Return a ``__repr__`` method for a record that masks these fields unless they are empty.
 
-    Args:
-        secret: the fields to mask unless they are empty. All other fields are shown, with the user
-            information of URLs masked.
+    All other fields are shown, with the user information of URLs masked.
     """
 
     def show(value: Any) -> str:
@@ -62,7 +60,6 @@ def user_of(url: str) -> str:
 
 
 def is_masked(url: str) -> bool:
-    """Return whether a URL has :data:`MASK` instead of user and password."""
     return user_of(url) == MASK
 
 
@@ -87,14 +84,13 @@ def spellings(secret: str) -> set[str]:
 
 @runtime_checkable
 class HoldsSecrets(Protocol):
-    """An object that plugins get, and that knows secrets which they may repeat in what they raise."""
+    """An object for plugins that knows secrets which they may repeat in an exception."""
 
-    def secret_texts(self) -> set[str]:
-        """Return the secrets."""
+    def secret_texts(self) -> set[str]: ...
 
 
 def mask_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return a text with a mask in place of each secret, in each of its :func:`spellings`."""
+    """Replace each secret, in each of its :func:`spellings`, by a mask."""
     forms = {form for secret in secrets if len(secret) >= SHORTEST for form in spellings(secret)}
     # Longest first: masking a part of a longer form would leave the rest of it readable.
     for form in sorted(forms, key=len, reverse=True):

@@ -1,9 +1,9 @@
-"""JSON of messaging networks: read as far as it can be read, and never for long in one step. No I/O.
+"""Reads JSON of messaging networks as far as possible, and never for long in one step. No I/O.
 
-What people write reaches networks, and networks' servers write it into JSON of their own: with half of a
-surrogate pair where a text was cut, or with numbers that no double holds. One such value must not keep back
-what is beside it. And a server that somebody else chose may answer with anything: 4 KB of gzip become a
-million values, which a decoder reads in one step, with the interpreter's lock.
+Networks' servers write people's texts into JSON: with half of a surrogate pair where a text was cut, or with
+numbers that no double holds. One such value must not hold back its neighbours. And a server that a tenant
+chose may answer with anything: 4 KB of gzip become a million values, which a decoder reads in one step, with
+the interpreter's lock.
 
 So a long text is read in three passes, which pause every few KiB:
 
@@ -168,7 +168,7 @@ def read_network_json(
             if not events or str(error) != _TOO_DEEP:
                 raise
     text = yield from _mending(text)
-    # Without places of events, a large text is an error of its own, not an event.
+    # Without places of events, a large text is an error, not an event.
     reader = _Reader(text, left_out if events else _ignore)
     at = yield from skip_blank(text, 0)
     value, at = yield from reader.read(at, place)
@@ -187,7 +187,6 @@ class _Place:
 
     Attributes:
         children: the places below: by name, ``*`` for all members, ``#`` for the items of a list.
-        is_event: whether it is an event.
     """
 
     __slots__ = ("children", "is_event")
@@ -215,7 +214,7 @@ def _tree_of(events: tuple[str, ...]) -> _Place:
 
 
 def _with_events(value: Any, place: _Place, left_out: Callable[[LeftOut], None]) -> Any:
-    """Return a decoded value with :class:`NetworkEvents` in place of the lists of events."""
+    """Return a decoded value with :class:`NetworkEvents` instead of the lists of events."""
     if isinstance(value, list):
         items = place.children.get("#", _BESIDE)
         if items.is_event:
@@ -227,11 +226,7 @@ def _with_events(value: Any, place: _Place, left_out: Callable[[LeftOut], None])
 
 
 class _Reader:
-    """Reads one long text from left to right.
-
-    Attributes:
-        reason: why something was left out last.
-    """
+    """Reads one long text from left to right. ``reason`` is why it left out a part last."""
 
     def __init__(self, text: bytes, left_out: Callable[[LeftOut], None]) -> None:
         self._text = text
@@ -289,12 +284,12 @@ class _Reader:
         return (members if is_object else found), at + 1
 
     def _read_events(self, at: int) -> Generator[None, None, tuple[Any, int]]:  # noqa: C901 -- left to right
-        """Read a list of events: a part at once where one can be found, or else one event after the other."""
+        """Read a list of events: a whole part if possible, or else one event after the other."""
         text, parts = self._text, list[bytes]()
         at = yield from skip_blank(text, at)
         if text.startswith(b"]", at):
             return NetworkEvents(parts, self._left_out), at + 1
-        # Events usually begin alike. Where one seems to begin, a part ends, if what is before is well-formed.
+        # Events usually begin alike. A part ends where one seems to begin, if the text before is well-formed.
         first = text[at : at + 1]
         marks = {b"," + text[at : at + 8], b"," + first if first in b'{["tfn' else b","}
         begin, looked_until = at, at
@@ -468,7 +463,7 @@ def _cut(plain: bytes) -> int:
 
 
 def _mend_encoding(text: bytes) -> Generator[None, None, bytes]:
-    """Return a text in UTF-8, with U+FFFD for what is not."""
+    """Return a text in UTF-8, with U+FFFD for other bytes."""
     check, is_sound = codecs.getincrementaldecoder("utf-8")(), True
     try:
         for at in range(0, len(text), CHUNK):

@@ -1,4 +1,4 @@
-"""Random bytes for ids: the system's, or in a simulation those of its seed."""
+"""Random bytes for ids: from the system, or in a simulation from its seed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 random_source: ContextVar[Callable[[int], bytes]] = ContextVar("random_source", default=os.urandom)
-"""Returns so many random bytes. Where ids sort, their order must repeat with the seed of a simulation."""
+"""Returns so many random bytes. If ids are sorted, a simulation must repeat their order from its seed."""
 
 
 def random_hex(count: int) -> str:
-    """Return random bytes as hexadecimal digits, two for each byte."""
+    """Return ``count`` random bytes as hexadecimal digits."""
     return random_source.get()(count).hex()

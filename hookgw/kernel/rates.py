@@ -18,7 +18,7 @@ BURST_PART = 10
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """So many attempts in a second, a minute or an hour; ``str`` writes it as people do.
+    """Attempts in a second, a minute or an hour; ``str`` writes ``20/s``.
 
     Attributes:
         count: from 1 to :data:`MOST`.
@@ -33,7 +33,7 @@ class Rate(msgspec.Struct, frozen=True):
 
     @property
     def interval(self) -> float:
-        """Seconds from one attempt to the next, at a steady pace."""
+        """Seconds between two attempts at a steady pace."""
         return _SECONDS[self.unit] / self.count
 
     @property

@@ -1,4 +1,4 @@
-"""A table that forgets what was not used for longest. No I/O."""
+"""A table that forgets the least recently used values. No I/O."""
 
 from __future__ import annotations
 

@@ -57,7 +57,6 @@ MOMENT_SCHEMA: Schema = {
 
 
 def ref(name: str) -> Schema:
-    """Refer to a component of the OpenAPI document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -68,12 +67,7 @@ def enum(values: Iterable[str], description: str) -> Schema:
 
 
 def or_null(schema: Schema, description: str = "") -> Schema:
-    """Allow ``null``, which means the same as a missing field.
-
-    Args:
-        schema: a reference, or a schema with one type and without ``enum``.
-        description: in place of the schema's own.
-    """
+    """Allow ``null``, which means the same as a missing field, in a reference or a schema without enum."""
     if "$ref" in schema:
         nullable: Schema = {"anyOf": [schema, {"type": "null"}]}
     else:
@@ -82,10 +76,8 @@ def or_null(schema: Schema, description: str = "") -> Schema:
 
 
 def length(low: str, high: str, description: str) -> Schema:
-    """A duration between two inclusive bounds."""
     return or_null(DURATION_SCHEMA, f"{description} From {low} to {high}.")
 
 
 def flag(description: str) -> Schema:
-    """An optional boolean."""
     return {"type": ["boolean", "null"], "description": description}

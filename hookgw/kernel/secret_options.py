@@ -1,4 +1,4 @@
-"""Options of plugins whose values are secrets: masked wherever registrations are shown. No I/O."""
+"""Plugins' options with secret values: masked wherever registrations are shown. No I/O."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from hookgw.kernel.masking import MASK
 
 
 class SecretOptions:
-    """Knows which options are secrets.
-
-    Args:
-        names: the names of secret options, by plugin, for each plugin that is in use.
-    """
+    """Knows which options are secrets, by plugin, for each plugin in use."""
 
     def __init__(self, names: Mapping[str, frozenset[str]]) -> None:
         self._names = names
@@ -51,7 +47,7 @@ class SecretOptions:
         return found
 
     def values(self, blocks: Mapping[str, Any]) -> set[str]:
-        """Return the secret texts in options, which may be inside of objects and lists."""
+        """Return the secret texts in options, also inside objects and lists."""
         return {
             text
             for plugin, block in blocks.items()
@@ -63,12 +59,12 @@ class SecretOptions:
         }
 
     def _is_secret(self, plugin: str, option: str) -> bool:
-        # Nobody says which options of a plugin that is gone or disabled are secrets.
+        # If a plugin is gone or disabled, its secret options are unknown.
         return plugin not in self._names or option in self._names[plugin]
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts in a JSON value, which may be inside of objects and lists."""
+    """Yield the texts in a JSON value, also inside objects and lists."""
     if type(value) is str:
         yield value
     elif type(value) is dict or type(value) is list:

@@ -1,4 +1,4 @@
-"""Signing secrets in the forms of Standard Webhooks, and the keys in them. No I/O.
+"""Signing secrets in the forms of Standard Webhooks, and their keys. No I/O.
 
 Each form is a prefix and base64. ``whsec_``: a shared secret of 24 to 64 bytes (``v1``, HMAC-SHA256).
 ``whsk_``: an ed25519 key of 64 bytes, the seed and then the public key, known only to the sender (``v1a``).
@@ -44,7 +44,6 @@ class Signature(StrEnum):
 
 
 def signature_of(secret: str) -> Signature:
-    """Return the scheme of a secret: ``v1a`` for an ed25519 key, else ``v1``."""
     return Signature.V1A if secret.startswith(PRIVATE) else Signature.V1
 
 

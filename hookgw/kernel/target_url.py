@@ -26,9 +26,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed URL. Created by :func:`parse_target`.
 
     Attributes:
-        url: the URL as given.
-        scheme: ``http`` or ``https``.
-        host: the host to resolve and dial: a name in ASCII, or an IP address without brackets.
+        host: a name in ASCII, or an IP address without brackets.
         port: given, or implied by the scheme.
         path: the request target: path and query, percent-encoded, never empty (RFC 9112, section 3.2.1).
         host_header: the value of the ``host`` header, without the scheme's default port.

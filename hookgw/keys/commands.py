@@ -34,7 +34,6 @@ def key() -> None:
 
 
 def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option ``--instance`` to a command."""
     return click.option(
         "--instance",
         callback=read_name,

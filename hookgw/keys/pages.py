@@ -26,9 +26,7 @@ class Row(NamedTuple):
     """A key in the list.
 
     Attributes:
-        name: of the key.
         created_at, expires_at: seconds since the epoch; ``None`` or 0 for unknown and never.
-        is_expired: whether ``expires_at`` has passed.
         is_own: whether it is the key of the session.
     """
 
@@ -40,12 +38,7 @@ class Row(NamedTuple):
 
 
 class KeyForms:
-    """Creates and revokes keys of an instance.
-
-    Args:
-        site: the dashboard.
-        show: shows the page of the instance again.
-    """
+    """Creates and revokes keys of an instance. ``show`` shows its page again."""
 
     def __init__(self, site: Site, show: ShowInstance) -> None:
         self._site = site
@@ -56,7 +49,6 @@ class KeyForms:
         site.add(f"{path}/<key_name>/revoke", self.revoke_key, "POST", page=page)
 
     def rows(self, instance: str) -> list[Row]:
-        """Return the keys of an instance, the oldest first."""
         now, own = self._gateway.clock.steady(), visitor().holder.key.hash
         return [
             Row(key.name, key.created_at, key.expires_at, key.is_expired(now), key.hash == own)
@@ -64,7 +56,6 @@ class KeyForms:
         ]
 
     async def create_key(self, instance: str) -> Response:
-        """Create a key, and show it."""
         form = await self._site.form()
         now = self._gateway.clock.steady()
         asked = {"name": form.get("key_name"), "expiresIn": form.get("expires_in") or None}
@@ -87,7 +78,6 @@ class KeyForms:
         )
 
     async def revoke_key(self, instance: str, key_name: str) -> Response:
-        """Revoke a key."""
         await self._site.form()
         try:
             await self._gateway.keys.revoke(instance, key_name, by=visitor().holder)

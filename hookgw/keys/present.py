@@ -8,14 +8,7 @@ from hookgw.web.present import present_time
 
 
 def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> responses.Key:
-    """Return a key without its secret.
-
-    Args:
-        key: the stored key.
-        instance: its instance; ``None`` for a global key.
-        current: the caller's key.
-        now: the time of the steady clock.
-    """
+    """Return a key without its secret. ``current`` is the caller's key, ``now`` by the steady clock."""
     return responses.Key(
         name=key.name,
         instance=instance,

@@ -27,14 +27,11 @@ _CREATE_BODY = json_body(
 
 
 class KeyRoutes:
-    """The handlers of ``/key``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("keys", __name__, url_prefix="/key")
         routes = (
             ("POST", "/create/<instance>", self.create),

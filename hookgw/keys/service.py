@@ -1,4 +1,4 @@
-"""Creating, listing and revoking API keys. A change takes effect as soon as it is on disk."""
+"""Creates, lists and revokes API keys. A change takes effect as soon as it is on disk."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MAX_KEYS = 32
 
 
 class KeyService:
-    """Everything that can be done to keys.
+    """The calls that change keys.
 
-    ``scope`` is the name of the instance that the keys belong to, ``None`` for global keys. The caller has
-    checked that the request may touch it.
+    ``scope`` is the name of the keys' instance, ``None`` for global keys. The caller has checked that the
+    request may touch it. A method with a scope raises ``NotFound`` if there is no such instance.
 
     Args:
         alone: holds a lock in a fleet, so that no two nodes change the global keys at the same time.
@@ -64,12 +64,12 @@ class KeyService:
 
     @completes
     async def ensure_lasting_global_key(self, show_key: Callable[[str], None]) -> None:
-        """Create a global key if none lasts for ever: without one, the operator is locked out one day.
+        """Create a global key if every one expires: otherwise the operator is locked out one day.
 
         Call this once the API listens. A start that fails must not use up the key that it shows.
 
         Args:
-            show_key: called with the new key, if there is one. Nobody can show it again.
+            show_key: called with the new key, if there is one. It cannot be shown again.
 
         Raises:
             StorageUnavailable: the disk refuses; the key that was shown is not valid.
@@ -82,19 +82,14 @@ class KeyService:
             name = next(name for name in names if all(key.name != name for key in stored))
             generated = new_key()
             # Shown before its hash is stored: a process that is killed in between generates another key at
-            # its next start. In the other order, the hash of a key that nobody has seen would lock everybody
-            # out.
+            # its next start. In the other order, the hash of an unseen key would lock the operator out.
             show_key(generated)
             key = Key(name=name, hash=self._keyring.hash(generated), created_at=self._clock.wall())
             await self._global.put((*stored, key))
             self._keyring.add_global(key)
 
     def list(self, scope: str | None) -> list[Key]:
-        """Return the keys, the oldest first, including expired keys that have not been removed yet.
-
-        Raises:
-            NotFound: there is no such instance.
-        """
+        """Return the keys, the oldest first, including expired keys that have not been removed yet."""
         first = (self._global.configured,) if scope is None else ()
         return [*(key for key in first if key is not None), *self._stored(scope)]
 
@@ -105,17 +100,14 @@ class KeyService:
         """Create a key, and remove the expired keys of the same scope.
 
         Args:
-            scope: see the class.
-            name: of the new key.
-            expires_at: seconds since the epoch; ``None`` for as long as the maker's key.
+            expires_at: seconds since the epoch; ``None`` for the expiry of the maker's key.
             maker: the holder of the key that makes the request.
 
         Returns:
-            What is stored of the key, and the key itself, which cannot be shown again.
+            The stored part of the key, and the key itself, which cannot be shown again.
 
         Raises:
             Invalid: the key would have expired already.
-            NotFound: there is no such instance.
             Conflict: the name is taken, or there are too many keys.
             Forbidden: the key would outlive the maker's key.
             Unauthorized: the maker's key was revoked, or has expired, meanwhile.

@@ -1,12 +1,12 @@
-"""The dispatcher: hands deliveries to lanes, starts lanes when they have something to do, and ends them.
+"""The dispatcher hands deliveries to lanes, starts lanes that have work, and ends them.
 
 Every lane is a task in the dispatcher's nursery. An exception in a lane is a bug. It is logged and counted,
-and the lane starts again from what is on disk, after a growing wait: a delivery that hookgw cannot handle
-must not stop all others. Anything else that ends the dispatcher ends the process, because a server that
-accepts events over a dead dispatcher would lie.
+and the lane starts again from disk, after a growing wait: a delivery that hookgw cannot handle must not stop
+all others. Anything else that ends the dispatcher ends the process, because a server must not accept events
+that nobody delivers.
 
-A lane is in one of two places: among the running lanes, or parked. It is never in both, because no checkpoint
-lies between leaving one and entering the other.
+A lane is in one of two places: among the running lanes, or retired. It is never in both, because no
+checkpoint lies between leaving one and entering the other.
 """
 
 from __future__ import annotations
@@ -23,32 +23,31 @@ from hookgw.fair import PerHolder
 from hookgw.lanes.held_shards import HeldShards, every_lane
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane import Lane
-from hookgw.lanes.parked_lanes import ParkedLanes
+from hookgw.lanes.retired_lanes import RetiredLanes
 from hookgw.lanes.services import LaneServices
 from hookgw.records.deliveries import Delivery, LaneState, LaneStatistics
 from hookgw.records.lanes import partition_of, registration_of
 from hookgw.records.registrations import Ordering
 
-PARK_AFTER = 5.0
-"""The longest time, in seconds, that a lane is idle before it is parked."""
+RETIRE_AFTER = 5.0
+"""The longest time, in seconds, that a lane is idle before it is retired."""
 
 
 class Dispatcher:
     """Owns the lanes.
 
     Args:
-        settings: how long a parked lane is remembered (``delivery.lane_idle``).
         shards: in a fleet, the shards of this node; ``None`` if it delivers everything.
     """
 
     def __init__(self, settings: DeliverySettings, shards: HeldShards | None = None) -> None:
         self._shards = shards or every_lane()
-        # Each release waits for lanes of its own, and several may wait at a time.
+        # Each release waits for its own lanes, and several may wait at a time.
         self._lane_endings = trio.lowlevel.ParkingLot()
         self._lanes: dict[str, Lane] = {}
-        self._parked = ParkedLanes()
-        self._idle = IdleLanes(min(PARK_AFTER, settings.lane_idle))
-        # The keys of running and parked lanes, by registration id: with ordering ``instance`` a registration
+        self._retired = RetiredLanes()
+        self._idle = IdleLanes(min(RETIRE_AFTER, settings.lane_idle))
+        # The keys of running and retired lanes, by registration id: with ordering ``instance`` a registration
         # has thousands, among tens of thousands of others.
         self._keys: dict[str, set[str]] = {}
         # How many pauses each registration or single lane is in, and which of the registrations were
@@ -71,7 +70,6 @@ class Dispatcher:
         """Start a lane for each backlog, then run lanes until :meth:`stop` or cancellation.
 
         Args:
-            services: what all lanes share.
             backlog: the keys of lanes with pending deliveries, and how many each has.
         """
         try:
@@ -84,10 +82,10 @@ class Dispatcher:
                         async with trio.open_nursery() as timers:
                             timers.start_soon(self._idle.run)
                             while True:
-                                for key in await self._parked.wait_due():
+                                for key in await self._retired.wait_due():
                                     self._forget(key)
                                     nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
-                    for key in self._parked.forget(self._parked.lanes()):
+                    for key in self._retired.forget(self._retired.lanes()):
                         self._forget(key)
                         nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
                 finally:
@@ -95,8 +93,8 @@ class Dispatcher:
                     # in a closed nursery, and the error would end the writer.
                     self._running = None
         finally:
-            # After a fault or a cancellation lanes are parked still, and nobody is left to report them to.
-            for key in self._parked.forget(self._parked.lanes()):
+            # After a fault or a cancellation lanes are still retired, and the monitor is gone.
+            for key in self._retired.forget(self._retired.lanes()):
                 self._forget(key)
             self._stopped.set()
 
@@ -106,7 +104,6 @@ class Dispatcher:
         return self._running is not None and not self._is_stopping
 
     def is_stopping(self) -> bool:
-        """Return whether :meth:`stop` was called."""
         return self._is_stopping
 
     @property
@@ -128,7 +125,7 @@ class Dispatcher:
     def requeued(self, lanes: Mapping[str, int]) -> None:
         """Tell lanes that finished deliveries are pending again, at their end.
 
-        Call it for each commit before :meth:`dispatch` gets what the commit appended.
+        Call it for each commit before :meth:`dispatch` gets the deliveries that the commit appended.
 
         Args:
             lanes: how many deliveries, by the key of the lane.
@@ -140,10 +137,8 @@ class Dispatcher:
                 self._start(key, count)
 
     def start(self, backlog: Iterable[tuple[str, int]]) -> None:
-        """Start those lanes that do not run.
-
-        Args:
-            backlog: the keys of lanes with pending deliveries, and how many each has.
+        """Start the lanes of the backlog that do not run; it has their keys and numbers of pending
+        deliveries.
         """
         for key, count in backlog:
             if key not in self._lanes:
@@ -151,15 +146,11 @@ class Dispatcher:
 
     @contextmanager
     def paused(self, registration: str, lane: str | None = None) -> Iterator[None]:
-        """Keep a registration's lanes from starting an attempt for the length of a block.
+        """Keep a registration's lanes, or one of them, from starting an attempt within the block.
 
-        Attempts in flight end as usual; see :meth:`in_flight`. After the block the lanes read the outbox
-        from the start, so deliveries may be moved or removed within it. If pauses overlap, the lanes continue
-        when all have ended. :meth:`stop` ends paused lanes at once.
-
-        Args:
-            registration: the registration's id.
-            lane: pause the lane of this key alone.
+        Attempts in flight end as usual; see :meth:`in_flight`. After the block the lanes read the outbox from
+        the start, so deliveries may be moved or removed within it. If pauses overlap, the lanes continue when
+        all have ended. :meth:`stop` ends paused lanes at once.
         """
         key = lane or registration
         self._pauses.take(key)
@@ -181,7 +172,7 @@ class Dispatcher:
     def apply_pause(self, registration: str) -> None:
         """Pause a registration's lanes, or let them continue, as the registration itself says now.
 
-        Attempts in flight end as usual. Call it with no checkpoint after the lanes see the change.
+        Attempts in flight end as usual. Call this with no checkpoint after the lanes see the change.
         """
         for lane in self._running_lanes(registration):
             if self._is_paused(lane.key):
@@ -192,13 +183,13 @@ class Dispatcher:
     def redirect(self, registration: str) -> None:
         """Try the heads of a registration's lanes at once: it has another URL, header, secret or timeout.
 
-        Call it once the change is on disk and the lanes see it.
+        Call this once the change is on disk and the lanes see it.
         """
         for key in self._keys.get(registration, ()):
             if (lane := self._lanes.get(key)) is not None:
                 lane.redirect()
             else:
-                self._parked.redirect(key)
+                self._retired.redirect(key)
         if registration in self._pauses:
             # A re-partition may move the head to a lane that does not run yet.
             self._redirected.add(registration)
@@ -209,7 +200,7 @@ class Dispatcher:
             lane.resume()
 
     def rate_changed(self, registration: str) -> None:
-        """Let the lanes of a registration wait for its present rate; call it once they see that."""
+        """Let the lanes of a registration wait for its present rate. Call this once they see the rate."""
         for lane in self._running_lanes(registration):
             lane.rate_changed()
 
@@ -219,36 +210,29 @@ class Dispatcher:
             limiter.total_tokens = limit
 
     def in_flight(self, registration: str, lane: str | None = None) -> list[tuple[int, trio.Event]]:
-        """Return the deliveries of a registration, or of one of its lanes, that are in flight.
+        """Return the deliveries in flight of a registration, or of one of its lanes.
 
-        They are sequence numbers, each with an event that is set when the attempt has ended and is settled.
+        Each sequence number comes with an event that is set when the attempt has ended and is settled.
         """
         found = (one.in_flight() for one in self._running_lanes(registration, lane))
         return [one for one in found if one is not None]
 
     def cut_off(self, registration: str, seq: int, lane: str | None = None) -> None:
-        """End the attempt of a delivery that is being cancelled; for use within :meth:`paused`.
-
-        Args:
-            registration, lane: as for :meth:`paused`.
-            seq: the delivery's sequence number.
-        """
+        """End the attempt of a delivery that is being cancelled; for use within :meth:`paused`."""
         for one in self._running_lanes(registration, lane):
             one.cut_off(seq)
 
     def in_flight_of_deleted(self, exists: Callable[[str], bool]) -> list[tuple[int, trio.Event]]:
-        """Return what is :meth:`in_flight` to deleted registrations: their last attempts may still run.
+        """Return the deliveries :meth:`in_flight` to deleted registrations: a last attempt may still run.
 
         Args:
-            exists: whether there is a registration of an id.
+            exists: whether there is a registration with this id.
         """
         return [one for name in self._keys if not exists(name) for one in self.in_flight(name)]
 
     def lanes(self, registration: str | None = None) -> list[LaneStatistics]:
-        """Return a snapshot of the lanes that run or are parked, or have deliveries that are held back.
-
-        Args:
-            registration: only the lanes of this one; ``None`` for all.
+        """Return a snapshot of the lanes, of one registration or all, that run, are retired or hold
+        deliveries back.
         """
         return list(self.each_lane(registration))
 
@@ -257,18 +241,17 @@ class Dispatcher:
         return self._shards.shard_of_lane(key) in self._shards.held()
 
     def find_lane(self, key: str) -> LaneStatistics | None:
-        """Return a snapshot of a lane that runs."""
         return lane.statistics() if (lane := self._lanes.get(key)) is not None else None
 
     def each_lane(self, registration: str | None = None) -> Iterator[LaneStatistics]:
-        """Yield the same, each lane as it is when it is yielded: the caller may pause between two of them."""
+        """Like :meth:`lanes`, but takes each snapshot as it is yielded: the caller may await in between."""
         held = self._held(registration)
         if registration is None:
-            keys: Iterable[str] = dict.fromkeys([*self._lanes, *self._parked.lanes(), *held])
+            keys: Iterable[str] = dict.fromkeys([*self._lanes, *self._retired.lanes(), *held])
         else:
             keys = sorted(self._keys.get(registration, set()) | held.keys())
         for key in keys:
-            lane, memory = self._lanes.get(key), self._parked.find(key)
+            lane, memory = self._lanes.get(key), self._retired.find(key)
             if lane is not None:
                 found = lane.statistics()
                 yield msgspec.structs.replace(found, held=held[key]) if key in held else found
@@ -299,10 +282,9 @@ class Dispatcher:
     async def acquire(
         self, shards: Collection[int], backlog: Callable[[], Awaitable[Iterable[tuple[str, int]]]]
     ) -> None:
-        """Deliver what is in shards that no other node delivers any more.
+        """Deliver these shards from now on. No other node delivers them any more.
 
         Args:
-            shards: this node's from now on.
             backlog: reads the keys of lanes with pending deliveries in these shards, and how many each has.
                 If it raises, the shards are not acquired.
         """
@@ -313,15 +295,15 @@ class Dispatcher:
             self._shards.drop(shards)
             raise
         for key in self._shards.complete(shards):
-            # Behind, even if nothing is pending by now: it was heard of, and nobody took it.
+            # Behind, even if nothing is pending by now: the lane was noted, but its delivery was not taken.
             found.setdefault(key, 1)
         self.start(found.items())
 
     async def release(self, shards: Collection[int]) -> None:
-        """Deliver nothing of these shards any more.
+        """Stop delivering these shards.
 
-        Attempts in flight end as usual. Return once no lane of the shards is left; what they have settled may
-        not be on disk yet.
+        Attempts in flight end as usual. Return once no lane of the shards is left; their settlements may not
+        be on disk yet.
         """
         self._shards.drop(shards)
         shard_of_lane, gone = self._shards.shard_of_lane, set(shards)
@@ -330,16 +312,15 @@ class Dispatcher:
             self._lanes[key].stop()
         while not ending.isdisjoint(self._lanes):
             await self._lane_endings.park()
-        # What a parked lane remembers of its order is wrong once another node has worked on it.
-        parked = self._parked.forget([key for key in self._parked.lanes() if shard_of_lane(key) in gone])
-        for key in parked:
+        # A retired lane's memory of its order is wrong once another node has worked on it.
+        retired = self._retired.forget([key for key in self._retired.lanes() if shard_of_lane(key) in gone])
+        for key in retired:
             self._forget(key)
         if self._running is not None:
-            for key in parked:
+            for key in retired:
                 await self._running[0].monitor.lane_changed(key, LaneState.IDLE)
 
     def busy_shards(self) -> set[int]:
-        """Return the shards with attempts in flight."""
         return {self._shards.shard_of_lane(key) for key, lane in self._lanes.items() if lane.is_in_flight}
 
     def suspend(self) -> None:
@@ -349,7 +330,7 @@ class Dispatcher:
             lane.pause()
 
     def unsuspend(self) -> None:
-        """Go on after :meth:`suspend`, from what is on disk."""
+        """Continue after :meth:`suspend`, from the deliveries on disk."""
         self._shards.is_suspended = False
         for key, lane in self._lanes.items():
             if not self._is_paused(key):
@@ -384,7 +365,7 @@ class Dispatcher:
         return [one for key in keys if (one := self._lanes.get(key)) is not None]
 
     def _start(self, key: str, backlog: int = 0) -> Lane | None:
-        """Start a lane, parked or new; ``None`` while the dispatcher does not run."""
+        """Start a lane, retired or new; ``None`` while the dispatcher does not run."""
         if self._running is None or self._is_stopping:
             return None
         if not self._shards.admits(key):
@@ -404,7 +385,7 @@ class Dispatcher:
             self._idle,
             attempt_limit=limit,
             backlog=backlog,
-            memory=self._parked.take(key),
+            memory=self._retired.take(key),
         )
         self._keys.setdefault(registration_id, set()).add(key)
         if registration_id in self._redirected:
@@ -438,7 +419,7 @@ class Dispatcher:
             if memory is None:
                 self._forget(lane.key)
             else:  # the dispatcher runs, because :meth:`stop` would have stopped the lane
-                self._parked.put(lane.key, memory)
+                self._retired.put(lane.key, memory)
         if memory is None:
             await services.monitor.lane_changed(lane.key, LaneState.IDLE)
 

@@ -1,4 +1,4 @@
-"""Whether a receiver hung before its lane forgot it: asked of the history, after a restart or a long rest."""
+"""Asks the history whether a receiver hung before its lane forgot it, after a restart or a long rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NEWEST = 100
 
 
 async def died_unanswered(history: History, head: Delivery) -> bool:
-    """Return whether the delivery before a lane's head died *unanswered*, and nothing has answered since."""
+    """Return whether the delivery before a lane's head died *unanswered*, without any answer since."""
     query = DeliveryQuery(
         instance=head.event.instance,
         registration=head.registration,

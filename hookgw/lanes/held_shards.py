@@ -1,8 +1,8 @@
-"""Which shards this node holds: in a fleet, its dispatcher starts the lanes of these, and no others.
+"""The shards of this node: in a fleet, its dispatcher starts only the lanes in these shards.
 
 A node hears of the deliveries that it appends itself, and of other nodes' deliveries in its own shards. After
-it has taken a shard, and until it knows what is pending there, the node only notes which lanes it hears of.
-Then these lanes begin with what is on disk: a lane that began with the delivery it heard of would pass over
+the node has taken a shard, and until it knows the pending deliveries there, it only notes the lanes that it
+hears of. Then these lanes start from disk: a lane that began with the delivery it heard of would pass over
 earlier deliveries.
 """
 
@@ -13,9 +13,6 @@ from collections.abc import Callable, Collection
 
 class HeldShards:
     """The shards of one node.
-
-    Args:
-        shard_of_lane: returns the shard of a lane's key, always the same one.
 
     Attributes:
         is_suspended: whether no lane may begin an attempt, because the node's lease has ended.
@@ -28,11 +25,10 @@ class HeldShards:
         self._noted: dict[int, set[str]] = {}
 
     def held(self) -> frozenset[int]:
-        """Return the shards whose lanes run."""
         return frozenset(self._held)
 
     def admits(self, lane: str) -> bool:
-        """Return whether a lane may start; note it if its shard is being acquired."""
+        """Return whether a lane may start; note the lane if its shard is being acquired."""
         shard = self.shard_of_lane(lane)
         if shard in self._held:
             return True
@@ -42,7 +38,7 @@ class HeldShards:
         return False
 
     def is_of_interest(self, shard: int) -> bool:
-        """Return whether this node must hear of what is appended in a shard. Called in any thread."""
+        """Return whether this node must hear of deliveries appended in a shard. Called in any thread."""
         return shard in self._held or shard in self._noted
 
     def begin(self, shards: Collection[int]) -> None:
@@ -56,7 +52,6 @@ class HeldShards:
         return set().union(*(self._noted.pop(shard, set()) for shard in shards))
 
     def drop(self, shards: Collection[int]) -> None:
-        """Hold these shards no longer."""
         self._held.difference_update(shards)
         for shard in shards:
             self._noted.pop(shard, None)

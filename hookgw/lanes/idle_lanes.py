@@ -1,7 +1,6 @@
-"""Idle lanes: when a lane that has nothing to do is parked.
+"""Parks lanes that have been idle for a while, or at once when too many others are idle.
 
-A lane is parked when it has been idle for some time, or at once when too many others are idle: starting a
-parked lane costs about half a delivery, and ten thousand idle lanes would take 100 MiB.
+Starting a retired lane costs about half a delivery; ten thousand idle lanes would take 100 MiB.
 """
 
 from __future__ import annotations
@@ -15,22 +14,18 @@ MOST = 1_000
 """The most lanes that may be idle with a task; each takes some 10 KiB."""
 
 GRAIN = 0.1
-"""Seconds by which a lane may be parked late, so that one wake-up parks many."""
+"""Seconds by which a lane may be retired late, so that one wake-up retires many."""
 
 
-class Parkable(Protocol):
-    """The part of a lane that this module calls."""
-
-    def park(self) -> None:
-        """End the task if there is still nothing to do."""
+class IdleLane(Protocol):
+    def retire(self) -> None: ...
 
 
 class IdleLanes:
     """The idle lanes, the longest idle first.
 
     Args:
-        seconds: how long a lane may be idle.
-        most: how many lanes may be idle. If there are more, the longest idle ones are parked.
+        most: how many lanes may be idle. If there are more, the longest idle ones are retired.
     """
 
     # One task watches the time for all lanes. A timer for each lane would be set and cancelled around
@@ -39,35 +34,34 @@ class IdleLanes:
     def __init__(self, seconds: float, most: int = MOST) -> None:
         self._seconds = seconds
         self._most = most
-        self._until: dict[Parkable, float] = {}
+        self._until: dict[IdleLane, float] = {}
         self._timer = trio.CancelScope()
 
-    def begin(self, lane: Parkable) -> float:
+    def begin(self, lane: IdleLane) -> float:
         """Note that a lane is idle from now on; return the current time of Trio's clock."""
         now = trio.current_time()
         self._until[lane] = now + self._seconds
         if self._timer.deadline == math.inf:
             self._timer.deadline = now + self._seconds
         if len(self._until) > self._most:
-            self._park(next(iter(self._until)))
+            self._retire(next(iter(self._until)))
         return now
 
-    def end(self, lane: Parkable) -> None:
-        """Note that a lane has something to do, or ended."""
+    def end(self, lane: IdleLane) -> None:
+        """Note that a lane has work again, or ended."""
         self._until.pop(lane, None)
 
     async def run(self) -> None:
-        """Park lanes that have been idle for long enough, until cancelled."""
         while True:
-            # Waking up no sooner than GRAIN from now parks many lanes at a time.
+            # Waking up no sooner than GRAIN from now retires many lanes at a time.
             first = next(iter(self._until.values()), math.inf)
             with trio.CancelScope(deadline=max(first, trio.current_time() + GRAIN)) as self._timer:
                 await trio.sleep_forever()
             now = trio.current_time()
             due = [lane for lane, until in self._until.items() if until <= now]
             while due:  # which keeps no lane until the next round: it may be of a registration that is gone
-                self._park(due.pop())
+                self._retire(due.pop())
 
-    def _park(self, lane: Parkable) -> None:
+    def _retire(self, lane: IdleLane) -> None:
         del self._until[lane]
-        lane.park()
+        lane.retire()

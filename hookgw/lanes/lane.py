@@ -1,9 +1,9 @@
 """A lane: delivers to one registration, in order, one delivery at a time.
 
-The lane takes the next delivery (:mod:`hookgw.lanes.lane_queue`), makes it the *head*, and works on it
-until it is settled. A failed head stays the head. While the lane waits for its next attempt (for a second or
-more), it drops everything from memory, the head included, because it is on disk. So a backlog costs no
-memory, and nothing overtakes.
+The lane takes the next delivery (:mod:`hookgw.lanes.lane_queue`), makes it the *head*, and works on it until
+it is settled. A failed head stays the head. While the lane waits for its next attempt (for a second or more),
+it drops everything from memory, the head included, because it is on disk. So a backlog costs no memory, and
+nothing overtakes.
 
 ::
 
@@ -19,22 +19,22 @@ memory, and nothing overtakes.
     recount:   as refresh; in a pause, count what is on disk
     redirect:  as refresh, then try the head at once
     resume:    end the wait of the head
-    park:      end the task if there is nothing to do; its LaneMemory stays
+    retire:      end the task if there is nothing to do; its LaneMemory stays
     stop:      end the task after the attempt; the rest stays on disk
     cut off:   end the attempt of a delivery that is being cancelled; the lane is paused
 
-Each of these calls but the last sets a flag and wakes the task. The task looks at the flags before each
-attempt, and ends every wait for them. No other call cuts an attempt off, because the receiver may have acted
-on it already. An attempt that is cut off is recorded with the body that was sent: if the delivery is sent
-again, it is with the same bytes.
+Each call except the last sets a flag and wakes the task. The task looks at the flags before each attempt, and
+ends every wait for them. No other call cuts an attempt off, because the receiver may have acted on it
+already. An attempt that is cut off is recorded with the body that was sent: if the delivery is sent again, it
+is with the same bytes.
 
 While the lane waits after a deadline, it listens for a response that comes late
 (:mod:`hookgw.lanes.late_response`). If one settles the head, the wait ends, the head is read again, and is
 settled instead of being tried.
 
 Before an attempt, the plugins run and the body is rendered. Then the lane borrows a connection
-(:mod:`hookgw.delivery.http.pools`), which may take long. All of this is given up if a flag is set, or if the
-registration is not the same afterwards. So the attempt begins with the connection: from then on the delivery
+(:mod:`hookgw.delivery.http.pools`), which may take long. If a flag is set or the registration has changed
+meanwhile, the lane starts over. So the attempt begins when the connection is there: from then on the delivery
 is in flight, its timeout runs, and no checkpoint lies between the last look at the registration and that
 moment.
 
@@ -99,7 +99,7 @@ lane waits briefly, reports nothing, and keeps its deliveries in memory, so as n
 
 
 class _Deferred(NamedTuple):
-    """A head that waits on disk, with what is shown of it."""
+    """A head that waits on disk, with the facts that are shown of it."""
 
     seq: int
     instance: str
@@ -111,12 +111,9 @@ class Lane:
     """One lane of a registration. The dispatcher creates it and runs :meth:`run` as a task.
 
     Args:
-        key: of the lane; see :mod:`hookgw.records.lanes`.
-        services: what all lanes share.
-        idle_lanes: parks the lane once it has been idle for a while.
         attempt_limit: held during an attempt, by lanes that share a limit on attempts; ``None`` for no limit.
         backlog: how many deliveries are pending on disk.
-        memory: what the lane's last task left, if the lane was parked.
+        memory: left by the lane's last task, if the lane was retired.
     """
 
     __slots__ = (
@@ -129,8 +126,8 @@ class Lane:
         "_in_flight",
         "_in_flight_ended",
         "_is_cut_off",
-        "_is_parked",
         "_is_paused",
+        "_is_retired",
         "_is_sending",
         "_late",
         "_memory",
@@ -178,7 +175,7 @@ class Lane:
         self._in_flight = False
         self._in_flight_ended: list[trio.Event] = []
         self._is_cut_off = False
-        self._is_parked = False
+        self._is_retired = False
         self._is_paused = False
         self._is_sending = False
         self._scope = trio.CancelScope()
@@ -210,12 +207,11 @@ class Lane:
     # Called by the dispatcher. None of these methods waits.
 
     def offer(self, delivery: Delivery) -> None:
-        """Hand over a delivery that was appended."""
         self._backlog += 1
         self._queue.offer(delivery)
 
     def requeued(self, count: int) -> None:
-        """Finished deliveries are pending again, behind everything the lane has taken."""
+        """Note finished deliveries that are pending again, behind everything the lane has taken."""
         # The dispatcher calls this before it offers what the same commit appended. So their positions are
         # greater than all that the lane has taken or has in its channel, and reading on from
         # ``LaneMemory.last`` finds them. A page that is being read now may lack them; the next one has them.
@@ -224,7 +220,7 @@ class Lane:
         self._queue.wake()
 
     def refresh(self) -> None:
-        """Drop what is in memory, and read the outbox from the start."""
+        """Drop everything from memory, and read the outbox from the start."""
         self._must_refresh = True
         self._wake_up()
 
@@ -234,7 +230,7 @@ class Lane:
         self.refresh()
 
     def recount(self) -> None:
-        """What is on disk has changed. A paused lane counts it, and reads nothing."""
+        """Note that the deliveries on disk have changed. A paused lane counts them, and reads nothing."""
         self._must_recount = True
         self.refresh()
 
@@ -245,7 +241,7 @@ class Lane:
             self._wake_up()
 
     def redirect(self) -> None:
-        """The registration has another URL, header, secret or timeout: try the head there at once."""
+        """Try the head at once: the registration has another URL, header, secret or timeout."""
         self._must_redirect = True
         self.refresh()
 
@@ -257,14 +253,14 @@ class Lane:
             self._wake_up()
 
     def rate_changed(self) -> None:
-        """The registration has another rate: do not wait for the former one."""
+        """Wait for the registration's new rate, and not for the former one."""
         if self._rate_waited_for is not None:
             self._must_try = True
             self._wake_up()
 
-    def park(self) -> None:
-        """End the task if there is still nothing to do."""
-        self._is_parked = True
+    def retire(self) -> None:
+        """End the task if the lane still has no work."""
+        self._is_retired = True
         self._queue.wake()
 
     def stop(self) -> None:
@@ -297,7 +293,6 @@ class Lane:
         return self._head.seq, ended
 
     def statistics(self) -> LaneStatistics:
-        """Return a snapshot."""
         head, registration = self._head or self._deferred, self._registration()
         instance = None
         if head is not None:
@@ -329,11 +324,11 @@ class Lane:
     # The task.
 
     async def run(self) -> LaneMemory | None:
-        """Deliver until there is nothing to do for a while, or :meth:`stop`.
+        """Deliver until the lane has had no work for a while, or until :meth:`stop`.
 
         Returns:
-            The memory that the next task of this lane continues with, if the lane was parked; ``None`` if
-            it was stopped. No checkpoint lies between the decision to park and the return.
+            The memory that the next task of this lane continues with, if the lane was retired; ``None`` if it
+            was stopped. No checkpoint lies between the decision to retire and the return.
         """
         while True:
             # One scope for many attempts: a scope for each would cost a third of an attempt.
@@ -349,14 +344,14 @@ class Lane:
                 elif self._deferred is not None:
                     await self._wait_for_deferred(self._deferred)
                 elif (delivery := self._queue.take()) is not None:
-                    self._is_parked = False
+                    self._is_retired = False
                     if self._late is not None and self._late.seq != delivery.seq:
                         self._stop_listening()
                     await self._work(delivery)
                     del delivery  # an idle lane would keep its payload in memory
                 elif self._queue.behind:
                     await self._read()
-                elif self._is_parked:
+                elif self._is_retired:
                     return self._memory
                 else:
                     self._state, self._backlog = LaneState.IDLE, 0
@@ -375,7 +370,7 @@ class Lane:
             self._state = LaneState.IDLE
 
     async def recover(self, failure: TaskFailed, wait: float) -> None:
-        """After :meth:`run` raised: wait, so that the next :meth:`run` starts from what is on disk.
+        """Wait after :meth:`run` raised, so that the next :meth:`run` starts from the deliveries on disk.
 
         Args:
             failure: shown as the lane's last error.
@@ -384,7 +379,7 @@ class Lane:
         # What the memory says may be wrong, and the plan may be what fails.
         self._plan, self._head, self._waiting_until = None, None, None
         self._deferred = self._waited = self._wake = None
-        self._is_parked, self._must_refresh = False, True
+        self._is_retired, self._must_refresh = False, True
         self._memory.error = f"An error in hookgw ended the lane, which starts again: {failure}"
         self._state = LaneState.PAUSED
         with trio.move_on_after(wait):
@@ -450,7 +445,7 @@ class Lane:
                 self._wake = self._waits_for = None
                 self._queue.leave(claim)
         if reserved:
-            # What follows a head that could not be delivered would mostly be dropped again.
+            # Deliveries after a failing head would mostly be dropped again: read one at a time.
             most = 1 if self._waited is not None or self._memory.streak else PAGE
             await self._queue.read(self._cannot_read, holder, reserved, most)
 
@@ -491,7 +486,7 @@ class Lane:
             self._queue.release(delivery)
 
     async def _recall_last_attempt(self, delivery: Delivery) -> None:
-        """Read how the head's last attempt went: another process made it, before a restart or a takeover."""
+        """Read the head's last attempt, which another process made: before a restart or a takeover."""
         try:
             attempt = await self._services.outbox.last_attempt(delivery.seq)
         except StorageUnavailable:
@@ -500,7 +495,6 @@ class Lane:
             self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
 
     def _correct_times(self, delivery: Delivery) -> None:
-        """Correct the times of a delivery that was taken."""
         now = self._read_at = self._services.clock.steady()
         # Times on disk are wall times. If the machine's clock was set back while hookgw was down, they lie
         # ahead by as much: the retry would come late by that, and the event would be kept for longer.
@@ -527,7 +521,7 @@ class Lane:
         wait = delivery.next_at - self._services.clock.steady()
         if wait <= 0 and self._rate_waited_for is None:
             if self._late is not None:
-                # The wait passed in settling, with a slow plugin or disk: what has come meanwhile counts.
+                # The wait ended while this settled, with a slow plugin or disk: calls since then count.
                 with trio.move_on_after(LATE_LOOK):
                     await self._listen()
             return
@@ -583,7 +577,7 @@ class Lane:
             self._rate_waited_for = self._waits_for = None
 
     async def _wait_for_deferred(self, head: _Deferred) -> None:
-        """Wait until the head is due, or a flag is set. Then it is read again."""
+        """Wait until the head, which is read again then, is due, or a flag is set."""
         with trio.CancelScope(deadline=self._services.clock.deadline(head.next_at)) as scope:
             self._wake = scope.cancel
             if not self._must_try:
@@ -756,7 +750,7 @@ class Lane:
             self._in_flight_ended.pop().set()
 
     def _is_outdated(self, registration: Registration) -> bool:
-        """Whether the head must not be tried with what was prepared for it."""
+        """Return whether the preparations for the head are out of date."""
         return self._must_refresh or self._must_stop or self._registration() is not registration
 
     async def _wait_for_connection(
@@ -764,8 +758,7 @@ class Lane:
     ) -> tuple[PooledTransport | None, DeliveryError | None]:
         """Wait in line for a connection.
 
-        Returns:
-            A connection, or why the host cannot be reached; neither if a flag ended the wait.
+        Return a connection, or why the host cannot be reached; neither if a flag ended the wait.
         """
         pools = self._services.pools
         place = pools.line_up(origin, holder, self._transport)
@@ -781,7 +774,7 @@ class Lane:
     async def _settle_unsent(
         self, delivery: Delivery, plan: DeliveryPlan, attempt: Attempt, body: bytes | None
     ) -> None:
-        """Settle an attempt for which nothing was sent, unless something has changed meanwhile."""
+        """Settle an attempt that sent nothing, unless something has changed meanwhile."""
         if self._is_outdated(plan.registration):
             return
         self._must_redirect = False
@@ -792,7 +785,7 @@ class Lane:
             self._flight_ended()
 
     async def _settle_late(self, delivery: Delivery, plan: DeliveryPlan, attempt: Attempt) -> None:
-        """Settle the head as a late response says. The record of its attempt stays as it was."""
+        """Settle the head by a late response. The record of its attempt stays as it was."""
         await self._services.outbox.wait_settle_capacity()
         if self._must_refresh or self._must_stop:
             return
@@ -884,7 +877,7 @@ class Lane:
             await self._services.monitor.gone(plan.registration)
 
     def _note_failure(self, delivery: Delivery, began: float) -> None:
-        """Note since when the head fails, and report it once if it holds the lane up."""
+        """Note since when the head has been failing, and report it once if it holds the lane up."""
         memory = self._memory
         if memory.tried != delivery.seq:
             memory.tried, memory.tried_since = delivery.seq, began

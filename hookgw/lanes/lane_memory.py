@@ -1,4 +1,4 @@
-"""What a lane remembers of its receiver, and what follows from an attempt with it. No I/O."""
+"""A lane's memory of its receiver, and the decision about an attempt that depends on it. No I/O."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
     """The state of a lane that outlives its task.
 
     Attributes:
-        until: when a parked lane is forgotten, by ``trio.current_time()``.
+        until: when a retired lane is forgotten, by ``trio.current_time()``.
         last: the highest position that the lane has taken.
-        streak: how many of its attempts in a row waited for the receiver, and not on a schedule.
-        hangs: whether its delivery before died *unanswered*, and nothing has answered since; ``None`` if it
-            has made no attempt yet, and the history must be asked (:mod:`hookgw.lanes.hanging`).
-        broken_seq, broken_sends: how many requests of which delivery broke or stalled in mid-body.
-        outcome, error: of its last attempt.
+        streak: how many attempts in a row waited for the receiver, and not on a schedule.
+        hangs: whether the previous delivery died *unanswered*, without any answer since; ``None`` if it has
+            made no attempt yet, and the history must be asked (:mod:`hookgw.lanes.hanging`).
+        broken_seq, broken_sends: the delivery whose requests broke or stalled in mid-body, and how many did.
+        outcome, error: of the last attempt.
         tried, tried_since: the delivery whose attempts failed last, and when the first of them began.
-        stuck: the delivery of which was reported that it holds the lane up.
+        stuck: the delivery that was reported to hold the lane up.
     """
 
     until: float = 0.0
@@ -49,22 +49,21 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
     stuck: int | None = None
 
     def redirected(self) -> None:
-        """Forget what was the former target's: the registration has another one."""
+        """Forget what belongs to the registration's former target."""
         self.streak = self.broken_sends = 0
         self.hangs, self.tried = False, None
 
     def delivered(self) -> None:
-        """Note that an attempt delivered."""
         self.streak, self.hangs = 0, False
 
     def note(self, attempt: Attempt, *, is_pending: bool) -> None:
-        """Note the last attempt, as it is shown of the lane."""
+        """Note the last attempt, as the lane shows it."""
         self.outcome, self.error = attempt.outcome, attempt.error
         if self.hangs and is_pending and attempt.outcome is Outcome.UNANSWERED:
             self.error = f"{attempt.error} {HANGS}"
 
     def decide(self, delivery: Delivery, policy: Policy, result: AttemptResult, now: float) -> Decision:
-        """Return what follows from an attempt that did not deliver, and remember what it says of the lane."""
+        """Return what follows from an attempt that did not deliver, and remember its consequences."""
         attempt = result.attempt
         unanswered = attempt.outcome is Outcome.UNANSWERED
         if attempt.status is not None and not unanswered:

@@ -13,12 +13,12 @@ that is sent again gets a new position at the end of the lane, and the lane fall
 Memory
 ------
 
-What lanes hold in memory is counted, and limited for all of them together (``delivery.memory``), in fair
-shares among instances (:mod:`hookgw.fair.share`). A delivery is charged from the moment at which it
-is in memory until it is settled or dropped from memory, with everything that sending it will take: its
-payload, its body, and the request. So a lane that holds a delivery never waits for memory, and two lanes
-cannot wait for each other. A delivery for which there is no memory stays on disk: the lane falls behind. A
-lane that is behind holds nothing, and reserves memory before it reads.
+The memory of all lanes together is limited (``delivery.memory``), in fair shares among instances
+(:mod:`hookgw.fair.share`). A delivery is charged from the moment at which it is in memory until it is settled
+or dropped from memory, with everything that sending it will take: its payload, its body, and the request. So
+a lane that holds a delivery never waits for memory, and two lanes cannot wait for each other. A delivery for
+which there is no memory stays on disk: the lane falls behind. A lane that is behind holds nothing, and
+reserves memory before it reads.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def charge_of(payload: int, body: int = 0) -> int:
 
 
 class MemoryClaim:
-    """The place of a lane in the line for memory. Its event is set when it is granted, or by the lane."""
+    """The place of a lane in the line for memory. The grant sets its event, or the lane itself does."""
 
     __slots__ = ("amount", "event", "holder", "is_granted")
 
@@ -89,11 +89,8 @@ class LaneQueue:
     """The deliveries of one lane. A lane that waits holds none of them in memory.
 
     Args:
-        lane: the lane's key.
-        outbox: holds the pending deliveries.
         shares: the memory of all lanes.
         memory: its ``last`` is read and updated.
-        buffer: the capacity of the memory channel.
         behind: whether the outbox has deliveries of the lane already.
 
     Attributes:
@@ -156,7 +153,6 @@ class LaneQueue:
         delivery.charge = charge
 
     def wake(self) -> None:
-        """End :meth:`wait`."""
         with suppress(trio.WouldBlock):  # a full channel ends the wait anyway
             self._send.send_nowait(None)
 
@@ -176,13 +172,13 @@ class LaneQueue:
             return None
 
     def release(self, delivery: Delivery) -> None:
-        """Give back the memory of a delivery, which is settled or dropped from memory."""
+        """Give back the memory of a delivery that is settled or dropped from memory."""
         if delivery.charge:
             self._shares.give(delivery.event.instance, delivery.charge)
             delivery.charge = 0
 
     def charge_body(self, delivery: Delivery, size: int) -> None:
-        """Charge a body that is larger than was expected. Plugins may render what they like."""
+        """Charge a body that is larger than expected. Plugins may render any size."""
         charge = charge_of(len(delivery.event.data_json), size)
         if delivery.charge < charge:
             self._shares.take(delivery.event.instance, charge - delivery.charge)
@@ -198,7 +194,7 @@ class LaneQueue:
         """Reserve memory to read a page, and return how much; 0 if there is too little.
 
         Args:
-            holder: the instance that most of the deliveries are of.
+            holder: the instance of most of the deliveries.
         """
         shares, least = self._shares, self._least()
         amount = min(max(READ_MEMORY, least), shares.room(holder))
@@ -214,7 +210,7 @@ class LaneQueue:
         return claim
 
     def leave(self, claim: MemoryClaim) -> None:
-        """Leave the line, or give back what was granted."""
+        """Leave the line, or give back the memory that was granted."""
         if claim.is_granted:
             self._shares.give(claim.holder, claim.amount)
         else:
@@ -225,12 +221,11 @@ class LaneQueue:
 
         Args:
             cannot_read: called with each refusal.
-            holder, reserved: what :meth:`reserve_nowait` or a claim has taken. It is given back at the end;
-                what was read is charged to its own instances.
-            most: the most deliveries to read.
+            holder, reserved: the memory that :meth:`reserve_nowait` or a claim took. It is given back at the
+                end; each delivery read is charged to its own instance.
         """
-        # Cleared before the read: what is appended during the read comes through the channel, what was
-        # appended before is in the page.
+        # Cleared before the read: deliveries appended during the read come through the channel, earlier ones
+        # are in the page.
         self.behind = False
         limit = 1 if self._first else max(1, min(most, reserved // (4 * OVERHEAD)))
         size = max(self._first, (reserved - limit * OVERHEAD) // 3)
@@ -250,7 +245,7 @@ class LaneQueue:
         # Those behind a large delivery are often as large: then one read is enough for the next.
         self._first = page.needed if not page.deliveries or charge_of(page.needed) > READ_MEMORY // 2 else 0
         if page.more:
-            # What came through the channel belongs behind deliveries that are still on disk.
+            # Deliveries from the channel belong behind deliveries that are still on disk.
             self._discard_channel()
 
     def _least(self) -> int:
@@ -270,7 +265,7 @@ class LaneQueue:
         self._discard_channel()
 
     def put_back(self) -> None:
-        """Drop everything from memory, and the delivery that was taken last, too."""
+        """Drop everything from memory, also the delivery that was taken last."""
         self._memory.last = self.before
         self.discard()
 

@@ -1,9 +1,9 @@
-"""The late response: what a slow receiver answers after the deadline of the attempt.
+"""The late response: a slow receiver answers after the deadline of the attempt.
 
 A receiver may need longer than the timeout. So after a deadline the connection stays open while the lane
 waits for its next attempt, and the lane listens on it. A response that ends the delivery (a 2xx, above all)
 settles it without another attempt. Any other response changes nothing: the next attempt comes when it is due,
-and brings its own.
+and brings its own response.
 
 A lane listens to one connection, that of its last attempt. It stops when the next attempt begins, when
 another delivery is its head, when the registration has another target, and when the lane ends. It goes on
@@ -25,18 +25,15 @@ ENDS_DELIVERY = (Outcome.DELIVERED, Outcome.REJECTED, Outcome.GONE)
 
 
 class LateResponse:
-    """What may still come on the connection of an attempt whose deadline has passed.
+    """The response that may still come on the connection of an attempt whose deadline has passed.
 
     Args:
-        pools: hold the connection.
         transport: the connection, given back to the pools.
-        seq: the number of the delivery.
         plan: with which it was sent.
         attempt_of: makes the record of the attempt with a response.
 
     Attributes:
-        seq, plan: as given.
-        attempt: the attempt as the response has it; ``None`` as long as there is no response.
+        attempt: the attempt with the late response; ``None`` until that comes.
     """
 
     __slots__ = ("_attempt_of", "_pools", "_transport", "attempt", "plan", "seq")
@@ -66,7 +63,6 @@ class LateResponse:
         return self.attempt
 
     def close_nowait(self) -> None:
-        """Close the connection. Idempotent."""
         self._pools.close_late(self._transport)
 
 

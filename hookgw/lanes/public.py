@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from hookgw.lanes import idle_lanes, lane_queue, parked_lanes, store_retry
+from hookgw.lanes import idle_lanes, lane_queue, store_retry
 from hookgw.lanes.dispatcher import *
 from hookgw.lanes.held_shards import *
 from hookgw.lanes.idle_lanes import *
 from hookgw.lanes.lane import *
 from hookgw.lanes.lane_memory import *
 from hookgw.lanes.lane_queue import *
-from hookgw.lanes.parked_lanes import *
 from hookgw.lanes.rate_limit import *
 from hookgw.lanes.retry_policy import *
 from hookgw.lanes.services import *
@@ -22,4 +21,3 @@ LANE_MEMORY_RESERVED = lane_queue.MEMORY_RESERVED
 LANE_PAGE = lane_queue.PAGE
 LAST_STORE_WAIT = store_retry.LAST_WAIT
 LEAST_LANE_MEMORY = lane_queue.LEAST_MEMORY
-PARKED_GRAIN = parked_lanes.GRAIN

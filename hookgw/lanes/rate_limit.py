@@ -1,8 +1,8 @@
-"""Rates of registrations: when their lanes may make an attempt. No I/O.
+"""Rates of registrations decide when their lanes may make an attempt. No I/O.
 
 A limit is a token bucket, kept as one number (the generic cell rate algorithm): the time at which an attempt
 would come if all came at a steady pace. All lanes of a registration share it. A token is taken at the moment
-of an attempt, with the connection in hand, so that none is lost with a lane that gives up.
+of an attempt, with the connection in hand, so that a lane that stops waiting loses none.
 
 Lanes that wait are spread over the tokens to come, in the order in which they began to wait: they do not wake
 up for the same token. A lane that has waited comes before a lane that has not.
@@ -22,9 +22,6 @@ _FEW = 100
 class RateLimit:
     """The limit of one registration.
 
-    Args:
-        rate: of the registration.
-
     Attributes:
         waiting: how many lanes wait for it. The lanes count themselves.
     """
@@ -42,13 +39,12 @@ class RateLimit:
         """Return when a lane may make an attempt; that time may be past.
 
         Args:
-            has_waited: whether the lane has waited for that, and is not in ``waiting`` any more.
+            has_waited: whether the lane has waited already, and is not in ``waiting`` any more.
         """
         before = 0 if has_waited else self.waiting
         return self._pace - self._tolerance + before * self._interval
 
     def take(self, now: float) -> bool:
-        """Take the token for an attempt that begins now, if there is one; return whether there was."""
         if self._pace - self._tolerance > now:
             return False
         self._pace = max(self._pace, now) + self._interval
@@ -69,9 +65,7 @@ class RateLimits:
     def of(self, registration: Registration, now: float) -> RateLimit | None:
         """Return the limit of a registration as it is now; ``None`` if it has no rate.
 
-        Args:
-            registration: as it is now. Its limit begins anew when its rate changes.
-            now: the time of the steady clock.
+        A limit begins anew when the rate changes. ``now`` is the time of the steady clock.
         """
         if registration.rate is None:
             return None

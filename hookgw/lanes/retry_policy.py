@@ -1,10 +1,10 @@
-"""What follows an attempt. Pure: outcome and history in, decision out; no clock, no I/O.
+"""Decides what follows an attempt. Pure: outcome and history in, decision out; no clock, no I/O.
 
 Two kinds of failure wait in two ways. A *failed* or *unanswered* delivery has a retry schedule and becomes a
 dead letter after its last entry. An *unreachable* receiver is down or busy, and the event is not at fault:
 the lane waits, twice as long each time, and tries its head again until the event is older than ``max_age``.
-So it is while the settings refuse the address (*blocked*). In all cases the head stays the head, so the order
-holds.
+The same goes while the settings refuse the address (*blocked*). In all cases the head stays the head, so the
+order holds.
 
 Two rules correct a wrong guess of who is at fault:
 
@@ -39,15 +39,15 @@ SECOND = 1.0
 refused: neither is over in 50 ms."""
 
 BROKEN_SENDS = 3
-"""So many attempts whose request broke or stalled in mid-body are the event's fault."""
+"""If so many attempts broke or stalled in mid-body, the event is at fault."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """The retry rules of one registration. All times are in seconds.
 
     Attributes:
-        counts_from: the end of the registration's last pause, in seconds since the epoch: what is older is as
-            old as that.
+        counts_from: the end of the registration's last pause, in seconds since the epoch: an older delivery
+            counts as queued then.
     """
 
     schedule: tuple[float, ...]
@@ -61,17 +61,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float
 
     def age(self, queued_at: float, now: float) -> float:
-        """Return the age of a delivery for ``max_age``, in seconds: a pause of its registration is no age.
+        """Return the age of a delivery for ``max_age``, in seconds: a pause of its registration does not
+        count.
 
-        Args:
-            queued_at: when it entered the outbox.
-            now: the time, on the same clock.
+        ``queued_at`` and ``now`` are by the same clock.
         """
         return now - max(queued_at, self.counts_from)
 
 
 def policy_of(registration: Registration, settings: DeliverySettings) -> Policy:
-    """Return the rules of a registration; the gateway's settings fill in what it leaves open."""
+    """Return the rules of a registration, with the gateway's settings as defaults."""
     retry = registration.retry
     return Policy(
         schedule=tuple(settings.schedule) if retry.schedule is None else retry.schedule,
@@ -90,9 +89,8 @@ class Decision(msgspec.Struct, frozen=True):
     """The fate of a delivery after an attempt.
 
     Attributes:
-        state: ``pending`` for another attempt.
         wait: for ``pending``, the seconds until the next attempt.
-        failures: the delivery's new count of *failed* attempts.
+        failures: the delivery's new number of *failed* attempts.
         reason: for ``dead``, a sentence that says why no further attempt follows; else ``None``.
         disables: whether the registration must be disabled.
     """
@@ -121,8 +119,6 @@ def decide(
     """Return what follows from one attempt.
 
     Args:
-        outcome: of the attempt.
-        policy: the registration's rules.
         failures: how many attempts of this delivery followed the schedule before.
         streak: how many attempts of this lane in a row waited for the receiver before, and not on a schedule.
         age: of the delivery; see :meth:`Policy.age`.
@@ -130,7 +126,7 @@ def decide(
         chance: a random number from 0 to 1, for the jitter.
         status: of the response; ``None`` without one.
         timed_out: whether the deadline of the attempt passed after the whole request was sent.
-        hangs: whether the lane's delivery before died *unanswered*, and nothing has answered since.
+        hangs: whether the lane's previous delivery died *unanswered*, without any answer since.
         broken_sends: how many requests of this delivery broke or stalled in mid-body, this one among them; 0
             if this one did not.
     """
@@ -178,18 +174,13 @@ def longest_wait(policy: Policy) -> float:
 def is_expired(policy: Policy, *, age: float, streak: int) -> bool:
     """Return whether a delivery becomes a dead letter without another attempt."""
     # Only with a streak: after a downtime of hookgw itself, however long, the receiver is tried once before
-    # anything in the lane expires. Once that has failed, what is too old expires untried: a dead receiver
+    # anything in the lane expires. Once that has failed, older deliveries expire untried: a dead receiver
     # must not get an attempt for each delivery of a long backlog.
     return age > policy.max_age and streak > 0
 
 
 def expiry_reason(policy: Policy, outcome: Outcome | None) -> str:
-    """Return why an expired delivery is dead, as a sentence.
-
-    Args:
-        policy: the registration's rules.
-        outcome: of the lane's last attempt.
-    """
+    """Return why an expired delivery is dead, as a sentence. ``outcome`` is of the lane's last attempt."""
     what = (
         _EXPIRED.get(outcome, "The receiver was unreachable") if outcome else "The receiver was unreachable"
     )

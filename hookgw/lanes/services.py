@@ -26,18 +26,17 @@ from hookgw.store import History, Outbox
 
 
 class LaneMonitor(Protocol):
-    """Hears of what lanes do. A lane waits for each call, so a slow monitor delays that lane alone."""
+    """Hears of every lane. A lane waits for each call, so a slow monitor delays that lane alone."""
 
     async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         """An attempt ended; ``registration`` is the one that it was made for."""
 
     async def answered_late(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        """The last attempt, which had ended without a response, has one that settles the delivery."""
+        """A late response settles the delivery: its last attempt had ended without one."""
 
     async def finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
-    ) -> None:
-        """A delivery is delivered, dead or dropped."""
+    ) -> None: ...
 
     async def gone(self, registration: Registration) -> None:
         """The receiver answered 410 Gone."""
@@ -53,23 +52,13 @@ class LaneMonitor(Protocol):
 
 
 class LaneSender(Protocol):
-    """Makes attempts; see :class:`hookgw.delivery.sender.DeliverySender`."""
+    """Makes attempts; :class:`hookgw.delivery.sender.DeliverySender` has the contract."""
 
-    async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None:
-        """Return the body to send; ``None`` if a plugin drops the delivery.
-
-        Raises:
-            PluginFailed: a plugin failed; the delivery is retried.
-        """
+    async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None: ...
 
     async def prepare(
         self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
-    ) -> dict[str, str] | None:
-        """Return the headers as plugins change them for one attempt; ``None`` if they do not.
-
-        Raises:
-            PluginFailed: a plugin failed; the delivery is retried.
-        """
+    ) -> dict[str, str] | None: ...
 
     async def send(
         self,
@@ -82,37 +71,23 @@ class LaneSender(Protocol):
         number: int,
         timeout: float,  # noqa: ASYNC109
         headers: dict[str, str] | None,
-    ) -> AttemptResult:
-        """Make one attempt. The result has the outcome: no failure of a receiver is raised.
+    ) -> AttemptResult: ...
 
-        Raises:
-            OutOfDescriptors: no socket could be opened; nothing was sent.
-        """
+    def failed(self, number: int, failure: PluginFailed) -> Attempt: ...
 
-    def failed(self, number: int, failure: PluginFailed) -> Attempt:
-        """Return the record of an attempt that a plugin failed before anything was sent."""
+    def unreachable(self, number: int, failure: DeliveryError) -> Attempt: ...
 
-    def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
-        """Return the record of an attempt that shares the failure of another to connect to the host."""
-
-    def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt:
-        """Return the record of an attempt that was cut off, because its delivery is being cancelled."""
+    def cut_off(self, number: int, started_at: float, event: Event, template: RequestTemplate) -> Attempt: ...
 
 
 class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     """What all lanes share.
 
     Attributes:
-        outbox: holds the pending deliveries.
         registration: returns a registration as it is now, by id; ``None`` if there is none.
-        sender: makes attempts.
-        pools: lends connections for them.
-        history: has the finished deliveries; ``None`` if what came before does not matter.
-        memory: what lanes may hold in memory, in bytes.
-        rates: limit the attempts of registrations.
+        history: has the finished deliveries; ``None`` if earlier attempts do not matter.
+        memory: the bytes that lanes may have in memory.
         may_send: in a fleet, returns whether this node's lease is valid; ``None`` without a fleet.
-        monitor: hears of what lanes do.
-        clock, settings: the gateway's.
     """
 
     outbox: Outbox
@@ -129,7 +104,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryPlan(msgspec.Struct, frozen=True):
-    """How to send to a registration and what follows a failure: computed once, not for every delivery."""
+    """How to send to a registration, and what follows a failure: computed once, not for every delivery."""
 
     registration: Registration
     template: RequestTemplate
@@ -138,7 +113,7 @@ class DeliveryPlan(msgspec.Struct, frozen=True):
 
 
 def plan_for(registration: Registration, services: LaneServices) -> DeliveryPlan:
-    """Return the plan of a registration; the gateway's settings fill in what the registration leaves open.
+    """Return the plan of a registration, with the gateway's settings as defaults.
 
     Raises:
         ValueError: the URL is not absolute; only the URL of a disabled registration may be like that.

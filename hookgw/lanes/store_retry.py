@@ -1,4 +1,4 @@
-"""Retries what the disk refuses: a lane that cannot read its outbox waits, and ends nothing else."""
+"""Retries reads that the disk refuses: the lane waits, and nothing else ends."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ T = TypeVar("T")
 async def retry_until_readable(
     read: Callable[[], Awaitable[T]], refused: Callable[[StorageUnavailable], None]
 ) -> T:
-    """Return what ``read`` returns, however long the disk refuses.
+    """Return what ``read`` returns, retrying while it raises ``StorageUnavailable``.
 
     Args:
-        read: reads from the store, or changes it. It raises ``StorageUnavailable`` while the disk refuses.
         refused: called with the reason before each wait.
     """
     wait = FIRST_WAIT

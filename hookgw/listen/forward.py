@@ -1,4 +1,4 @@
-"""Pass a request on to another server, as ``hookgw listen --forward-to`` does."""
+"""Passes a request on to another server, as ``hookgw listen --forward-to`` does."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Forwarded(NamedTuple):
     """The response of the other server.
 
     Attributes:
-        status: its status; 502 if there is no response.
-        headers: those that hookgw looks at.
+        status: 502 if there is no response.
+        headers: only the headers that hookgw reads.
         body: its beginning.
         seconds: how long the exchange took.
         error: why there is no response; ``None`` if there is one.
@@ -44,12 +44,11 @@ class Forwarded(NamedTuple):
 
 
 class Forwarder:
-    """Passes requests on.
+    """Passes requests on, with a client that the caller closes.
 
     Args:
         url: an http or https URL. With a path, every request goes to exactly this URL; without one, requests
             keep their own path and query.
-        client: makes the requests; the caller closes it.
 
     Raises:
         ValueError: the URL is not one.
@@ -60,7 +59,6 @@ class Forwarder:
         self._client = client
 
     async def forward(self, request: Received) -> Forwarded:
-        """Pass a request on, with its headers and its body unchanged."""
         extensions = {}
         if self._url.path == "/" and not self._url.query:
             target = _path_of(request.target)
@@ -68,7 +66,7 @@ class Forwarder:
                 return Forwarded(HTTPStatus.BAD_REQUEST, {}, b"", 0.0, "this is a request to a proxy")
             # Not in the URL, which httpx would refuse or change. As bytes, because it may be no text.
             extensions["target"] = target.encode("latin-1")
-        # A request of its own, not client.request: that would add the client's headers.
+        # A separate request, not client.request: that would add the client's headers.
         headers = [
             (name.encode(), value.encode("latin-1")) for name, value in request.headers if name not in _OWN
         ]
@@ -112,7 +110,6 @@ def _path_of(target: str) -> str | None:
 
 
 def target_url(text: str) -> httpx.URL:
-    """Read an http or https URL. Raise ``ValueError`` with a sentence if it is none."""
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL:

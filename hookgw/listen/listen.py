@@ -34,7 +34,7 @@ from hookgw.testing.receiver import open_receiver
 FAILURE_STATUS = 503  # the lane waits and retries; a 500 counts as failed and may end as a dead letter
 MAX_TEXT = 80
 MAX_BODY = 2**24
-"""Bytes. A longer body is not read and gets 413: anybody may connect if --host is a public address."""
+"""Bytes. A longer body is not read and gets 413: anyone may connect if --host is a public address."""
 
 
 def _read_target(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -126,9 +126,7 @@ class ListenOptions:
 
     Attributes:
         keys: verify signatures with these keys; without keys, verify nothing.
-        status: the status of responses.
         fail_rate: the fraction of requests that get 503 instead, from 0 to 1.
-        as_json: print JSON.
         random_number: returns a number from 0 up to, but not including, 1.
     """
 
@@ -139,12 +137,7 @@ class ListenOptions:
     random_number: Callable[[], float] = random.random
 
     def respond(self, request: Received, now: float) -> Answer:
-        """Print a line about a request and return the response.
-
-        Args:
-            request: any request.
-            now: seconds since the epoch.
-        """
+        """Print a line about a request and return the response. ``now`` is in seconds since the epoch."""
         event = read_received_event(request, self.keys, now)
         status = self._refusal(event) or self.status
         self._show(request, event, now, status)
@@ -154,11 +147,6 @@ class ListenOptions:
         """Pass a request on, print a line about it, and return the response.
 
         A request that is refused (a wrong signature, or by chance) is not passed on.
-
-        Args:
-            request: any request.
-            now: seconds since the epoch.
-            forwarder: passes it on.
         """
         event = read_received_event(request, self.keys, now)
         refusal = self._refusal(event)
@@ -221,8 +209,6 @@ async def run(host: str, port: int, options: ListenOptions, forward_to: str | No
     """Listen until a signal arrives.
 
     Args:
-        host, port: where to listen.
-        options: how to respond.
         forward_to: pass requests on to this URL, and respond as it does.
 
     Raises:

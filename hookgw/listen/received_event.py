@@ -1,4 +1,4 @@
-"""Read a request as a receiver does: is it a delivery, is its signature valid, what does it say? No I/O."""
+"""Reads and verifies a request as a receiver does. No I/O."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ MAX_SEARCHED = 1000
 
 
 class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, as far as it can be read as a delivery. Fields that are missing are ``None``.
+    """A request, as far as it can be read as a delivery. Missing fields are ``None``.
 
     Attributes:
-        id: the event's id.
-        kind: the event kind.
-        instance: the instance's name.
-        attempt: the number of the attempt, from 1.
+        attempt: its number, from 1.
         verified: whether the signature is valid; ``None`` without keys.
         problem: why the signature is not valid.
         text: the first text in the payload, or an empty string.
@@ -41,10 +38,7 @@ class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
 def read_received_event(request: Received, keys: Sequence[VerifyingKey], now: float) -> ReceivedEvent:
     """Read and verify a request. Never fails, whatever the request contains.
 
-    Args:
-        request: any request, from hookgw or not.
-        keys: the keys that may have signed it; see :func:`~hookgw.kernel.signing_keys.verifying_key`.
-        now: seconds since the epoch. The signed timestamp may differ by five minutes.
+    The signed timestamp may differ by five minutes from ``now``, in seconds since the epoch.
     """
     problem = None
     if keys:
@@ -69,7 +63,6 @@ def read_received_event(request: Received, keys: Sequence[VerifyingKey], now: fl
 
 
 def first_text(payload: Any) -> str:
-    """Return the first text that a person wrote, or an empty string."""
     # Breadth first: the message's own text is above the texts of a quoted message.
     queue = [payload]
     for value in queue:

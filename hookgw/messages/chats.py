@@ -1,7 +1,7 @@
 """The chats and contacts of an instance, read from the events in its history.
 
-Nothing is written for them. What the history no longer has, or never had because no registration wanted it,
-is not known here. A search ends after a while: it finds what was active last.
+Nothing is written for them. Events that the history no longer has, or never had because no registration
+wanted them, are not known here. A search ends after a while: it finds the most recently active.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_MESSAGE = 8 * 1024
 """Messages of at most this many bytes are in the list of chats."""
 
 MOST_CONTACT = 64 * 1024
-"""A contact of more bytes is not one: reading it could hold up everything else."""
+"""A larger contact is ignored: reading it could hold up everything else."""
 
 _MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
 _CONTACTS = ("CONTACTS_UPSERT", "CONTACTS_UPDATE", "CONTACTS_SET")
@@ -38,13 +38,9 @@ class LastMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The newest message of a chat, as in the event; larger content is left out.
 
     Attributes:
-        id: the network's id.
-        key: of the message.
         push_name: the name of the sender.
-        message: its content.
-        message_type: the kind of content.
         message_timestamp: when it was sent, in seconds since the epoch.
-        status: its status, when the event was raised.
+        status: when the event was raised.
         source: the sender's program.
     """
 
@@ -64,9 +60,7 @@ class Chat(msgspec.Struct, kw_only=True):
     Attributes:
         jid: the network's name of it.
         name: of the person; ``None`` for a group, or if it is unknown.
-        is_group: whether it has several members.
         updated_at: when its newest message came, in seconds since the epoch.
-        last_message: the newest message.
     """
 
     jid: str
@@ -83,8 +77,6 @@ class Contact(msgspec.Struct, kw_only=True, gc=False):
     Attributes:
         jid: the network's name of it.
         name: a person's; ``None`` if it is unknown.
-        picture_url: of the profile's picture; ``None`` if it is unknown.
-        is_group: whether it is a group.
         updated_at: when the newest event about it came, in seconds since the epoch.
     """
 
@@ -104,7 +96,7 @@ class _Key(msgspec.Struct, rename="camel"):
 
     @property
     def member(self) -> str | None:
-        """Return who of a group wrote the message; ``None`` in a chat with a person.
+        """Return the author of a message in a group; ``None`` in a chat with a person.
 
         Some networks name that person as the participant, too, perhaps with a device or in another spelling.
         """
@@ -130,21 +122,13 @@ _list_of = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class ChatSearch:
-    """Finds chats and contacts.
-
-    Args:
-        history: reads events, a few reads of an instance at a time.
-    """
+    """Finds chats and contacts, with a few reads of an instance at a time."""
 
     def __init__(self, history: DeliveryHistory) -> None:
         self._history = history
 
     async def chats(self, instance: str, is_wanted: Callable[[str], bool]) -> list[Chat]:
-        """Return the chats of an instance, the one with the newest message first.
-
-        Args:
-            instance: the instance's name.
-            is_wanted: says whether to return a chat.
+        """Return the wanted chats of an instance, the one with the newest message first.
 
         Raises:
             TooManyRequests: too many reads of the instance are in progress.
@@ -283,7 +267,7 @@ def _contacts_in(event: Event) -> Iterator[Contact | None]:
 
 
 def _person(jid: str) -> tuple[str, str]:
-    """Return a person's id without the device, however the network spells it: ``5511…:3@c.us``."""
+    """Return a person's id without the device, in any spelling of the network: ``5511…:3@c.us``."""
     user, _, server = jid.partition("@")
     return user.partition(":")[0], "s.whatsapp.net" if server == "c.us" else server
 

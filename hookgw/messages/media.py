@@ -1,4 +1,4 @@
-"""Inbound files, for readers who have a link."""
+"""Inbound files, for readers with a link."""
 
 from __future__ import annotations
 
@@ -28,11 +28,7 @@ class MediaDownloads:
     """Opens links.
 
     Args:
-        registry: knows the instances.
-        connectors: have the files.
-        links: checks links.
         limit: the most bytes of a file (``media.limit``).
-        now: a monotonic clock, in seconds.
         on_limited: called with the name of the limit for each refused request.
     """
 
@@ -56,13 +52,7 @@ class MediaDownloads:
         self._buckets: WeakKeyDictionary[ConnectorSession, TokenBucket] = WeakKeyDictionary()
 
     def open(self, name: str, token: str) -> MediaDownload:
-        """Start to download the file of a link.
-
-        Args:
-            name, token: the parts of the link's path.
-
-        Returns:
-            The download; the caller must call its ``leave`` at the end.
+        """Start to download the file of a link; the caller must call ``leave`` of the download at the end.
 
         Raises:
             Forbidden: the link is not valid, or its instance does not exist.

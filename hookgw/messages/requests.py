@@ -1,4 +1,4 @@
-"""The bodies of ``/message`` and ``/chat``: messages, and what is done to them and to chats. No I/O.
+"""The bodies of ``/message`` and ``/chat``. The parsers raise ``Invalid`` with every mistake. No I/O.
 
 Clients of Evolution API 2 send the fields of a message beside ``number``. Those of version 1 send them in an
 object (``textMessage``), and what both versions call options in ``options``. Fields that mean nothing here
@@ -73,13 +73,7 @@ _DATA_URL = re.compile(r"data:([^,;]*)(;[^,]*)?;base64,", re.IGNORECASE)
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True):
-    """A presence to show in a chat.
-
-    Attributes:
-        number: the chat.
-        presence: one of :data:`PRESENCES`.
-        delay: seconds after which it ends.
-    """
+    """A presence to show in a chat, one of :data:`PRESENCES`; the delay is in seconds."""
 
     number: str
     presence: str
@@ -87,27 +81,17 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """A new text for a message.
-
-    Attributes:
-        number: the chat.
-        key: the message.
-        text: the new text.
-    """
-
     number: str
     key: MessageKey
     text: str
 
 
 class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which chats or contacts to list.
+    """Which chats or contacts to list, page by page. ``None`` does not filter.
 
     Attributes:
-        chat: only this one, as its id or the part before the ``@``; ``None`` for all.
-        name: only with this name; ``None`` for all.
-        page: the number of the page, from 1.
-        size: the most of a page.
+        chat: its id or the part before the ``@``.
+        page: from 1.
     """
 
     chat: str | None = None
@@ -121,27 +105,18 @@ class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def page_slice(self) -> slice:
-        """The part of a list that is the page."""
         return slice((self.page - 1) * self.size, self.page * self.size)
 
 
 def parse_idempotency_key(value: str | None) -> str | None:
-    """Return the ``Idempotency-Key`` of a send; ``None`` if there is none.
-
-    Raises:
-        Invalid: it is not 1 to 255 visible ASCII characters.
-    """
+    """Return the ``Idempotency-Key`` of a send: 1 to 255 visible ASCII characters."""
     if value is not None and not _KEY_FORM.fullmatch(value):
         raise Invalid("Idempotency-Key must be 1 to 255 visible ASCII characters.")
     return value
 
 
 def parse_text_message(body: Any) -> TextMessage:
-    """Read the body of ``sendText``.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``sendText``."""
     parts = _Parts(body, "textMessage")
     text = parts.content.need(text_up_to(MAX_TEXT), "", "text")
     mentions: tuple[str, ...] | None = parts.options.pick(list_of(_number, MAX_ITEMS), "mentioned")
@@ -162,11 +137,7 @@ def parse_media_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
     """Read the body of ``sendMedia``.
 
     Args:
-        body: the decoded body.
-        files: contents that were decoded before; ``media`` has the key of one in place of its text.
-
-    Raises:
-        Invalid: with every mistake.
+        files: contents that were decoded before; ``media`` has the key of one instead of its text.
     """
     parts = _Parts(body, "mediaMessage")
     kind = parts.content.need(one_of([*MediaKind]), "image", "mediatype", "mediaType")
@@ -205,11 +176,7 @@ def parse_audio_message(body: Any, files: Mapping[str, bytes] = {}) -> MediaMess
 
 
 def parse_location_message(body: Any) -> LocationMessage:
-    """Read the body of ``sendLocation``.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``sendLocation``."""
     parts = _Parts(body, "locationMessage")
     latitude = parts.content.need(_degrees(90), 0.0, "latitude")
     longitude = parts.content.need(_degrees(180), 0.0, "longitude")
@@ -227,11 +194,7 @@ def parse_location_message(body: Any) -> LocationMessage:
 
 
 def parse_contact_message(body: Any) -> ContactMessage:
-    """Read the body of ``sendContact``.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``sendContact``."""
     parts = _Parts(body)
     check = _some_of(_contact, MAX_CONTACTS)
     # Evolution API 1 has the list itself under the name of its object.
@@ -241,11 +204,7 @@ def parse_contact_message(body: Any) -> ContactMessage:
 
 
 def parse_reaction_message(body: Any) -> ReactionMessage:
-    """Read the body of ``sendReaction``. The chat is that of the message.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``sendReaction``. The chat is that of the message."""
     fields = Fields(*_layers(as_object(body, "The body"), "reactionMessage"))
     key = fields.need(_key, _NO_KEY, "key")
     reaction = fields.need(_reaction, "", "reaction")
@@ -254,11 +213,7 @@ def parse_reaction_message(body: Any) -> ReactionMessage:
 
 
 def parse_template_message(body: Any) -> TemplateMessage:
-    """Read the body of ``sendTemplate``.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``sendTemplate``."""
     parts = _Parts(body, "templateMessage")
     name = parts.content.need(text_up_to(MAX_LINE), "", "name")
     language = parts.content.need(text_up_to(MAX_LINE), "", "language")
@@ -271,11 +226,7 @@ def parse_template_message(body: Any) -> TemplateMessage:
 
 
 def parse_read_messages(body: Any) -> tuple[MessageKey, ...]:
-    """Read the body of ``markMessageAsRead``.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``markMessageAsRead``."""
     fields = Fields(("", as_object(body, "The body")))
     keys: tuple[MessageKey, ...] = fields.need(_some_of(_key, MAX_ITEMS), (), "readMessages", "read_messages")
     fields.finish()
@@ -283,11 +234,7 @@ def parse_read_messages(body: Any) -> tuple[MessageKey, ...]:
 
 
 def parse_presence(body: Any) -> Presence:
-    """Read the body of ``sendPresence``. The delay is in milliseconds there.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``sendPresence``. The delay is in milliseconds there."""
     body = as_object(body, "The body")
     outer, fields = Fields(("", body)), Fields(*_layers(body, "options"))
     number = outer.need(_number, "", "number")
@@ -298,11 +245,7 @@ def parse_presence(body: Any) -> Presence:
 
 
 def parse_edit(body: Any) -> Edit:
-    """Read the body of ``updateMessage``. Without ``number``, the chat is that of the message.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``updateMessage``. Without ``number``, the chat is that of the message."""
     fields = Fields(("", as_object(body, "The body")))
     number = fields.pick(_number, "number")
     key = fields.need(_own_key, _NO_KEY, "key")
@@ -312,21 +255,13 @@ def parse_edit(body: Any) -> Edit:
 
 
 def parse_deletion(body: Any) -> MessageKey:
-    """Read the body of ``deleteMessageForEveryone``: the key of a message.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``deleteMessageForEveryone``: the key of a message."""
     body = as_object(body, "The body")
     return _read_key(Fields(("", body)), from_me=True)
 
 
 def parse_numbers(body: Any) -> tuple[str, ...]:
-    """Read the body of ``whatsappNumbers``.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``whatsappNumbers``."""
     fields = Fields(("", as_object(body, "The body")))
     numbers: tuple[str, ...] = fields.need(_some_of(_number, MAX_ITEMS), (), "numbers")
     fields.finish()
@@ -334,11 +269,7 @@ def parse_numbers(body: Any) -> tuple[str, ...]:
 
 
 def parse_chat_query(body: Any) -> ChatQuery:
-    """Read the body of ``findChats`` and ``findContacts``; ``None`` and ``{}`` mean everything.
-
-    Raises:
-        Invalid: with every mistake.
-    """
+    """Read the body of ``findChats`` and ``findContacts``; ``None`` and ``{}`` mean everything."""
     body = {} if body is None else as_object(body, "The body")
     paging = Fields(("", body))
     where: dict[str, Any] = paging.read(as_object, {}, "where")
@@ -353,14 +284,7 @@ def parse_chat_query(body: Any) -> ChatQuery:
 
 
 class _Parts:
-    """The parts of a body that sends something.
-
-    Attributes:
-        content: the fields of the message.
-        options: the fields that many messages have.
-        number: where it goes.
-        reply_to: the message that it answers.
-    """
+    """The parts of a body: ``content`` has the message's fields, ``options`` those of many messages."""
 
     def __init__(self, body: Any, nested: str | None = None) -> None:
         body = as_object(body, "The body")
@@ -380,7 +304,6 @@ class _Parts:
         return _read_key(Fields((where, as_object(quoted["key"], where))), chat=self.number)
 
     def finish(self) -> None:
-        """Raise :class:`Invalid` with every mistake."""
         _raise_problems(self._outer, self.content, self.options)
 
 
@@ -521,7 +444,7 @@ def decode_base64(text: bytes) -> bytes:
     """Decode base64, with line breaks and without padding, too.
 
     Raises:
-        ValueError: it is something else, or empty.
+        ValueError: the text is not base64, or empty.
     """
     text = text.translate(None, b" \t\r\n")
     text += b"=" * (-len(text) % 4)

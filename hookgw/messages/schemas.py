@@ -81,7 +81,6 @@ def _message(
     required: dict[str, Schema],
     optional: dict[str, Schema],
 ) -> Schema:
-    """The body of a send: the fields of its message, and those of every message."""
     fields = {"number": _NUMBER} | required
     return {
         "type": "object",

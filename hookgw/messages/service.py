@@ -1,4 +1,4 @@
-"""What clients do on a network through an instance's connector: send, edit and delete messages, and more."""
+"""Sends, edits and deletes messages, and more, through an instance's connector."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from hookgw.records.messages import Message, MessageKey
 T = TypeVar("T")
 
 
-def _nothing() -> None:
-    """Do nothing."""
+def _nothing() -> None: ...
 
 
 class MessageService:
@@ -52,11 +51,7 @@ class MessageService:
     def require(self, name: str, call: str) -> None:
         """Check that an instance's connector supports a call, whether it is connected or not.
 
-        An instance without a connector passes: for it, the state is in the way of every call.
-
-        Args:
-            name: of the instance.
-            call: one of :data:`~hookgw.instances.connectors.calls.CALLS`.
+        An instance without a connector passes: its state refuses every call.
 
         Raises:
             NotFound: there is no such instance.
@@ -74,18 +69,13 @@ class MessageService:
         key: str | None = None,
         on_ended: Callable[[], None] = _nothing,
     ) -> dict[str, Any]:
-        """Send a message, and raise SEND_MESSAGE.
+        """Send a message, raise SEND_MESSAGE, and return its data.
 
         Args:
-            name: the instance's name.
-            message: what to send.
             key: the same for each repetition of this send; ``None`` for a new one. A repetition gets the
                 outcome of the send in progress, or of a send that succeeded in the last minutes.
             on_ended: called once, when the message is no longer needed, perhaps after this call was
                 cancelled.
-
-        Returns:
-            The message, as in ``data`` of SEND_MESSAGE.
 
         Raises:
             Invalid: the connector cannot send this, or the key was used for another message.

@@ -1,6 +1,6 @@
 """Bodies that may contain a file: JSON with base64, or ``multipart/form-data``.
 
-The file is at most one copy beside the body as it was received, which is how bodies are counted in memory.
+The file is at most one copy beside the received body, as the memory for bodies assumes.
 """
 
 from __future__ import annotations
@@ -47,12 +47,7 @@ _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
 class Upload(NamedTuple):
-    """A body with the contents of its files.
-
-    Attributes:
-        body: the decoded JSON, or the fields of the form. Each file is a key of ``files`` in it.
-        files: the contents.
-    """
+    """A body; the values of its files are in ``files``, by key."""
 
     body: Any
     files: dict[str, bytes]
@@ -62,7 +57,6 @@ async def read_upload(limit: int, rest_limit: int, file_field: str) -> Upload:
     """Read the body of the current request.
 
     Args:
-        limit: the most bytes of the body.
         rest_limit: the most bytes of the body beside the file.
         file_field: the field with base64, which also gets the file of a form.
 
@@ -115,7 +109,7 @@ def _check_rest(size: int, limit: int) -> None:
 
 
 def _find_base64(body: bytes, field: str) -> tuple[int, int] | None:
-    """Return where the base64 of a field with a file begins, and ends; ``None`` if there is no long text."""
+    """Return the start and end of the base64 in a file's field; ``None`` if there is no long text."""
     # A quote within a string follows a backslash, so this finds no text that only looks like a field.
     places = re.finditer(rb'"%b"[ \t\r\n]*:[ \t\r\n]*"' % field.encode(), body)
     for found in islice(places, _MOST_PLACES):
@@ -126,7 +120,7 @@ def _find_base64(body: bytes, field: str) -> tuple[int, int] | None:
 
 
 def _behind_head(text: bytes, start: int = 0) -> int:
-    """Return where the base64 begins in a text that may be a data: URL."""
+    """Return the start of the base64 in a text that may be a data: URL."""
     if not text.startswith(b"data:", start):
         return start
     return text.find(b",", start, start + _LONGEST_HEAD) + 1 or start

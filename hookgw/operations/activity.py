@@ -1,4 +1,4 @@
-"""How much happened lately: events and deliveries by minute, for a day, also across restarts."""
+"""Counts events and deliveries by minute, for a day, also across restarts."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ logger = structlog.get_logger("hookgw.activity")
 
 
 class Counts(NamedTuple):
-    """How many events were accepted, and how many deliveries finished."""
-
     accepted: int = 0
     delivered: int = 0
     dead: int = 0
@@ -39,26 +37,14 @@ class Counts(NamedTuple):
 
 
 class Minute(msgspec.Struct, frozen=True, array_like=True):
-    """What happened in a minute.
-
-    Attributes:
-        at: its end, in seconds since the epoch.
-        counts: what happened in it.
-    """
+    """One minute; ``at`` is its end, in seconds since the epoch."""
 
     at: float
     counts: Counts
 
 
 class Activity:
-    """Samples the counters of the metrics.
-
-    Args:
-        metrics: counts since the start of the process.
-        store: keeps the minutes across restarts.
-        clock: the time.
-        node: the name of this node; empty without a fleet.
-    """
+    """Samples the counters of the metrics, and stores the minutes."""
 
     def __init__(self, metrics: Metrics, store: Records, clock: Clock, node: str = "") -> None:
         self._key = f"{KEY}/{node}" if node else KEY
@@ -71,7 +57,7 @@ class Activity:
         self._at_minute = Counts()
 
     async def load(self) -> None:
-        """Read the minutes of former runs."""
+        """Read the minutes of earlier runs."""
         try:
             stored = msgspec.convert(await self._store.get_value(self._key) or [], list[Minute])
         except msgspec.ValidationError:
@@ -109,11 +95,11 @@ class Activity:
             logger.warning("activity not stored", reason=str(error))
 
     def last_minute(self) -> Counts:
-        """Return what happened in the last minute, or since the start if that was later."""
+        """Return the counts of the last minute, or since the start if that was later."""
         return Counts(*self._totals()) - self._ticks[0]
 
     def since(self, seconds: float) -> Counts:
-        """Return what happened in the last seconds: at most a day, to the minute."""
+        """Return the counts of the last seconds: at most a day, to the minute."""
         total = Counts(*self._totals()) - self._at_minute
         start = self._clock.wall() - seconds
         for one in reversed(self._minutes):
@@ -123,7 +109,7 @@ class Activity:
         return total
 
     def by_minute(self, count: int) -> list[Counts]:
-        """Return what happened in each of the last minutes, the oldest first."""
+        """Return the counts of the last minutes, the oldest first."""
         now = self._clock.wall()
         found = [Counts() for _ in range(count)]
         for one in reversed(self._minutes):
@@ -139,5 +125,4 @@ class Activity:
 
 
 def sum_of(counts: Iterable[Counts]) -> Counts:
-    """Return the sum of figures."""
     return Counts(*map(sum, zip(Counts(), *counts, strict=True)))

@@ -1,4 +1,4 @@
-"""Backups of the data file while the gateway runs, into one folder of the configuration."""
+"""Backups of the data file while the gateway runs, into one configured folder."""
 
 from __future__ import annotations
 
@@ -29,23 +29,14 @@ logger = structlog.get_logger("hookgw.storage")
 
 
 class Backup(NamedTuple):
-    """A backup: the name of its file, and the job that makes it or has made it."""
+    """The name of a backup's file, and its job."""
 
     name: str
     job: Job
 
 
 class BackupService:
-    """Makes backups, one at a time.
-
-    Args:
-        store: is copied.
-        jobs: carries out what takes long.
-        audit: hears of each backup.
-        clock: for the default name.
-        settings: name the folder, and the space that stays free.
-        threads: prepare the folder.
-    """
+    """Makes backups, one at a time."""
 
     def __init__(
         self,
@@ -65,20 +56,17 @@ class BackupService:
         self._thread = trio.CapacityLimiter(1)
 
     async def create(self, name: str | None = None) -> Backup:
-        """Copy the data file into ``storage.backup_folder``.
+        """Copy the data file into ``storage.backup_folder``; without a name, the file's name has the time.
 
-        A caller that is cancelled does not stop it; the end of the process does, and nothing of it remains.
-
-        Args:
-            name: of the new file; ``None`` for one with the time in it.
+        A cancelled caller does not stop it; the end of the process does, and leaves nothing behind.
 
         Returns:
-            The backup. Its job runs still if it takes long; see :meth:`Jobs.wait`. ``done`` and ``total``
-            of the job count pages.
+            The backup. Its job may still run; see :meth:`Jobs.wait`. ``done`` and ``total`` of the job count
+            pages.
 
         Raises:
             Invalid: a bad name.
-            Conflict: there is no folder in the settings, the file exists, or another backup is under way.
+            Conflict: no folder is set, the file exists, or another backup is under way.
             StorageUnavailable: the disk of the folder refuses or has no room, or others can write to it.
         """
         if not self._settings.backup_folder:
@@ -111,7 +99,7 @@ class BackupService:
                 self._audit.entry(AuditAction.STORAGE_BACKUP, subject=file.name, details={"bytes": size})
             )
         except StorageUnavailable as error:
-            # The backup is whole: a disk that refuses now is a reason to have it.
+            # The backup is whole: if the disk refuses now, the backup is needed even more.
             logger.warning("backup not in the audit", file=str(file), reason=str(error))
         logger.info("backup made", file=str(file), bytes=size)
 

@@ -1,4 +1,4 @@
-"""What lanes report, passed on to metrics, logs, plugins and operational events."""
+"""Passes the reports of lanes on to metrics, logs, plugins and operational events."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ logger = structlog.get_logger("hookgw.delivery")
 
 
 class DeliveryMonitor:
-    """The monitor of all lanes; see :class:`hookgw.lanes.services.LaneMonitor`.
-
-    Args:
-        auto_disable: disables registrations that keep failing.
-        stuck: remembers lanes that one delivery holds up.
-    """
+    """The monitor of all lanes; see :class:`hookgw.lanes.services.LaneMonitor`."""
 
     def __init__(
         self,
@@ -66,7 +61,7 @@ class DeliveryMonitor:
         await self._judge(attempt, delivery, registration)
 
     async def _judge(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        """Let an attempt begin or end a time of failing."""
+        """Note that an attempt begins or ends a period of failure."""
         if (
             attempt.outcome is Outcome.DELIVERED
             and not self._operational.any_lane_fails
@@ -75,7 +70,7 @@ class DeliveryMonitor:
             return  # nearly every attempt: it ends nothing
         current = self._registry.registration(registration.id)
         if current is not None and current.has_target_of(registration):
-            # Otherwise the outcome is the former target's. It must not disable, or speak for, the new one.
+            # Otherwise the outcome is the former target's. It must not disable the new one, or count for it.
             self._operational.attempted(attempt, delivery, registration)
             await self._auto_disable.attempted(attempt, registration)
 

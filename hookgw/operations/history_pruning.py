@@ -1,4 +1,4 @@
-"""Keeps the history, the ids of events that are older, and the audit within their bounds."""
+"""Keeps the history, the ids of older events, and the audit within their bounds."""
 
 from __future__ import annotations
 

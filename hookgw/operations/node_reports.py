@@ -1,6 +1,6 @@
-"""What this process alone knows: its lanes, its connections, its figures, its problems.
+"""The facts that only this process knows: its lanes, its connections, its figures, its problems.
 
-In a fleet, every node is asked for these, and :mod:`hookgw.operations.views` puts the answers together.
+In a fleet, every node is asked for them, and :mod:`hookgw.operations.views` puts the answers together.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class LanesAsked(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which lanes to report.
 
     Attributes:
-        instance: only those of this one's webhooks.
-        most: how many at most, those to look at first; ``None`` for all, in no order.
+        instance: only lanes of its webhooks.
+        most: how many at most, the most urgent first; ``None`` for all, in no order.
     """
 
     instance: str | None = None
@@ -49,7 +49,6 @@ class LanesPart(msgspec.Struct, frozen=True):
     """The lanes of a node.
 
     Attributes:
-        lanes: the lanes.
         count: how many there are, whatever was asked for.
         now: the time of the node's steady clock.
     """
@@ -60,24 +59,17 @@ class LanesPart(msgspec.Struct, frozen=True):
 
 
 class ConnectionsAsked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which connections to report.
-
-    Attributes:
-        names: of the instances; ``None`` for all.
-        counts_failing: whether ``failing`` is wanted.
-    """
+    """The instances whose connections to report, or ``None`` for all, and whether ``failing`` is wanted."""
 
     names: list[str] | None = None
     counts_failing: bool = False
 
 
-class Connection(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a node knows of an instance's connection.
+class InstanceConnection(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node's record of an instance's connection.
 
     Attributes:
-        state: of the connection.
         close_reason: why it is closed, in a sentence.
-        account: what is known of the account.
         closing: the last end of the connection.
         failing: how many of the instance's webhooks fail.
     """
@@ -89,7 +81,7 @@ class Connection(msgspec.Struct, frozen=True, omit_defaults=True):
     failing: int = 0
 
 
-NO_CONNECTION = Connection()
+NO_CONNECTION = InstanceConnection()
 """Of an instance without a connector, of which no event has reported anything."""
 
 
@@ -97,19 +89,19 @@ class ConnectionsPart(msgspec.Struct, frozen=True):
     """The connections of a node's instances.
 
     Attributes:
-        connections: by instance; an instance that is missing has :data:`NO_CONNECTION`.
-        shards: what the node holds: an instance of another shard is not among these.
+        connections: by instance; a missing instance has :data:`NO_CONNECTION`.
+        shards: of the node: instances of other shards are not among these.
     """
 
-    connections: dict[str, Connection]
+    connections: dict[str, InstanceConnection]
     shards: list[int]
 
 
 class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the overview needs.
+    """The scope of the overview.
 
     Attributes:
-        instance: only of this one; ``None`` for everything.
+        instance: ``None`` for everything.
         most: how many problems.
         counts_instances: whether ``held`` and ``open`` are wanted.
     """
@@ -120,14 +112,13 @@ class OverviewAsked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OverviewPart(msgspec.Struct, frozen=True):
-    """What is going on at a node.
+    """The overview of a node.
 
     Attributes:
-        periods: what happened in the last minute, hour and day.
-        minutes: deliveries that were delivered and that became dead, in each minute of the last hour.
+        periods: the counts of the last minute, hour and day.
+        minutes: delivered and dead deliveries, in each minute of the last hour.
         system, webhooks, instances: its problems.
-        version: of hookgw.
-        started: when it was started, in seconds since the epoch.
+        started: in seconds since the epoch.
         held: how many instances it has.
         open: how many of them are connected.
     """
@@ -144,12 +135,11 @@ class OverviewPart(msgspec.Struct, frozen=True):
 
 
 class ResendAsked(msgspec.Struct, frozen=True):
-    """Deliveries that are to be sent again; the node that asks has checked that the actor may do that.
+    """Deliveries to send again; the asking node has checked that the actor may do that.
 
     Attributes:
-        deliveries: pairs of instance and id, in the order in which they are to be sent.
+        deliveries: pairs of instance and id, in the order of sending.
         without_global: see :meth:`hookgw.deliveries.replay.Replays.resend`.
-        actor: for the audit.
     """
 
     deliveries: list[tuple[str, str]]
@@ -158,11 +148,11 @@ class ResendAsked(msgspec.Struct, frozen=True):
 
 
 class ResendPart(msgspec.Struct, frozen=True):
-    """What was refused: pairs of the delivery's id and sentences. A node passes over what it does not hold.
+    """The refusals. A node passes over deliveries that it does not hold.
 
     Attributes:
-        refused: those pairs.
-        done: the ids of what was taken, refused or not.
+        refused: pairs of the delivery's id and sentences.
+        done: the ids of the deliveries that it holds, refused or not.
     """
 
     refused: list[tuple[str, list[str]]]
@@ -170,13 +160,7 @@ class ResendPart(msgspec.Struct, frozen=True):
 
 
 class CancelAsked(msgspec.Struct, frozen=True):
-    """A delivery whose lane is on another node than its instance; the node that asks has checked the actor.
-
-    Attributes:
-        instance: the instance's name.
-        delivery: the delivery's id.
-        actor: for the audit, and for the reason.
-    """
+    """A delivery with its lane on another node than its instance; the asking node has checked the actor."""
 
     instance: str
     delivery: str
@@ -187,7 +171,6 @@ class CancelPart(msgspec.Struct, frozen=True):
     """Why a delivery was not cancelled, in sentences; none if it was.
 
     Attributes:
-        refused: those sentences.
         is_settled: whether it is settled, so that there is nothing to retry.
     """
 
@@ -196,13 +179,13 @@ class CancelPart(msgspec.Struct, frozen=True):
 
 
 class ReportsAsked(msgspec.Struct, frozen=True):
-    """What events reported of connections, at a node that does not have these instances."""
+    """Events' reports of connections, at a node that does not have these instances."""
 
     reports: list[ConnectionReport]
 
 
 class ReportsPart(msgspec.Struct, frozen=True):
-    """The names of the instances that a node has, whose reports it took."""
+    """The names of a node's instances among them: it took these reports."""
 
     taken: list[str]
 
@@ -220,7 +203,6 @@ class NodeReports:
 
     Args:
         holds: returns whether this node has an instance, by its name.
-        shards: returns the shards that it holds.
     """
 
     def __init__(
@@ -285,7 +267,6 @@ class NodeReports:
         return ReportedLane(lane, registration.instance, registration.label)
 
     async def connections(self, asked: ConnectionsAsked) -> ConnectionsPart:
-        """Report the connections of this node's instances."""
         names = [one.name for one in self._instances.all()] if asked.names is None else asked.names
         found = {}
         for number, name in enumerate(names):
@@ -298,12 +279,12 @@ class NodeReports:
                 found[name] = connection
         return ConnectionsPart(found, sorted(self._shards()))
 
-    def _connection(self, name: str, *, counts_failing: bool) -> Connection:
+    def _connection(self, name: str, *, counts_failing: bool) -> InstanceConnection:
         instances, failing, failing_since = self._instances, 0, self._auto_disable.failing_since
         if counts_failing:
             of_instance = self._registry.of_instance(name)
             failing = sum(failing_since(one.id) is not None for one in of_instance)
-        return Connection(
+        return InstanceConnection(
             instances.connection_state(name),
             instances.close_reason(name),
             instances.account(name),
@@ -312,7 +293,6 @@ class NodeReports:
         )
 
     async def overview(self, asked: OverviewAsked) -> OverviewPart:
-        """Report figures and problems."""
         activity, held, is_open = self._activity, 0, 0
         for number, one in enumerate(self._instances.all() if asked.counts_instances else ()):
             if number % _AT_ONCE == 0:
@@ -333,7 +313,6 @@ class NodeReports:
         )
 
     async def resend(self, asked: ResendAsked) -> ResendPart:
-        """Send deliveries of this node's instances again."""
         part = ResendPart([], [])
         with acting_as(asked.actor):
             for instance, name in asked.deliveries:
@@ -347,7 +326,6 @@ class NodeReports:
         return part
 
     async def cancel(self, asked: CancelAsked) -> CancelPart:
-        """Cancel a delivery whose lane this node has."""
         with acting_as(asked.actor):
             try:
                 await self._deliveries.cancel_one(asked.instance, asked.delivery)
@@ -356,7 +334,6 @@ class NodeReports:
         return CancelPart()
 
     async def take_reports(self, asked: ReportsAsked) -> ReportsPart:
-        """Take what events reported of this node's instances."""
         taken = []
         for report in asked.reports:
             if self._holds(report.instance):
@@ -367,5 +344,4 @@ class NodeReports:
 
 
 def most_urgent(count: int, lanes: Iterable[ReportedLane]) -> list[ReportedLane]:
-    """Return the lanes to look at first."""
     return heapq.nsmallest(count, lanes, key=lambda one: one.urgency)

@@ -28,12 +28,7 @@ def present_job(job: Job) -> responses.Job:
 
 
 def present_audit_entry(entry: AuditEntry, *, is_global: bool) -> responses.AuditEntry:
-    """Return an entry of the audit.
-
-    Args:
-        entry: the entry.
-        is_global: whether a global key asks. Others do not learn where operators are.
-    """
+    """Return an entry of the audit. Only for a global key, it has the addresses of operators."""
     actor = entry.actor
     is_operator = actor.kind is ActorKind.KEY and actor.instance is None
     return responses.AuditEntry(

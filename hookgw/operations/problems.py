@@ -1,4 +1,4 @@
-"""What is wrong now, as far as this process knows."""
+"""Finds the present problems that this process knows."""
 
 from __future__ import annotations
 
@@ -27,17 +27,15 @@ _AT_ONCE = 200
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that is wrong: with a webhook, an instance, a plugin, or else with the storage.
+    """A problem of a webhook, an instance, a plugin, or else of the storage.
 
     Attributes:
-        why: what is wrong, in sentences.
+        why: the problem, in sentences.
         since: seconds since the epoch; ``None`` if that is not known.
-        instance: the name of the instance; ``*`` for a webhook of the configuration.
+        instance: its name; ``*`` for a webhook of the configuration.
         label: of the webhook.
-        detail: what helps to recognise it: a URL.
-        plugin: the name of the plugin.
-        delivery: what may be skipped: the instance and the id of a delivery that is tried in vain, with a
-            slash between them.
+        detail: helps to recognise it: a URL.
+        delivery: the delivery that is tried in vain and may be skipped, as ``<instance>/<id>``.
     """
 
     why: str
@@ -50,7 +48,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Problems:
-    """Finds what is wrong with what this process does.
+    """Finds problems in the work of this process.
 
     Args:
         held: returns the deliveries that the storage holds back.
@@ -85,7 +83,7 @@ class Problems:
         self._holds = holds
 
     def of_system(self) -> list[Problem]:
-        """Return what is wrong with the storage, and with background tasks of plugins."""
+        """Return the problems of the storage, and of plugins' background tasks."""
         shortages = (self._disk.shortage, self._metrics.disk_failure)
         found = [Problem(str(reason)) for reason in shortages if reason is not None]
         found += self._held_back()
@@ -105,12 +103,7 @@ class Problems:
             yield Problem(f"{why} {held.culprit}".rstrip(), since)
 
     def of_webhooks(self, instance: str | None, most: int) -> list[Problem]:
-        """Return the webhooks that fail or are held up, with those first that have failed for longest.
-
-        Args:
-            instance: only webhooks of this one.
-            most: how many to return.
-        """
+        """Return at most ``most`` webhooks that fail or are held up, the longest first."""
         wall = self._clock.wall() - self._clock.steady()
         held_up: dict[str, tuple[LaneStatistics | None, str]] = {}
         present = self._stuck.present()
@@ -143,7 +136,7 @@ class Problems:
         return found
 
     def _failing_lane(self, registration: Registration) -> tuple[LaneStatistics | None, str]:
-        """Return the lane of a webhook that says why it fails, if there is one, and what to do about it."""
+        """Return the lane of a failing webhook that shows the reason, if there is one, and the remedy."""
         lanes = [lane for lane in self._dispatcher.lanes(registration.id) if lane.last_error is not None]
         lane = next((lane for lane in lanes if lane.tried_since is not None), lanes[0] if lanes else None)
         # A lane becomes stuck between two attempts, and is reported only after the next, up to 5 m later.
@@ -156,9 +149,7 @@ class Problems:
     async def of_instances(self, instance: str | None, most: int) -> list[Problem]:
         """Return disabled webhooks and lost connections, sorted by instance.
 
-        Args:
-            instance: only of this one.
-            most: the search stops once this many are found; the result may have a few more.
+        The search stops once ``most`` are found; the result may have a few more.
         """
         found: list[Problem] = []
         names = [instance] if instance else [one.name for one in self._instances.all()]
@@ -183,8 +174,8 @@ class Problems:
             return
         reason, closing = states.close_reason(name) or "", states.closing(name)
         is_disconnected = states.is_disconnected(name)
-        # That the network has ended a connection is a problem until somebody connects the instance, logs it
-        # out or deletes it; that a user has ended it is not.
+        # If the network has ended a connection, that is a problem until the instance is connected, logged out
+        # or deleted. If a user has ended it, it is none.
         if instance.connected or is_disconnected:
             since = closing.at if closing and is_disconnected else None
             yield Problem(f"Not connected. {reason}".rstrip(), since, instance=name)

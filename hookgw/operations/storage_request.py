@@ -8,14 +8,10 @@ from hookgw.kernel.json_fields import Fields, as_object, as_text
 
 
 def parse_backup(body: Any) -> tuple[str | None, list[str]]:
-    """Read the body of a backup.
+    """Read the body of a backup, which may be missing.
 
-    Args:
-        body: the decoded JSON; ``None`` for no body.
-
-    Returns:
-        The name of the file, ``None`` if the request does not say, and a warning for each ignored field. The
-        gateway checks the name.
+    Return the name of the file, if it is given, and a warning for each ignored field. The gateway checks the
+    name.
 
     Raises:
         Invalid: the body is not an object, or the name is no text.

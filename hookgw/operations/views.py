@@ -1,6 +1,6 @@
-"""What lists and pages show of all nodes: every node is asked, and the answers are put together.
+"""The lists and pages of all nodes: asks every node, and puts the answers together.
 
-Without a fleet there is one answer, and nothing to put together.
+Without a fleet there is one answer.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from hookgw.operations.node_reports import (
     REPORTS,
     RESEND,
     CancelAsked,
-    Connection,
     ConnectionsAsked,
+    InstanceConnection,
     LanesAsked,
     LanesPart,
     OverviewAsked,
@@ -47,11 +47,11 @@ from hookgw.records.shards import shard_of
 from hookgw.store import DeliverySummary
 
 CLOCKS_APART = 5.0
-"""Seconds by which the clocks of two nodes differ before the times of one are put right. It is more than an
+"""Seconds by which the clocks of two nodes differ before one node's times are corrected. It is more than an
 answer takes: the times on a page must not change each time it is rendered."""
 
 RETRY_AFTER = 1.0
-"""Seconds after which a node is told again what it has not taken."""
+"""Seconds after which a node gets reports again that it has not taken."""
 
 RESEND_WITHIN = 30.0
 """Seconds that sending a page of deliveries again may take."""
@@ -72,21 +72,23 @@ class Lanes(NamedTuple):
     silent: list[str]
 
 
-class Connections:
+class InstanceConnections:
     """The connections of instances.
 
     Args:
         found: by instance; a missing one has :data:`~hookgw.operations.node_reports.NO_CONNECTION`.
-        shards: those whose nodes have answered.
+        shards: of the nodes that have answered.
         silent: the nodes that did not answer.
     """
 
-    def __init__(self, found: dict[str, Connection], shards: Collection[int], silent: list[str]) -> None:
+    def __init__(
+        self, found: dict[str, InstanceConnection], shards: Collection[int], silent: list[str]
+    ) -> None:
         self._found = found
         self._shards = shards
         self.silent = silent
 
-    def of(self, instance: Instance) -> Connection:
+    def of(self, instance: Instance) -> InstanceConnection:
         """Return the connection of an instance.
 
         The state is unknown if the instance's node has not answered, or while the instance moves to another
@@ -98,20 +100,19 @@ class Connections:
         if shard_of(instance.name) in self._shards:
             return NO_CONNECTION
         if instance.connected:
-            return Connection(ConnectionState.CONNECTING)
-        return Connection(close_reason="Its node does not answer, or it moves to another node.")
+            return InstanceConnection(ConnectionState.CONNECTING)
+        return InstanceConnection(close_reason="Its node does not answer, or it moves to another node.")
 
 
 class NodeState(NamedTuple):
-    """A node, in the list of them.
+    """A node, in the list of nodes.
 
     Attributes:
-        name: of the node.
         shards: how many it holds.
-        heartbeat_age: seconds since its last heartbeat.
+        heartbeat_age: in seconds.
         is_leaving: whether it stops.
-        is_here: whether it is the node that renders this.
-        part: what it answered; ``None`` if it did not.
+        is_here: whether it renders this.
+        part: its answer; ``None`` if it did not answer.
     """
 
     name: str
@@ -123,16 +124,16 @@ class NodeState(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """What is going on everywhere.
+    """The overview of all nodes.
 
     Attributes:
-        periods: what happened in the last minute, hour and day.
-        minutes: deliveries that were delivered and that became dead, in each minute of the last hour.
-        system: what is wrong with nodes, with the name of the node.
-        problems: what is wrong otherwise.
-        nodes: all nodes; none without a fleet.
+        periods: the counts of the last minute, hour and day.
+        minutes: delivered and dead deliveries, in each minute of the last hour.
+        system: the problems of nodes, with the name of the node.
+        problems: all others.
+        nodes: none without a fleet.
         silent: the nodes that did not answer.
-        refusing: those of them that refused to: a clock may be wrong.
+        refusing: the silent nodes that refused to answer: a clock may be wrong.
     """
 
     periods: list[Counts]
@@ -145,17 +146,7 @@ class Overview(NamedTuple):
 
 
 class Views:
-    """The lists and pages that concern all nodes.
-
-    Args:
-        nodes: asks them.
-        deliveries: cancels those whose lanes this node has.
-        history: finds deliveries.
-        clock: the time.
-
-    Attributes:
-        nodes: the same.
-    """
+    """The lists and pages that concern all nodes."""
 
     def __init__(
         self, nodes: AllNodes, deliveries: DeliveryService, history: DeliveryHistory, clock: Clock
@@ -169,8 +160,8 @@ class Views:
         """Return the lanes that have work, or had some recently.
 
         Args:
-            instance: only those of this one's webhooks.
-            most: how many at most, those to look at first; ``None`` for all, by node.
+            instance: only lanes of its webhooks.
+            most: how many at most, the most urgent first; ``None`` for all, by node.
         """
         only = None if instance is None else [instance]
         gathered = await self.nodes.ask(LANES, LanesAsked(instance, most), instances=only)
@@ -186,27 +177,20 @@ class Views:
 
     async def connections(
         self, names: list[str] | None = None, *, counts_failing: bool = False
-    ) -> Connections:
-        """Return the connections of instances, or of all.
-
-        Args:
-            names: of the instances; ``None`` for all.
-            counts_failing: whether to count their webhooks that fail.
-        """
+    ) -> InstanceConnections:
+        """Return the connections of instances, ``None`` for all, perhaps with the failing webhooks."""
         asked = ConnectionsAsked(names, counts_failing)
         gathered = await self.nodes.ask(CONNECTIONS, asked, instances=names)
         parts = gathered.parts.values()
-        found: dict[str, Connection] = {}
+        found: dict[str, InstanceConnection] = {}
         for part in parts:
             found |= part.connections
-        return Connections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
+        return InstanceConnections(found, {shard for part in parts for shard in part.shards}, gathered.silent)
 
     async def overview(self, instance: str | None, most: int) -> Overview:
-        """Return what is going on.
+        """Return the overview, with at most ``most`` problems.
 
-        Args:
-            instance: only what concerns this one, without figures: they are of all instances.
-            most: how many problems.
+        For one instance it has no figures: they are of all instances.
         """
         fleet = self.nodes.fleet
         asked = OverviewAsked(instance, most, counts_instances=fleet is not None and instance is None)
@@ -249,11 +233,11 @@ class Views:
         """Send deliveries again, each by the node that has its instance.
 
         Args:
-            deliveries: pairs of instance and id, in the order in which they are to be sent.
+            deliveries: pairs of instance and id, in the order of sending.
             without_global: see :meth:`hookgw.deliveries.replay.Replays.resend`.
 
         Returns:
-            The ids of those that were refused, with the reasons in sentences.
+            The ids of refused deliveries, with the reasons in sentences.
         """
         gathered = await self.nodes.ask(
             RESEND,
@@ -292,7 +276,7 @@ class Views:
         return (await self._history.find(instance, found.id)).summary
 
     async def pass_on_reports(self, states: ConnectionStates) -> NoReturn:
-        """Tell other nodes what events reported of the connections of their instances, until cancelled."""
+        """Tell other nodes the events' reports of their instances' connections, until cancelled."""
         while True:
             reports = await states.take_for_others()
             names = {report.instance for report in reports}

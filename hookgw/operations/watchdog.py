@@ -1,6 +1,6 @@
-"""Notices when the event loop does not run, and reports what blocks it.
+"""Notices when the event loop does not run, and reports the code that blocks it.
 
-A plain hook that sleeps or computes stops everything: deliveries, requests, health checks. Nothing in the
+A plain hook that sleeps or computes stops everything: deliveries, requests, health checks. No code in the
 loop can report that while it lasts. So a thread asks the loop for a sign of life ten times a second, and
 looks at the stack of the loop's thread when none comes.
 """
@@ -29,10 +29,10 @@ _SHOWN_FRAMES = 10
 
 
 class Blocker(NamedTuple):
-    """What runs in the loop's thread.
+    """The code that runs in the loop's thread.
 
     Attributes:
-        plugin: the plugin's name; empty if hookgw's own code runs.
+        plugin: empty if hookgw's own code runs.
         hook: the hook, or other function of the plugin that hookgw called; empty if hookgw did not call it,
             as for a task that the plugin started.
         line: the plugin's innermost line, otherwise the innermost one, as ``file:line in function``.
@@ -51,7 +51,6 @@ class LoopWatchdog:
     Args:
         threshold: the seconds without a sign of life after which a report is logged and counted.
         modules: the names of plugins by the names of their modules.
-        metrics: counts the reports, and observes how late the signs of life are.
     """
 
     def __init__(self, threshold: float, modules: Mapping[str, str], metrics: Metrics) -> None:
@@ -62,7 +61,6 @@ class LoopWatchdog:
         self._stopped = threading.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Watch the loop that this runs in, until cancelled."""
         # A daemon: a loop that never runs again must not keep the process from its end.
         thread = threading.Thread(
             target=self._watch,
@@ -118,12 +116,7 @@ class LoopWatchdog:
 
 
 def find_blocker(frame: FrameType | None, modules: Mapping[str, str]) -> Blocker:
-    """Return what runs in a stack of frames.
-
-    Args:
-        frame: the innermost frame.
-        modules: the names of plugins by the names of their modules.
-    """
+    """Return the blocker in a stack, from its innermost frame and the plugins' names by module."""
     inside: list[FrameType] = []  # the frames inside of the innermost call of a plugin
     function = None
     while frame is not None and (function := called_function(frame)) is None:

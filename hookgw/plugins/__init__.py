@@ -1,4 +1,4 @@
-"""."""
+"""Finds, loads and calls plugins."""
 
 from typing import TYPE_CHECKING
 

@@ -1,12 +1,12 @@
-"""The boundary around plugins: the one place where their code is called.
+"""The boundary around plugins: all calls of their code go through here.
 
 Whatever that code raises, and whatever is wrong with its result, ends here as a
 :class:`~hookgw.kernel.errors.PluginFailed` that names the plugin and the function. Two things pass through:
 the cancellation of the code that called the plugin, and the user's Ctrl-C.
 
-A plugin can raise both itself. A ``trio.Cancelled`` that it kept from a scope of its own would silently end
-the nursery that it arrives at, and a ``KeyboardInterrupt`` or ``SystemExit`` would end the process. Therefore
-neither is taken at its word:
+A plugin can raise both itself. A ``trio.Cancelled`` from the plugin's own scope would silently end the
+nursery that it reaches, and a ``KeyboardInterrupt`` or ``SystemExit`` would end the process. Therefore both
+are checked:
 
 - The code around the call is cancelled if, and only if, Trio says so. Then Trio raises a new ``Cancelled``.
   In any other case, a ``Cancelled`` is a failure of the plugin.
@@ -43,7 +43,7 @@ _log = structlog.get_logger("hookgw.plugins")
 
 
 class WrongResult(Exception):
-    """A plugin's result breaks a rule. The message says what it did, and what would be right."""
+    """A plugin's result breaks a rule. The message says what is wrong, and what would be right."""
 
 
 class Boundary:
@@ -53,7 +53,7 @@ class Boundary:
 
     Args:
         on_failure: called with every failure, for counting.
-        mask: masks secrets in what a plugin raised, given the arguments of the call.
+        mask: masks secrets in a plugin's exception, given the arguments of the call.
     """
 
     def __init__(
@@ -73,14 +73,12 @@ class Boundary:
         passes: tuple[type[BaseException], ...] = (),
         reports: bool = True,
     ) -> Any:
-        """Call a function that must be plain.
+        """Call a plain function. Any code of a plugin will do, not only a hook.
 
         Args:
-            function: what to call. It may be any code of a plugin, not only a hook.
-            arguments: for the function.
             check: applied to the result.
-            passes: the exceptions that belong to the function's contract. They are raised as they are.
-            reports: whether to report a failure, before it is raised. Otherwise the caller does.
+            passes: the exceptions of the function's contract, raised unchanged.
+            reports: whether to report a failure before it is raised. Otherwise the caller does.
 
         Raises:
             PluginFailed: the function or the check raised, or the function returned an awaitable.
@@ -106,22 +104,22 @@ class Boundary:
         check: Check | None = None,
         passes: tuple[type[BaseException], ...] = (),
     ) -> Any:
-        """Call a plain or async function. This is a checkpoint only if the function makes one.
+        """Call a plain or async function; see :meth:`call`. This is a checkpoint only if the function makes
+        one.
 
         Args:
-            function, arguments, check, passes: as for :meth:`call`.
             timeout: seconds that an async function may take.
 
         Raises:
             PluginFailed: the function or the check raised, or the function took too long.
             KeyboardInterrupt: the user pressed Ctrl-C.
-            trio.Cancelled: the caller is cancelled. What the plugin raised beside it is logged.
+            trio.Cancelled: the caller is cancelled. Other exceptions of the plugin are logged.
         """
         try:
             answer = function.call(*arguments)
             # Most functions are plain: they cost neither a cancel scope nor a checkpoint.
             if _is_awaitable(answer):
-                # The scope also repairs Trio's stack of scopes if the function left one of its own open.
+                # The scope also repairs Trio's stack of scopes if the function left one open.
                 with trio.move_on_after(timeout) as limit:
                     answer = await answer
                 if limit.cancelled_caught:
@@ -141,12 +139,10 @@ class Boundary:
     def report(
         self, failure: PluginFailed, arguments: tuple[object, ...] = (), *, level: int = logging.WARNING
     ) -> None:
-        """Log a failure at a level, with the traceback of its cause, and count it.
+        """Log a failure of :meth:`call` with the traceback of its cause, and count it.
 
         Args:
-            failure: what :meth:`call` raised.
             arguments: of that call.
-            level: of the line in the log.
         """
         fields = {"plugin": failure.plugin, "hook": failure.hook, "reason": failure.reason}
         if failure.__cause__ is not None:
@@ -156,7 +152,7 @@ class Boundary:
             self._on_failure(failure)
 
     def masked(self, text: str, *arguments: object) -> str:
-        """Return a plugin's text without the secrets that a call with these arguments may know."""
+        """Mask the secrets in a plugin's text that a call with these arguments may know."""
         return self._masked(arguments, text)
 
     def _judged(
@@ -197,11 +193,8 @@ class Boundary:
 def describe(error: BaseException, mask: Callable[[str], str] = str) -> str:
     """Return an exception's type and message, at most :data:`_LONGEST_REASON` characters of valid Unicode.
 
-    Never raises, whatever the exception's class does. A group is described as the exceptions in it.
-
-    Args:
-        error: the exception.
-        mask: masks secrets in its message, before that is cut.
+    Never raises, whatever the exception's class does. A group is described by its exceptions. The message is
+    masked before it is cut.
     """
     leaves = list(_leaves(error))
     # Where a nursery raises both, the cancellation is the consequence of the others.
@@ -222,10 +215,10 @@ def message_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
 
 
 def called_function(frame: FrameType) -> HookImplementation | None:
-    """Return the plugin's function that a frame calls, if the frame is one of the boundary's.
+    """Return the plugin's function that a frame of the boundary calls; ``None`` for another frame.
 
-    Calls leave no other record of what runs, because they happen for every delivery. A thread can look at
-    the stack of another one.
+    Calls are not recorded otherwise, because they happen for every delivery. A thread can inspect another
+    thread's stack.
     """
     if frame.f_code not in _CALLS:
         return None
@@ -273,7 +266,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield one
 
 
-# Ctrl-C. Trio's handler, and the one below, raise KeyboardInterrupt in a frame of their own, which is the
+# Ctrl-C. Trio's handler, and the one below, raise KeyboardInterrupt in their own frame, which is the
 # innermost one of its traceback.
 
 
@@ -300,7 +293,7 @@ def _raise_interrupt(_number: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def _ctrl_c() -> Iterator[None]:
-    """Mark the user's Ctrl-C in a block, unless another handler than Python's own takes care of it."""
+    """Mark the user's Ctrl-C in a block, unless a handler other than Python's own handles it."""
     if (
         threading.current_thread() is not threading.main_thread()
         or signal.getsignal(signal.SIGINT) is not signal.default_int_handler

@@ -28,11 +28,10 @@ class ConnectorOptions:
     """The rules for the options of one connector's instances.
 
     Args:
-        connector: its name; empty if the instance has none.
-        schema: the JSON Schema of the options, which was checked; ``None`` if any are taken. Then all of
-            them count as secrets, as does every option that the schema does not describe.
-        listed: returns the servers that the operator lists for the connector's plugin.
-        configured: returns the plugin's options, where an option of the same name is the default.
+        schema: the JSON Schema of the options, which was checked. Options that it does not describe count as
+            secrets; without a schema, all do.
+        listed: returns the plugin's servers that the operator lists.
+        configured: returns the plugin's options; an option of the same name is the default.
 
     Attributes:
         schema: as given.
@@ -64,8 +63,8 @@ class ConnectorOptions:
         """Return a warning for each option that the schema neither describes nor refuses.
 
         Raises:
-            Invalid: the options violate the schema, with a sentence for each problem, which names the option
-                and does not repeat its value; or they are too large.
+            Invalid: the options are too large, or violate the schema: a sentence for each problem names the
+                option, and does not repeat its value.
         """
         size = len(msgspec.json.encode(options))
         if size > MAX_OPTIONS:
@@ -93,7 +92,7 @@ class ConnectorOptions:
     def changed(self, stored: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
         """Return options after a change: given ones replace the stored ones, and ``None`` removes one.
 
-        Inside of objects the same rules apply (RFC 7396). A secret that is the mask keeps its stored value.
+        Objects are merged by the same rules (RFC 7396). A masked secret keeps its stored value.
 
         Raises:
             Invalid: a secret is masked, but no value is stored.
@@ -113,7 +112,7 @@ class ConnectorOptions:
         return result
 
     def servers(self, options: Mapping[str, Any]) -> frozenset[Server]:
-        """Return the listed servers that options name where the schema says ``"x-server": true``."""
+        """Return the listed servers in options that the schema marks with ``"x-server": true``."""
         return frozenset(
             server
             for name in self._properties
@@ -122,10 +121,10 @@ class ConnectorOptions:
         )
 
     def reserved(self, stored: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-        """Return the changed options that are left to global keys.
+        """Return the changed options that only global keys may change.
 
-        These are the options that the schema marks with ``"x-operator": true``, and those that now name a
-        server that the operator lists: which instance uses it is the operator's choice.
+        These are the options that the schema marks with ``"x-operator": true``, and any that now name a
+        server that the operator lists: the operator decides which instance uses it.
         """
         return [
             name
@@ -158,7 +157,6 @@ class ConnectorOptions:
         return frozenset(server for server in found if server is not None and server in listed)
 
     def masked(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return options with a mask for each secret."""
         return {
             # An empty one is shown, as everywhere: "no secret is set" is what people look for.
             name: MASK if self._is_secret(name) and value not in (None, "") else value
@@ -166,7 +164,6 @@ class ConnectorOptions:
         }
 
     def with_defaults(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a copy of options, with the schema's defaults for missing ones."""
         defaults = {
             name: described["default"]
             for name, described in self._properties.items()
@@ -175,7 +172,7 @@ class ConnectorOptions:
         return copy.deepcopy({**defaults, **options})
 
     def secrets(self, options: Mapping[str, Any]) -> set[str]:
-        """Return the secret texts in options, which may be inside of objects and lists."""
+        """Return the secret texts in options, also inside objects and lists."""
         return {text for name in options if self._is_secret(name) for text in texts_in(options[name])}
 
     def _is_secret(self, name: str) -> bool:
@@ -219,7 +216,7 @@ class ConnectorOptions:
 
 
 def _origin(value: Any) -> Server | None:
-    """Return scheme, host and port of a URL, by the one parser that requests use; ``None`` if it is none."""
+    """Return scheme, host and port of a URL, by the parser that requests use; ``None`` if it is invalid."""
     try:
         return parse_target(value).origin if isinstance(value, str) else None
     except ValueError:

@@ -40,21 +40,16 @@ _LEAST_STATUS, _MOST_STATUS = 200, 599
 class ContainedConnector:
     """Satisfies :class:`~hookgw.records.connectors.Connector`, whatever the plugin's connector does.
 
-    The methods raise the errors that belong to the contract of the plugin's, ``NotSupported`` if the plugin's
-    connector lacks the method, and ``PluginFailed`` for anything else.
+    The methods raise the errors of the connector's contract, ``NotSupported`` if the plugin's connector lacks
+    the method, and ``PluginFailed`` for anything else.
 
     Args:
         connector: the plugin's, checked.
-        plugin: the plugin's name.
-        boundary: contains the calls, and reports failures.
         listed, configured: see :class:`~hookgw.plugins.connector_options.ConnectorOptions`.
 
     Attributes:
-        name, plugin: of the connector, and of its plugin.
         methods: the names of the methods that the plugin's connector has.
-        message_types: the classes of messages that it sends.
         options_schema: the JSON Schema of an instance's options; ``None`` if it takes any.
-        option_rules: the rules that follow from this schema.
     """
 
     def __init__(
@@ -83,12 +78,8 @@ class ContainedConnector:
     async def run(self, session: Session, may_return: Callable[[], bool] = lambda: True) -> None:
         """Run the connector.
 
-        Args:
-            session: of the instance.
-            may_return: returns whether the connector may return now, which means a logout.
-
         Raises:
-            PluginFailed: it raised, or returned when it must not.
+            PluginFailed: it raised, or returned while ``may_return`` was false. A return means a logout.
         """
 
         def check(_result: object) -> None:
@@ -101,73 +92,57 @@ class ContainedConnector:
         await self._boundary.run(self._calls["run"], session, check=check)
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
-        """Send a message.
-
-        Returns:
-            The message, which JSON can express.
-        """
+        """Send a message. Return it as JSON can express it."""
         if type(message) not in self.message_types:
             raise NotSupported(f"The connector {self.name!r} does not send messages of this kind.")
         answer: dict[str, Any] = await self._call("send", session, message, check=_check_payload, key=key)
         return answer
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
-        """Answer a request of the network; see ``OptionalCalls.ingest``."""
         answer: IngestResponse = await self._call(
             "ingest", session, request, check=_check_response, passes=(*_REFUSALS, ProofRefused, Unavailable)
         )
         return answer
 
     async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
-        """Mark messages as read."""
         await self._call("mark_read", session, keys)
 
     async def set_presence(
         self, session: Session, presence: str, *, number: str | None, delay: float
     ) -> None:
-        """Show a presence; see ``OptionalCalls.set_presence``."""
         await self._call("set_presence", session, presence, number=number, delay=delay)
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
-        """Replace the text of a message, and return the payload of MESSAGES_EDITED."""
         answer: dict[str, Any] = await self._call(
             "edit", session, key, text, check=_check_payload, number=number
         )
         return answer
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
-        """Delete a message, and return the payload of MESSAGES_DELETE."""
         answer: dict[str, Any] = await self._call("delete", session, key, check=_check_payload)
         return answer
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
-        """Apply changed settings."""
         await self._call("settings", session, settings)
 
     async def restart(self, session: Session) -> None:
-        """Prepare a restart."""
         await self._call("restart", session)
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
-        """Check the options of an instance; see ``OptionalCalls.check_options``."""
         given = _Options(self.option_rules.with_defaults(options), self.option_rules.secrets(options))
         await self._call("check_options", given, passes=(Invalid,), public_url=public_url)
 
     async def logout(self, session: Session) -> None:
-        """Log the account out of the network."""
         await self._call("logout", session)
 
     async def remove(self, session: Session) -> None:
-        """Undo what the connector has set up on the network."""
         await self._call("remove", session)
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
-        """Return which numbers have an account; see ``OptionalCalls.find_numbers``."""
         answer: list[dict[str, Any]] = await self._call("find_numbers", session, numbers, check=_check_list)
         return answer
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
-        """Send an inbound file to a sink."""
         await self._call(
             "open_media", session, reference, sink, passes=(*_REFUSALS, NotFound, TooLarge, Unavailable)
         )
@@ -196,21 +171,18 @@ class ContainedConnector:
 
 
 class _Options(dict[str, Any]):
-    """Options for a connector; the boundary masks the secrets among them in what the connector raises."""
+    """Options for a connector. The boundary masks their secrets in the connector's exceptions."""
 
     def __init__(self, options: dict[str, Any], secrets: set[str]) -> None:
         super().__init__(options)
         self._secrets = secrets
 
     def secret_texts(self) -> set[str]:
-        """See :class:`~hookgw.kernel.masking.HoldsSecrets`."""
         return self._secrets
 
 
 def _plain(error: HookgwError, message: str, mask: Callable[[str], str]) -> HookgwError:
-    """Return an error of hookgw's own class, with plain values: a plugin's may be a subclass that does
-    anything.
-    """
+    """Return an error of hookgw's own class, with plain values: a plugin's subclass may do anything."""
     own = next(base for base in type(error).__mro__ if base in _ERRORS)
     values: dict[str, Any] = object.__getattribute__(error, "__dict__")  # not a property of the plugin's
     code, status, wait = values.get("code"), values.get("status"), values.get("retry_after")

@@ -17,18 +17,7 @@ if TYPE_CHECKING:
 
 
 class ContainedPage:
-    """A page of a plugin.
-
-    Args:
-        page: the plugin's, checked.
-        plugin: the plugin's name.
-        boundary: contains the calls, and reports failures.
-
-    Attributes:
-        plugin: the plugin's name.
-        title, path, of_instance: see :class:`~hookgw.records.dashboard_pages.DashboardPage`.
-        is_form: whether it takes forms.
-    """
+    """A :class:`~hookgw.records.dashboard_pages.DashboardPage`, checked and contained."""
 
     def __init__(self, page: DashboardPage, plugin: str, boundary: Boundary) -> None:
         self.plugin = plugin
@@ -52,13 +41,8 @@ class ContainedPage:
     ) -> str:
         """Return the content of the page: ``Markup`` if it is HTML, and otherwise a plain ``str``.
 
-        Args:
-            gateway: for the plugin.
-            query: the parameters of the page's URL.
-            timeout: seconds that this may take.
-
         Raises:
-            PluginFailed: it raised, took too long, or returned no text.
+            PluginFailed: it raised, took longer than ``timeout`` seconds, or returned no text.
         """
         content: str = await self._boundary.run(
             self._call, gateway, dict(query), timeout=timeout, check=_check_content
@@ -71,20 +55,12 @@ class ContainedPage:
         form: Mapping[str, str],
         timeout: float,  # noqa: ASYNC109 -- the plugin's limit, named in its failure
     ) -> str | None:
-        """Give the plugin what was entered.
-
-        Args:
-            gateway: for the plugin.
-            form: the fields.
-            timeout: seconds that this may take.
-
-        Returns:
-            What the plugin says of it, or ``None``.
+        """Pass the fields of the form to the plugin. Return its sentence, or ``None``.
 
         Raises:
             NotFound: the page takes no form.
-            Invalid: the plugin refuses it.
-            PluginFailed: it raised anything else, took too long, or returned no text.
+            Invalid: the plugin refuses the fields.
+            PluginFailed: it raised anything else, took longer than ``timeout`` seconds, or returned no text.
         """
         if self._submit is None:
             raise NotFound("This page takes no form.")
@@ -101,7 +77,8 @@ def _check_notice(answer: object) -> str | None:
 def _check_content(answer: object) -> str:
     if not isinstance(answer, str):
         raise WrongResult(f"it returned a value of type {type(answer).__name__}; return a str or a Markup")
-    # Exact types: what a subclass does when the template asks for its text would be outside of the boundary.
+    # Exact types: a subclass could run the plugin's code outside of the boundary when the template asks for
+    # its text.
     text = str.__str__(answer)
     text.encode()  # a lone surrogate could not be sent
     # The plugin says that this is HTML, and plugins are the operator's.

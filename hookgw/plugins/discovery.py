@@ -1,4 +1,4 @@
-"""Find plugins: in folders, by module name, and through entry points.
+"""Finds plugins in folders, by module name, and through entry points.
 
 Each folder becomes a private package, and its plugins become modules of that package. Therefore two folders
 cannot clash, a plugin called ``json`` hides nothing, and relative imports work, both inside a plugin that is
@@ -29,16 +29,16 @@ _package_numbers = itertools.count(1)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin that was found and is not imported yet.
+    """A plugin that is not imported yet.
 
     Attributes:
-        name: its name in ``disabled``, ``optional``, ``order`` and ``options``.
-        source: where it was found, for people.
+        name: as in ``disabled``, ``optional``, ``order`` and ``options``.
+        source: its place, for people.
         load: imports the plugin; raises whatever the plugin raises.
         path: the resolved file or folder; ``None`` if it was not found as one.
-        version: the version of its distribution, or ``None`` if unknown.
-        module, attribute: what is imported, if it was found by name or as an entry point; the attribute is
-            empty for the module itself.
+        version: of its distribution, or ``None`` if unknown.
+        module, attribute: imported, if it was found by name or as an entry point; the attribute is empty for
+            the module itself.
     """
 
     name: str
@@ -50,9 +50,9 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     attribute: str = ""
 
     def would_load(self, plugin: object) -> bool:
-        """Return whether this is a plugin that was imported already, perhaps under another module name.
+        """Return whether an imported plugin is this one, perhaps under another module name.
 
-        The plugin itself is not imported for that.
+        The candidate itself is not imported for that.
         """
         file = getattr(plugin, "__file__", None) if isinstance(plugin, ModuleType) else None
         places = set() if file is None else {Path(file).resolve()}
@@ -87,7 +87,6 @@ def first_party_folder() -> Path | None:
 
 
 def is_in_checkout(folder: Path) -> bool:
-    """Return whether a folder is ``plugins`` of a checkout of hookgw."""
     return (folder.resolve().parent / "hookgw" / "plugins" / "discovery.py").is_file()
 
 
@@ -122,7 +121,6 @@ def _import_from(package: str, name: str, file_name: str) -> Any:
 
 
 def find_by_name(names: Iterable[str]) -> list[Candidate]:
-    """Return a candidate for each module name in the configuration."""
     return [
         Candidate(name=name, source=f"module {name}", load=partial(import_module, name), module=name)
         for name in names
@@ -145,7 +143,7 @@ def find_entry_points() -> list[Candidate]:
 
 
 def without_repeated_files(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Yield the candidates, except a file or folder that was yielded before."""
+    """Yield the candidates, each file or folder only once."""
     seen = set()
     for candidate in candidates:
         if candidate.path not in seen:
@@ -161,9 +159,7 @@ _traceback_of: Callable[[BaseException], TracebackType | None] = vars(BaseExcept
 def location_of(error: BaseException, plugin: Path | None) -> str:
     """Return the file and line where an import failed, as ``"file, line n: "``; ``""`` if unknown.
 
-    Args:
-        error: the exception that the import raised.
-        plugin: the plugin's file or folder. Its own lines are preferred to lines of libraries that it calls.
+    Lines of the plugin's file or folder are preferred to lines of libraries that it calls.
     """
     # A syntax error has no frame in the plugin: no line of it ran.
     # Not a class of the plugin's: it may raise when its attributes are read.

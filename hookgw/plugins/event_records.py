@@ -1,4 +1,4 @@
-"""Events that plugins made: any class, with anything in their fields. No I/O."""
+"""Events of plugins: any class, with any values in their fields. No I/O."""
 
 from __future__ import annotations
 

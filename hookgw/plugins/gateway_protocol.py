@@ -56,10 +56,8 @@ class Registrations(Protocol):
 
 
 class GatewayMetrics(Protocol):
-    """The metrics of the gateway."""
-
     async def collect(self) -> list[Metric]:
-        """Return what ``GET /metrics`` shows, without the metrics of the process."""
+        """Return the metrics of ``GET /metrics``, except the process's."""
 
 
 class PluginGateway(Protocol):

@@ -1,4 +1,4 @@
-"""A plugin's hook implementations: checked against the hookspecs once, then called often. No I/O."""
+"""Checks a plugin's hook implementations against the hookspecs, once. No I/O."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
     """One plugin's function for one hook, or another function of a plugin that hookgw calls.
 
     Attributes:
-        plugin: the plugin's name.
-        hook: the hook's name; for a connector's method, ``hookgw_connectors.run`` or ``….send``;
-            for a page, ``hookgw_dashboard_pages.<path>``.
-        call: takes all arguments of the hook by position, in the order of the hookspec, and passes on
-            the arguments that the plugin's function takes.
+        hook: the hook's name; for a connector's method, ``hookgw_connectors.run`` or ``….send``; for a page,
+            ``hookgw_dashboard_pages.<path>``.
+        call: takes all arguments of the hook by position, in the order of the hookspec, and passes on the
+            arguments that the plugin's function takes.
     """
 
     plugin: str
@@ -87,25 +86,20 @@ class _PluginManager(pluggy.PluginManager):
 
 
 def new_manager() -> pluggy.PluginManager:
-    """Return a plugin manager with the hookspecs and no plugins."""
     manager = _PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     return manager
 
 
 def check_plugin(plugin: object, manager: pluggy.PluginManager) -> tuple[str, ...]:  # noqa: C901
-    """Check every hook of a plugin.
-
-    Args:
-        plugin: a module, or any object with marked functions.
-        manager: a manager with the hookspecs; it is not changed.
+    """Check a plugin: a module, or any object with marked functions.
 
     Returns:
         The names of the hooks that the plugin implements, in the order of the hookspecs.
 
     Raises:
-        ValueError: a hook does not exist, has a wrong argument, is not marked with ``@hookimpl``,
-            is a wrapper, or is async where it must be plain. The message names it and what would be right.
+        ValueError: a hook does not exist, has a wrong argument, is not marked with ``@hookimpl``, is a
+            wrapper, or is async where it must be plain. The message names it and what would be right.
     """
     found = set()
     for attribute in dir(plugin):

@@ -1,4 +1,4 @@
-"""Call the plugins' hooks, so that each failure is contained and names its plugin.
+"""Calls the plugins' hooks. Each failure is contained and names its plugin.
 
 pluggy itself stops at the first implementation that raises, and leaks the coroutines that earlier ones
 returned. Therefore the implementations are taken from it once, at start, and called here one after another,
@@ -33,17 +33,14 @@ DELIVERY_HOOKS = ("hookgw_filter", "hookgw_transform", "hookgw_encode", "hookgw_
 
 
 class Hooks(StartupHooks):
-    """Calls the hooks of the loaded plugins; those called at start are inherited.
+    """Calls the hooks of the loaded plugins, also the inherited hooks of the start.
 
     A failure of a plugin raises :class:`~hookgw.kernel.errors.PluginFailed`, whose ``__cause__`` is the
-    plugin's exception. A failure of an observer is only logged. Both are reported to ``on_failure``.
-    The cancellation of the caller is not a failure: it passes through.
+    plugin's exception. A failure of an observer is only logged. Both are reported to ``on_failure``. The
+    cancellation of the caller is not a failure: it passes through.
 
     Args:
-        loaded: the result of :func:`~hookgw.plugins.loading.load_plugins`.
-        hook_timeout: the limit for one call of an async implementation, in seconds. It does not apply
-            to ``hookgw_run``.
-        on_failure: called with every failure, for counting.
+        hook_timeout: the limit for one call of an async implementation except ``hookgw_run``, in seconds.
     """
 
     def __init__(
@@ -58,19 +55,15 @@ class Hooks(StartupHooks):
         self._needed: dict[frozenset[str], frozenset[str]] = {}
 
     async def notify(self, hook: str, **arguments: Any) -> None:
-        """Call an observer hook of every plugin, one after another.
+        """Call an observer hook of every plugin, one after another, with all of its arguments.
 
         A failure changes nothing. This is a checkpoint only if a plugin makes one.
-
-        Args:
-            hook: the hook's name.
-            arguments: all arguments of the hook, by name.
         """
         for implementation in self._implementations[hook]:
             try:
                 await self.boundary.run(
                     implementation,
-                    # A copy for each: what an observer does to a record is seen by nobody else.
+                    # A copy for each: an observer's changes to a record must not be seen elsewhere.
                     *[copy_for_observer(arguments[name]) for name in HOOKS[hook]],
                     timeout=self._hook_timeout,
                 )
@@ -80,8 +73,7 @@ class Hooks(StartupHooks):
     def concerned(self, registration: Registration) -> frozenset[str]:
         """Return which hooks of :data:`DELIVERY_HOOKS` the deliveries of a registration need.
 
-        Args:
-            registration: a copy, because plugins get it.
+        Pass a copy of the registration, because plugins get it.
         """
         indifferent = set()
         for implementation in self._implementations["hookgw_concerns"]:

@@ -76,7 +76,7 @@ def hookgw_secret_options() -> list[str]:  # type: ignore[empty-body]
 
     They count in both blocks: ``plugins.options.<name>`` of the configuration and ``plugins.<name>`` of
     registrations. Called once at start, before all other hooks. hookgw masks these values wherever it shows
-    registrations, in what it keeps of responses, and in messages and tracebacks of plugins.
+    registrations, in stored responses, and in messages and tracebacks of plugins.
     """
 
 
@@ -84,9 +84,8 @@ def hookgw_secret_options() -> list[str]:  # type: ignore[empty-body]
 def hookgw_accept(events: list[Event], headers: dict[str, str]) -> None:
     """Observe events that are about to be stored, and will be accepted unless the store refuses them.
 
-    Called once for each request or batch. ``headers`` has those of a request to emit that concern tracing, if
-    it has them: ``traceparent``, ``tracestate``, ``baggage``. A failure is logged and counted, and changes
-    nothing.
+    Called once for each request or batch. ``headers`` has the tracing headers of a request to emit, if it has
+    any: ``traceparent``, ``tracestate``, ``baggage``. A failure is logged and counted, and changes nothing.
     """
 
 

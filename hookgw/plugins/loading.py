@@ -1,4 +1,4 @@
-"""Load the plugins that the settings ask for."""
+"""Loads the plugins that the settings ask for."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ _DEFAULT_FOLDERS = PluginsSettings().folders
 
 
 class PluginInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin that was found, for people.
+    """A plugin, for people.
 
     Attributes:
-        name: its name in the settings.
         source: a file, a module name, or the distribution with its entry point.
         version: the distribution's, or the module's ``__version__``; ``None`` if neither is known.
         hooks: the hooks that it implements; empty if it was not loaded.
-        enabled: whether it was loaded and is called.
         error: why an optional plugin was not loaded.
     """
 
@@ -48,9 +46,8 @@ class LoadedPlugins(msgspec.Struct, frozen=True, kw_only=True):
     """The result of :func:`load_plugins`.
 
     Attributes:
-        manager: has every loaded plugin.
         plugins: every plugin found, in calling order, including disabled and failed ones.
-        optional: the names of plugins that may fail at start.
+        optional: plugins that may fail at start.
     """
 
     manager: pluggy.PluginManager
@@ -65,10 +62,9 @@ def load_plugins(  # noqa: C901
 
     Calling order: plugins named in ``settings.order``, then hookgw's own, those of each folder by name, those
     of ``settings.names``, entry points by name, and ``extra``. A plugin that is found twice is loaded once,
-    under the name it was found by first.
+    under its first name.
 
     Args:
-        settings: the block ``plugins`` of the configuration.
         base: relative ``settings.folders`` are below this folder.
         extra: further plugin objects by name, for tests and programs that embed hookgw. A plugin that is
             found too, or another with the same name, is loaded once: this object, under this name.

@@ -1,4 +1,4 @@
-"""The rules for what plugins provide: event kinds, connectors and pages. No I/O.
+"""The rules for event kinds, connectors and pages of plugins. No I/O.
 
 Python checks none of the types that a plugin declares, and a plugin may change its objects later. So the
 rules are checked once, at start, and hookgw keeps copies that consist of plain values.
@@ -54,7 +54,7 @@ _SHOWN = 80
 
 @dataclass
 class CheckedConnector:
-    """The parts of a connector. They are read once: an attribute of a plugin's object may be a property."""
+    """The parts of a connector, read once: an attribute of a plugin's object may be a property."""
 
     name: str
     methods: dict[str, Callable[..., Any]]
@@ -63,7 +63,6 @@ class CheckedConnector:
 
 
 def check_callable(answer: object) -> Callable[[], None]:
-    """Check what ``hookgw_reconfigure`` returns."""
     if not callable(answer):
         raise WrongResult(f"it must return a function without arguments, not {type(answer).__name__}")
     return answer
@@ -126,7 +125,6 @@ def check_kind(kind: object) -> EventKind:  # noqa: C901 -- one rule after the o
 
 
 def check_page(page: object) -> DashboardPage:
-    """Return a copy of a page, if it follows the rules of ``docs/plugins.md``."""
     if not isinstance(page, DashboardPage):
         raise WrongResult(f"its list contains {_type_of(page)}; return a list of DashboardPage")
     path, title = page.path, page.title
@@ -162,7 +160,6 @@ def _check_page_function(name: str, function: object, path: str, argument: str) 
 
 
 def check_option_name(name: object) -> str:
-    """Return the name of a secret option, if it is one."""
     if not isinstance(name, str) or not name:
         raise WrongResult(f"its list contains {_show(name)}; return a list of the names of options")
     return str.__str__(name)

@@ -1,8 +1,8 @@
-"""What the hooks of a delivery may return or set. No I/O.
+"""Checks the results of the hooks of a delivery. No I/O.
 
 The checks run inside the boundary, because a look at a plugin's object may run the plugin's code: a
-comparison, a length, an attribute. What they return has the exact types of hookgw's records, and no code of
-the plugin in it.
+comparison, a length, an attribute. Their results have the exact types of hookgw's records, and contain no
+code of the plugin.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ _YEAR_10000 = 253_402_300_800.0
 
 
 def check_concerned(answer: Any) -> bool:
-    """Return whether a registration concerns a plugin."""
     if answer is not None and answer is not True and answer is not False:
         raise _wrong(answer, "True, False or None")
     return answer is not False
 
 
 def check_filtered(answer: Any) -> bool:
-    """Return whether the event passes a filter."""
     # By identity: 0 or "" is a mistake of the plugin, and must not drop an event.
     if answer is not None and answer is not True and answer is not False:
         raise _wrong(answer, "True, False or None")
@@ -46,7 +44,6 @@ def check_filtered(answer: Any) -> bool:
 
 
 def check_transformed(event: Event, answer: Any) -> Event:
-    """Return the event that a transform made of ``event``."""
     if answer is None or answer is event:
         return event
     if not isinstance(answer, Event):
@@ -71,7 +68,6 @@ def check_transformed(event: Event, answer: Any) -> Event:
 
 
 def check_body(answer: Any) -> bytes | None:
-    """Return the body that an encoder made, or ``None``."""
     if answer is None:
         return None
     # A bytearray could still change after it was signed.
@@ -84,11 +80,7 @@ def check_body(answer: Any) -> bytes | None:
 
 
 class PreparedRequest:
-    """A request as it was before a plugin prepared it.
-
-    Args:
-        request: the plugin may change its headers.
-    """
+    """A request as it was before a plugin prepared it, to check the plugin's changes to the headers."""
 
     def __init__(self, request: Outgoing) -> None:
         self._request = request
@@ -98,7 +90,7 @@ class PreparedRequest:
         self._headers = request.headers.copy()
 
     def check(self, answer: Any) -> None:  # noqa: ARG002 -- what the hook returns has no meaning
-        """Check what the plugin did to the request, and leave plain headers in it."""
+        """Check the plugin's changes to the request, and leave plain headers in it."""
         request, before = self._request, self._headers
         url, body = request.url, request.body
         if type(url) is not str or url != self._url or type(body) is not bytes or body != self._body:

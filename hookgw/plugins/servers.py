@@ -1,4 +1,4 @@
-"""The option ``servers`` of plugins with connectors or background tasks: where they may connect. No I/O."""
+"""Reads the option ``servers`` of plugins with connectors or background tasks. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hooks that hookgw calls at start or outside of Trio: options, kinds, connectors, routes, and so on.
+"""Calls the hooks of the start and outside of Trio: options, kinds, connectors, routes, and so on.
 
 These hooks are plain functions. A failure stops the start and names the plugin. If the plugin is optional,
 its failure is logged and counted instead, and the plugin is switched off.
@@ -59,12 +59,12 @@ _REJECTIONS = (ValueError, Invalid)
 
 
 class CheckedOptions(NamedTuple):
-    """Options of plugins that were checked while hookgw runs.
+    """Options of plugins, checked while hookgw runs.
 
     Attributes:
         in_use: ``plugins.options`` as it is after :attr:`apply`.
         changed: the paths of the blocks that :attr:`apply` puts into use.
-        needs_restart: the paths of the blocks that differ and can be put into use by a restart only.
+        needs_restart: the paths of the changed blocks that need a restart.
         apply: puts the options into use.
     """
 
@@ -76,10 +76,10 @@ class CheckedOptions(NamedTuple):
 
 @runtime_checkable
 class ContainsPlugins(Protocol):
-    """An application, or a group of commands, that calls what plugins add to it through the boundary."""
+    """An application, or a group of commands, that calls plugins' additions through the boundary."""
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
-        """Contain what was added since the last call.
+        """Contain the additions since the last call.
 
         Raises:
             PluginFailed: the plugin must not add this. It is not reported yet.
@@ -87,14 +87,9 @@ class ContainsPlugins(Protocol):
 
 
 class StartupHooks:
-    """The plugins of a gateway, and the hooks that hookgw calls at start.
-
-    Args:
-        loaded: the plugins.
-        on_failure: called with every failure, for counting.
+    """The plugins of a gateway, and the hooks of the start.
 
     Attributes:
-        boundary: calls the plugins.
         secret_options: which options are secrets; known after :meth:`configure`.
         generation: grows when options of the configuration are put into use.
     """
@@ -124,19 +119,15 @@ class StartupHooks:
         self._pages: _Pages | None = None
 
     def implements(self, hook: str) -> bool:
-        """Return whether any plugin implements the hook.
-
-        Raises:
-            KeyError: there is no such hook.
-        """
+        """Return whether any plugin implements the hook."""
         return bool(self._implementations[hook])
 
     def plugins(self) -> list[PluginInfo]:
-        """Return every plugin that was found, in calling order, including disabled and failed ones."""
+        """Return all plugins in calling order, including disabled and failed ones."""
         return list(self._infos.values())
 
     def modules(self) -> dict[str, str]:
-        """Return the names of plugins by the names of their modules, for those that are modules."""
+        """Return the names of plugins by the names of their modules, if they are modules."""
         return dict(self._modules)
 
     def configure(self, options: Mapping[str, Any]) -> None:  # noqa: C901 -- reads once from top to bottom
@@ -199,9 +190,6 @@ class StartupHooks:
         self, options: Mapping[str, Any]
     ) -> CheckedOptions:
         """Check another ``plugins.options`` while hookgw runs. This changes nothing.
-
-        Returns:
-            What can be put into use, and what needs a restart.
 
         Raises:
             ConfigError: as for :meth:`configure`. An optional plugin stays on, so its rejection counts too.
@@ -319,18 +307,14 @@ class StartupHooks:
         return self._provide()[0]
 
     def connectors(self) -> dict[str, ContainedConnector]:
-        """Return the connectors that plugins provide, by name. Calls of them pass the boundary.
-
-        Raises:
-            StartError: as for :meth:`kinds`.
+        """Return the connectors that plugins provide, by name. Their calls pass the boundary. The errors are
+        those of :meth:`kinds`.
         """
         return self._provide()[1]
 
     def dashboard_pages(self) -> list[ContainedPage]:
-        """Return the pages of the dashboard that plugins provide. Calls of them pass the boundary.
-
-        Raises:
-            StartError: as for :meth:`kinds`.
+        """Return the pages of the dashboard that plugins provide. Their calls pass the boundary. The errors
+        are those of :meth:`kinds`.
         """
         if self._pages is None:
             self._provide()
@@ -493,9 +477,8 @@ class StartupHooks:
     def routes(self, app: QuartTrio, gateway: PluginGateway) -> None:
         """Let plugins add routes to the HTTP API, before it starts.
 
-        Args:
-            app: if it is a :class:`ContainsPlugins`, it contains what each plugin added, and may refuse it.
-            gateway: for the plugins.
+        If the application is a :class:`ContainsPlugins`, it contains each plugin's additions, and may refuse
+        them.
 
         Raises:
             StartError: a plugin failed.
@@ -509,14 +492,7 @@ class StartupHooks:
                     self._stop_or_switch_off(failure)
 
     def commands(self, group: click.Group) -> None:
-        """Let plugins add commands to ``hookgw``.
-
-        Args:
-            group: if it is a :class:`ContainsPlugins`, it contains what each plugin added.
-
-        Raises:
-            StartError: a plugin failed.
-        """
+        """Let plugins add commands to ``hookgw``; see :meth:`routes`."""
         for implementation in self._implementations["hookgw_commands"]:
             self._call_at_start(implementation, group)
             if isinstance(group, ContainsPlugins):
@@ -525,7 +501,7 @@ class StartupHooks:
     def background(self) -> list[tuple[str, Callable[[PluginGateway], Awaitable[None]]]]:
         """Return the background tasks of plugins: each plugin's name, and a function to run in a task.
 
-        The function raises :class:`~hookgw.kernel.errors.PluginFailed`, which is reported by then.
+        The function raises :class:`~hookgw.kernel.errors.PluginFailed` after reporting it.
         """
         return [
             (found.plugin, partial(self.boundary.run, found)) for found in self._implementations["hookgw_run"]
@@ -555,7 +531,7 @@ class StartupHooks:
             self._stop_or_switch_off(failure)
 
     def _mask(self, text: str, arguments: tuple[object, ...]) -> str:
-        """Mask the secret options in a text that a plugin made during a call with these arguments."""
+        """Mask the secret options in a plugin's text, given the arguments of the call."""
         secrets = self.secret_options.values(self._options)
         secrets |= self.secret_options.values(self._checked_options)
         for argument in arguments:
@@ -588,7 +564,7 @@ class StartupHooks:
     def _switch_off(self, name: str, error: str | None = None) -> None:
         self._infos[name] = msgspec.structs.replace(self._infos[name], enabled=False, error=error)
         self._secret_names.pop(name, None)
-        # All of its hooks: a plugin whose options or kinds are missing must not touch deliveries either.
+        # All of its hooks: a plugin without its options or kinds must not touch deliveries either.
         self._implementations = {
             hook: tuple(other for other in found if other.plugin != name)
             for hook, found in self._implementations.items()

@@ -1,4 +1,4 @@
-"""Restart a plugin's long-lived code after a failure."""
+"""Restarts a plugin's long-lived code after a failure."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ async def restart_on_failure(
 
     Args:
         run: calls a plugin's code through the boundary, which reports failures.
-        on_failure: called before each wait with the failure and the seconds of the wait. What it raises is
-            raised here.
+        on_failure: called before each wait with the failure and the seconds of the wait; its exceptions pass.
     """
     waits = iter(WAITS)
     while True:

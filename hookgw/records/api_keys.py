@@ -1,4 +1,4 @@
-"""API keys: who owns a key, and what hookgw stores of it. No I/O."""
+"""API keys as hookgw stores them, and their owners. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Principal(msgspec.Struct, frozen=True):
     """An authenticated caller.
 
     Attributes:
-        instance: the one instance that the caller may use; ``None`` for all of them.
+        instance: the only instance that the caller may use; ``None`` for all of them.
     """
 
     instance: str | None = None
@@ -24,7 +24,6 @@ class Principal(msgspec.Struct, frozen=True):
         return self.instance is None
 
     def may(self, instance: str) -> bool:
-        """Return whether the caller may see and change an instance."""
         return self.instance is None or self.instance == instance
 
 
@@ -39,8 +38,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
         hash: see :meth:`Keyring.hash`; the key itself is not stored.
         created_at: seconds since the epoch; 0 if unknown.
         expires_at: the time from which the key is refused; ``None`` for never.
-        origin: the name of the first key in the chain of keys that created this one. Empty if the key came
-            with its instance or a global key created it: the key is then an origin itself.
+        origin: the name of the first key in the chain of keys that created this one; empty if this key is the
+            first, because it came with its instance or a global key created it.
     """
 
     name: str

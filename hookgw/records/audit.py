@@ -1,4 +1,4 @@
-"""The audit: who changed what, and when, as plain records. No I/O."""
+"""The audit of changes, as plain records. No I/O."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ActorKind(StrEnum):
 
 
 class AuditAction(StrEnum):
-    """What a change does: a resource, and what is done with it. docs/http.md says what their subjects are."""
+    """A resource and the change to it. docs/http.md lists the subjects."""
 
     INSTANCE_CREATE = "instance.create"
     INSTANCE_CHANGE = "instance.change"
@@ -43,7 +43,6 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who made a change.
 
     Attributes:
-        kind: ``key`` for the holder of an API key.
         name: of the key, or of the plugin; empty for hookgw and the configuration.
         instance: the instance that the key belongs to; ``None`` for a global key and for all others.
         address: the IP address of the client; ``None`` over a Unix socket, and without a client.
@@ -65,14 +64,12 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One change.
 
     Attributes:
-        at: when it was made, in seconds since the epoch.
-        action: what was done: an :class:`AuditAction`, or one of another version of hookgw.
-        actor: who did it.
-        instance: the name of the instance that it concerns; ``None`` for none.
+        at: in seconds since the epoch.
+        action: an :class:`AuditAction`, or an action of another version of hookgw.
+        instance: the name of the instance concerned; ``None`` for none.
         instance_id: the id of that instance, because a later one may have the same name.
-        subject: what was changed: the label of a registration, the name of a key or of a file, the id of a
-            delivery; ``None`` for the instance itself.
-        changes: the fields that changed.
+        subject: the label of a registration, the name of a key or of a file, the id of a delivery; ``None``
+            for the instance itself.
         details: further facts, for example the reason.
     """
 

@@ -1,4 +1,4 @@
-"""Sessions of the dashboard: who signed in with a browser. No I/O."""
+"""Sessions of the dashboard. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: the hash of the session's token. The token itself is only in the browser's cookie.
         key_hash: the hash of the key that signed in; see :meth:`hookgw.auth.keyring.Keyring.hash`.
-        created_at: seconds since the epoch.
         used_at: the time of the last use, as far as it is stored.
     """
 
@@ -46,16 +45,14 @@ def new_link_token() -> str:
 
 
 def session_id(token: str) -> str:
-    """Return the id of the session with a token."""
     # The token is random, so a hash without a salt tells nothing about it.
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def form_token(token: str) -> str:
-    """Return the text that every form of a session carries, so that no other site can make one."""
+    """Return the text in every form of a session; without it, another site could forge a form."""
     return hmac.new(token.encode("utf-8", "surrogatepass"), b"form", hashlib.sha256).hexdigest()
 
 
 def is_form_token(given: str, token: str) -> bool:
-    """Return whether a form carried the right text."""
     return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), form_token(token).encode())

@@ -197,7 +197,7 @@ class Session(Protocol):
     async def decode_json(
         self, text: bytes, *, events: Sequence[str] = (), left_out: Callable[[bytes], None] | None = None
     ) -> Any:
-        """Return the JSON value in what the network sent, as :func:`hookgw.decode_json` does.
+        """Return the value of JSON that the network sent, as :func:`hookgw.decode_json` does.
 
         A long text is read in short steps, between which other instances have their turns. An event with more
         than 20,000 JSON values, and any other such part, is left out, with a warning in the log and an
@@ -326,7 +326,7 @@ class Connector(Protocol):
     async def run(self, session: Session) -> None:
         """Connect, then emit events until cancelled or logged out.
 
-        The gateway runs this in a task of its own and cancels it on logout, deletion and shutdown. If it
+        The gateway runs this in a separate task and cancels it on logout, deletion and shutdown. If it
         raises, the gateway starts it again after a growing wait. Returning means that the account is logged
         out, if this run has reported ``open`` or ``close``. Otherwise it is a failure.
         """
@@ -404,14 +404,14 @@ class OptionalCalls(Protocol):
         """
 
     async def logout(self, session: Session) -> None:
-        """Log the account out of the network: somebody called ``DELETE /instance/logout/<instance>``.
+        """Log the account out of the network: a client called ``DELETE /instance/logout/<instance>``.
 
         The gateway ends :meth:`Connector.run` afterwards, also if this fails. It is not called when the
         network itself has logged the account out.
         """
 
     async def remove(self, session: Session) -> None:
-        """Undo what the connector has set up on the network, such as a webhook: the instance is deleted.
+        """Undo the connector's changes on the network, such as a webhook: the instance is deleted.
 
         Called while the connector runs. The instance is deleted in any case. The account stays logged in.
         """

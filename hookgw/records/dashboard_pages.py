@@ -19,9 +19,9 @@ class DashboardPage(msgspec.Struct, frozen=True, kw_only=True):
             page's URL. A plain ``str`` is shown as it is; ``markupsafe.Markup`` is HTML.
         of_instance: whether each instance has such a page, for its own keys and global ones. Its link is on
             the page of the instance, and ``query["instance"]`` is the instance's name, whatever the URL says.
-        submit: ``async submit(gateway, form)`` makes the page a form: it gets the fields that were entered in
-            what ``render`` returned, with ``form["instance"]`` as for ``render``. It returns a sentence that
-            the page shows, or ``None``. It may raise :class:`~hookgw.Invalid`; the page shows its sentences.
+        submit: ``async submit(gateway, form)`` makes the page a form: it gets the fields of the HTML that
+            ``render`` returned, with ``form["instance"]`` as for ``render``. It returns a sentence that the
+            page shows, or ``None``. It may raise :class:`~hookgw.Invalid`; the page shows its sentences.
     """
 
     title: str

@@ -51,7 +51,7 @@ class Outcome(StrEnum):
 
     @classmethod
     def of_text(cls, text: str) -> Outcome:
-        """Return the outcome of a stored name; of one that a later version wrote, ``FAILED``."""
+        """Return the outcome of a stored name, or ``FAILED`` for the name of a later version."""
         try:
             return cls(text)
         except ValueError:
@@ -153,8 +153,7 @@ class Page(NamedTuple):
     """Pending deliveries of a lane, in order.
 
     Attributes:
-        deliveries: the deliveries.
-        more: whether further ones follow on disk.
+        more: whether further deliveries follow on disk.
         needed: the bytes of payload and body of the first delivery, if there is one.
     """
 
@@ -164,7 +163,6 @@ class Page(NamedTuple):
 
 
 def parse_delivery_id(text: str) -> int | None:
-    """Return the sequence number in a delivery id; ``None`` if the text is not a delivery id."""
     digits = text.removeprefix("dlv_")
     # str.isdigit accepts digits of every script, and 18 digits always fit SQLite's 64-bit integers.
     if digits == text or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
@@ -173,14 +171,13 @@ def parse_delivery_id(text: str) -> int | None:
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store writes after an attempt, or after a decision without an attempt.
+    """The result of an attempt, or of a decision without an attempt, for the store.
 
     Attributes:
-        seq: the delivery's number.
         state: the new state; ``pending`` if the delivery will be retried.
         at: the time of the decision (steady clock).
         attempt: the attempt to store; ``None`` without one (parked, dropped, expired).
-        failures: the delivery's new count of attempts that follow the retry schedule.
+        failures: the delivery's new number of attempts that follow the retry schedule.
         next_at: for ``pending``, the earliest time of the next attempt (steady clock).
         body: the bytes to store for the next attempt; ``None`` keeps the stored ones.
         reason: why the delivery is dead or dropped, if no attempt says it.
@@ -273,20 +270,17 @@ class ReportedLane(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def urgency(self) -> tuple[int, int]:
-        """Sorts lanes: those to look at first have the least."""
+        """The sort key of lanes: the most urgent has the least."""
         lane = self.lane
         # An idle lane with deliveries that are held back waits, too.
         return _URGENCY[LaneState.WAITING if lane.held else lane.state], -lane.backlog - lane.held
 
 
 class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
-    """The pending deliveries of an instance to cancel. What is ``None`` or empty does not filter.
+    """The pending deliveries of an instance to cancel. ``None`` or empty does not filter.
 
     Attributes:
-        since, until: the range of acceptance times of their events, in seconds since the epoch. ``until`` is
-            excluded.
-        kinds: only these kinds.
-        label: only the registration with this label.
+        since, until: the range of acceptance times of their events. ``until`` is excluded.
         dry_run: only count them.
     """
 

@@ -1,4 +1,4 @@
-"""The filter of a registration: conditions on an event, all of which must hold. No I/O.
+"""The filter of a registration: an event must meet all conditions. No I/O.
 
 A condition is a JSON pointer (RFC 6901) into the event, an operation, and a value to compare with. The event
 is the object that receivers get: ``/event``, ``/instance``, ``/sender`` and ``/date_time``, and the payload
@@ -66,9 +66,8 @@ class Condition(msgspec.Struct, frozen=True):
 
     Attributes:
         pointer: begins with one of :data:`FIELDS`.
-        op: the operation. A negated one holds where the other does not, so also where the pointer names
-            nothing.
-        value: what to compare with; a tuple for ``in``, and ``None`` for ``exists``, which compares nothing.
+        op: a negated operation holds wherever the other does not, so also if the pointer names nothing.
+        value: a tuple for ``in``, and ``None`` for ``exists``, which compares nothing.
     """
 
     pointer: str
@@ -99,7 +98,7 @@ def split_pointer(pointer: str) -> list[str]:
 
 
 class _Mark:
-    """What is at a pointer, if it is not a text, a number, true, false or null."""
+    """Marks a pointer that names something else than a text, a number, true, false or null."""
 
 
 _MISSING = _Mark()
@@ -107,11 +106,7 @@ _CONTAINER = _Mark()
 
 
 class EventFilter:
-    """The conditions of one registration, ready to be checked against events.
-
-    Args:
-        conditions: valid ones.
-    """
+    """The conditions of one registration, ready to be checked against events."""
 
     __slots__ = ("_checks", "_paths")
 
@@ -144,7 +139,6 @@ class EventFilter:
         return None
 
     def _look(self, data_json: bytes) -> list[Any]:
-        """Return what is in the payload at each path."""
         found: list[Any] = [_MISSING] * len(self._paths)
         tree = _tree_of(self._paths)
         try:
@@ -163,9 +157,9 @@ class EventFilter:
 class _Node:
     """A place in the payload that a path leads to or through.
 
-    Its type tells msgspec what to take out of the payload. At the end of a path, that is the JSON of whatever
-    is there. In between, it is an object, of which only the members on a path are looked at, or a list, of
-    which the items on a path are read afterwards; any other value is the end.
+    Its type tells msgspec what to extract. At the end of a path, that is the JSON there. In between, it is an
+    object, of which only the members on a path are looked at, or a list, of which the items on a path are
+    read afterwards; any other value is the end.
     """
 
     __slots__ = ("_decode", "children", "slot")
@@ -176,7 +170,7 @@ class _Node:
         self._decode: Callable[[bytes | msgspec.Raw], Any] | None = None
 
     def read(self, text: bytes | msgspec.Raw, found: list[Any]) -> None:
-        """Put what is here and below into the slots, from JSON."""
+        """Put the values here and below into the slots, from JSON."""
         if self._decode is None:
             self._decode = msgspec.json.Decoder(self._type()).decode
         self._take(self._decode(text), found)
@@ -219,7 +213,7 @@ _decode_value = msgspec.json.Decoder(float_hook=float).decode
 # are too large to be kept by each of many lanes.
 @lru_cache(maxsize=512)
 def _tree_of(paths: tuple[tuple[str, ...], ...]) -> _Node:
-    """Return the tree that reads the values at some paths out of a payload."""
+    """Return the tree that reads the values at some paths."""
     root = _Node()
     for slot, path in enumerate(paths):
         node = root
@@ -230,7 +224,7 @@ def _tree_of(paths: tuple[tuple[str, ...], ...]) -> _Node:
 
 
 def _test(condition: Condition) -> Callable[[Any], bool]:
-    """Return a function that tells whether a condition holds for the value at its pointer."""
+    """Return the check of a condition, for the value at its pointer."""
     op, wanted = condition.op.positive, condition.value
     holds: Callable[[Any], bool]
     if op is FilterOp.EXISTS:

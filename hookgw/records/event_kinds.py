@@ -1,4 +1,4 @@
-"""The built-in event kinds: those that hookgw emits itself and those that every gateway has. No I/O.
+"""The built-in event kinds. No I/O.
 
 The schemas use a small part of JSON Schema 2020-12: ``type``, ``properties``, ``required``, ``enum``,
 ``anyOf`` and ``minimum``. They describe what receivers rely on; further fields are always allowed.

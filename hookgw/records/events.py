@@ -1,7 +1,7 @@
 """Events, event kinds and the catalog of kinds. No I/O.
 
-An event carries its payload as the JSON bytes that arrived. Nothing between accept and delivery decodes
-them unless a plugin reads ``data``, so the order of keys and the spelling of numbers survive.
+An event carries its payload as the JSON bytes that arrived. hookgw decodes them between accept and delivery
+only if a plugin reads ``data``, so the order of keys and the spelling of numbers survive.
 """
 
 from __future__ import annotations
@@ -118,11 +118,7 @@ _chat_of = msgspec.json.Decoder(_Chat, float_hook=float).decode
 
 
 def new_event_id(now: float) -> str:
-    """Return a new event id: ``msg_``, the time in milliseconds (48 bits), and 80 random bits.
-
-    Args:
-        now: the wall-clock time, in seconds since 1970.
-    """
+    """Return a new event id: ``msg_``, the wall-clock time in milliseconds (48 bits), and 80 random bits."""
     # Ids that grow with time stay together in the store's index of ids, which makes commits cheaper.
     return f"msg_{int(1000 * now):012x}{_random_bits(80):020x}"
 
@@ -187,7 +183,6 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def path_segment(kind: str) -> str:
-    """Return the path segment that ``byEvents`` appends to the URL for a kind: ``messages-upsert``."""
     return kind.lower().replace("_", "-")
 
 

@@ -1,4 +1,4 @@
-"""A plugin's long-lived code that fails, as a plain record. No I/O."""
+"""A failing task of a plugin, as a plain record. No I/O."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import msgspec
 
 
 class FailingTask(msgspec.Struct, frozen=True, kw_only=True):
-    """Code of a plugin that failed, and has not run for long since.
+    """A connector's run or a background task that failed recently.
 
     Attributes:
-        plugin, hook: what failed.
         instance: the connector's instance; ``None`` for a background task.
-        reason: why it failed last.
+        reason: of the last failure.
         failures: how often it failed in a row.
         forget_at: from this time on (Trio's clock) it counts as recovered.
     """

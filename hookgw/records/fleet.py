@@ -13,8 +13,6 @@ DEAD_AFTER = 3.0
 
 
 class ShardEpoch(NamedTuple):
-    """A shard, and how often it was taken before it was held like this."""
-
     shard: int
     epoch: int
 
@@ -28,11 +26,10 @@ class FleetNode(msgspec.Struct, frozen=True):
     """One node.
 
     Attributes:
-        name: ``fleet.node`` of its configuration.
-        generation: of this process, higher than that of every process before it.
-        url: where the other nodes reach it.
+        generation: of this process, higher than in every earlier process.
+        url: for requests of the other nodes.
         heartbeat_age: seconds since its last heartbeat, by the database's clock.
-        is_leaving: whether it hands its shards over because it stops.
+        is_leaving: whether it stops, and hands its shards over.
     """
 
     name: str
@@ -46,9 +43,8 @@ class FleetView(msgspec.Struct, frozen=True):
     """The whole fleet at one moment.
 
     Attributes:
-        nodes: those with a heartbeat, sorted by name. A node that has just died is among them.
-        owners: for each shard the generation of the node that holds it; ``None`` if nobody does.
-        version: of the records.
+        nodes: with a heartbeat, sorted by name; this may include a node that has just died.
+        owners: for each shard the generation of the node that holds it, or ``None``.
         time: seconds since the epoch, by the database's clock.
     """
 
@@ -58,10 +54,8 @@ class FleetView(msgspec.Struct, frozen=True):
     time: float = 0.0
 
     def held_by(self, generation: int) -> frozenset[int]:
-        """Return the shards that a node holds."""
         return frozenset(shard for shard, owner in enumerate(self.owners) if owner == generation)
 
     def owner_of(self, shard: int) -> FleetNode | None:
-        """Return the node that holds a shard; ``None`` while it moves."""
         owner = self.owners[shard]
         return next((node for node in self.nodes if node.generation == owner), None)

@@ -1,9 +1,9 @@
-"""A file inside an event, as base64: only registrations that ask for it get it. No I/O.
+"""Files inside events, as base64, for registrations that ask for them. No I/O.
 
 A connector puts the file into ``data.message.base64``. The session encodes such a payload with the file in
-front, and spells the beginning in a way that no JSON encoder does. This beginning is the mark: it is on disk
-with the payload, a look at the first bytes finds it, and the file can be cut out without decoding the rest.
-A payload that arrives as JSON gets no mark, so it is delivered as it came.
+front, and spells the beginning in a way that no JSON encoder does. This beginning is the mark: it is stored
+with the payload, the first bytes show it, and the file can be cut out without decoding the rest. A payload
+that arrives as JSON gets no mark, so it is delivered unchanged.
 """
 
 from __future__ import annotations
@@ -25,21 +25,15 @@ _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def largest_file(max_data: int) -> int:
-    """Return the bytes of the largest file that fits into a payload as base64; 0 if none does.
-
-    Args:
-        max_data: the limit of a payload (``events.max_data``).
-    """
+    """Return the bytes of the largest file that fits into a payload as base64; 0 if none does."""
     return max(0, (max_data - LIMIT_RESERVE) // 4 * 3)
 
 
 def encode_payload(data: Any, *, wants_file: Callable[[], bool], max_data: int) -> bytes:
     """Encode a connector's payload. A file in ``message.base64`` is marked, or left out.
 
-    Args:
-        data: the payload.
-        wants_file: returns whether a registration of the instance wants files inside events.
-        max_data: the limit of a payload. A file that does not fit is left out.
+    The file is left out if no registration of the instance wants it, or if the payload would exceed
+    ``max_data``.
 
     Raises:
         TypeError: the payload cannot be encoded as JSON.
@@ -65,22 +59,15 @@ def encode_payload(data: Any, *, wants_file: Callable[[], bool], max_data: int) 
 
 
 def unmarked(data_json: bytes) -> bytes:
-    """Return a payload that arrived as JSON, without the mark.
+    """Return a payload that arrived as JSON, without the mark: the same value, perhaps with one space less.
 
-    A producer may send a payload that begins with the mark. With it, registrations without ``base64`` would
-    not get ``message.base64``, or they would get broken JSON, because the text can contain escapes.
-
-    Args:
-        data_json: one JSON value, as a producer or a connector has encoded it.
-
-    Returns:
-        The same bytes, or the same value with one space less.
+    A producer may send a payload that begins with the mark. Registrations without ``base64`` would then lose
+    ``message.base64`` or get broken JSON, because the text can contain escapes.
     """
     return b"{" + data_json[2:] if data_json.startswith(MARK) else data_json
 
 
 def without_file(event: Event) -> Event:
-    """Return an event without the file that its payload contains; an event without one unchanged."""
     if not event.data_json.startswith(MARK):
         return event
     return msgspec.structs.replace(event, data_json=_cut(event.data_json))

@@ -101,7 +101,6 @@ def retired_name(instance: Instance) -> str:
 
 
 def name_before_retirement(name: str) -> str:
-    """Return the name that an instance had before it was deleted; any other name unchanged."""
     return name.partition(" ")[0]
 
 
@@ -113,7 +112,6 @@ def check_name(name: object, what: str = "instanceName") -> str:
     """Return a valid name unchanged.
 
     Args:
-        name: what the caller sent.
         what: the field to name in the error.
 
     Raises:

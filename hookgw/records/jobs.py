@@ -1,4 +1,4 @@
-"""Jobs: work on many deliveries that outlasts the request which asked for it, as plain records. No I/O."""
+"""Jobs: work on many deliveries that outlasts its request, as plain records. No I/O."""
 
 from __future__ import annotations
 
@@ -36,13 +36,11 @@ class JobState(StrEnum):
 
 
 class ReplayScope(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deliveries a replay sends again. What is ``None`` or empty does not filter.
+    """Which deliveries a replay sends again. ``None`` or empty does not filter.
 
     Attributes:
-        state: ``dead`` for dead letters alone, ``all`` for everything that is finished.
         since, until: when the events were accepted, in seconds since the epoch.
-        kinds: events of those kinds.
-        label: deliveries to the instance's registration of that label.
+        label: the instance's registration with that label.
         without_global: leave deliveries to registrations of the configuration alone.
     """
 
@@ -55,11 +53,10 @@ class ReplayScope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelScope(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pending deliveries are cancelled, of those to the job's registrations.
+    """Which pending deliveries of the job's registrations are cancelled. ``None`` or empty does not filter.
 
     Attributes:
-        since, until: when the events were accepted, in seconds since the epoch; ``None`` does not filter.
-        kinds: events of those kinds; empty for all.
+        since, until: when the events were accepted, in seconds since the epoch.
     """
 
     since: float | None = None
@@ -68,30 +65,25 @@ class CancelScope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job: what it is to do, and how far it has come.
+    """A job, and its progress.
 
     Attributes:
         id: ``job_`` and random characters.
-        kind: what it does.
-        instance: the name of the instance that it works on; ``*`` for a registration of the configuration,
-            and for a backup.
+        instance: the name of the instance; ``*`` for a registration of the configuration, and for a backup.
         instance_id: the id of that instance, because a later one may have the same name.
-        state: whether it runs, and how it ended.
-        done: how many deliveries became dead letters, are sent again, or are erased, so far; of a backup, the
-            pages.
+        done: how many deliveries became dead letters, are sent again, or are erased so far; the pages of a
+            backup.
         total: the pages of the file that a backup copies, as far as known; ``None`` for other jobs.
         events: how many events are erased so far.
         started, finished: seconds since the epoch; ``finished`` is ``None`` while it runs.
         error: why it failed; while it runs, why it is delayed. A sentence.
-        warning: what the caller must know although it did what it was to do. A sentence.
+        warning: what the caller must know although the job succeeded. A sentence.
         cursor: where the next step goes on; opaque, ``None`` before the first step.
         registrations: the ids of the registrations whose pending deliveries become dead letters. Their lanes
             do not start before the job continues at the next start.
         reason: of those dead letters; a sentence.
         keys: of an instance that is deleted: they show the job until it ends.
-        replay: which deliveries a replay sends again.
-        cancel: which deliveries are cancelled.
-        erase: what names the person whose data is erased; ``None`` from the end on.
+        erase: the search texts for the person to be erased; ``None`` once the job has ended.
     """
 
     id: str
@@ -118,17 +110,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
         return self.state is JobState.RUNNING
 
     def advanced(self, count: int, cursor: str | None, *, events: int = 0) -> Job:
-        """Return the job after a step that handled so many deliveries, and erased so many events."""
         return msgspec.structs.replace(
             self, done=self.done + count, events=self.events + events, cursor=cursor, error=None
         )
 
     def ended(self, at: float, error: str | None = None) -> Job:
-        """Return the job at its end, unless it has ended before: done, or failed for a reason."""
+        """Return the job at its end, done or failed for a reason. A job that has ended stays as it is."""
         if not self.is_running:
             return self
         state = JobState.FAILED if error else JobState.DONE
@@ -139,5 +129,4 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_job_id() -> str:
-    """Create a job's id."""
     return "job_" + random_hex(12)

@@ -1,12 +1,12 @@
-"""Which lane a delivery belongs to. No I/O.
+"""Chooses the lane of a delivery. No I/O.
 
 A lane belongs to one registration. Its key is ``<registration id>:<generation>`` for a registration with one
-lane, and ``<registration id>:<generation>:<partition>`` if it trades order for parallelism. Neither
-ids nor partitions contain a colon.
+lane, and ``<registration id>:<generation>:<partition>`` if it trades order for parallelism. Neither ids nor
+partitions contain a colon.
 
 The generation counts the changes of a registration's ordering and concurrency. Deliveries whose lane has
-another generation than their registration were appended before such a change. They are re-partitioned
-before anything of the registration is sent, so that the order per key holds across the change.
+another generation than their registration were appended before such a change. They are re-partitioned before
+anything of the registration is sent, so that the order per key holds across the change.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ class LaneRule(msgspec.Struct, frozen=True):
     """How the deliveries of one registration are divided among its lanes: plain data for the store.
 
     Attributes:
-        registration: the registration's id.
-        generation: of the registration's lanes.
-        ordering: what keeps its order.
         concurrency: the number of partitions of ``chat`` and ``none``. The lanes of ``instance`` are not
             numbered: there is one for each instance.
     """
@@ -46,7 +43,6 @@ class LaneRule(msgspec.Struct, frozen=True):
         return self.concurrency > 1 and self.ordering in (Ordering.CHAT, Ordering.NONE)
 
     def lane(self, event: Event) -> str:
-        """Return the key of the lane in which an event goes to the registration."""
         lane = self.generation_prefix
         if self.ordering is Ordering.URL:
             return lane
@@ -55,12 +51,12 @@ class LaneRule(msgspec.Struct, frozen=True):
         if self.concurrency <= 1:
             return lane
         # By the chat alone: a chat has one partition on all instances, so its order on each of them holds.
-        # The result is on disk. Another key or hash would break the order of what is pending.
+        # The result is on disk. Another key or hash would break the order of pending deliveries.
         hashed = zlib.crc32(event.id.encode()) if self.ordering is Ordering.NONE else event.chat_hash
         return f"{lane}:{hashed % self.concurrency}"
 
     def lane_of_instance(self, instance: str) -> str | None:
-        """Return the key of an instance's lane; ``None`` if instances do not have lanes of their own."""
+        """Return the key of an instance's lane; ``None`` if instances have no separate lanes."""
         return f"{self.generation_prefix}:{instance}" if self.ordering is Ordering.INSTANCE else None
 
     def is_current(self, lane: str) -> bool:
@@ -70,12 +66,10 @@ class LaneRule(msgspec.Struct, frozen=True):
 
 
 def lane_rule(registration: Registration) -> LaneRule:
-    """Return the rule by which events of a registration are divided now."""
     return LaneRule(registration.id, registration.generation, registration.ordering, registration.concurrency)
 
 
 def registration_of(lane: str) -> str:
-    """Return the id of the registration that a lane belongs to."""
     return lane.partition(":")[0]
 
 

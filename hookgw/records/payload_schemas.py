@@ -63,7 +63,6 @@ class _Schema:
         self._names = _names_in(schema)
 
     def describe(self, data: Any, *, is_large: bool) -> str:
-        """Return a sentence about the first violation."""
         try:
             self.validator.validate(self._extract(data, _LEVELS) if is_large else data)
         except jsonschema_rs.ValidationError as error:
@@ -94,7 +93,7 @@ class _Schema:
 
 
 def _names_in(schema: Any) -> frozenset[str]:
-    """Return every text in a schema: among them are the names of all fields that it knows."""
+    """Return every text in a schema, which includes the names of all fields that it knows."""
     names, nodes = set(), [schema]
     for node in nodes:  # the list grows meanwhile
         if isinstance(node, str):
@@ -121,8 +120,7 @@ def compile_schema(schema: dict[str, Any], *, mask: str | None = None) -> Any:
     """Return a validator for a schema, which fetches nothing.
 
     Args:
-        schema: a JSON Schema.
-        mask: appears in messages in place of values, which may be secrets.
+        mask: replaces values in messages, because they may be secrets.
 
     Raises:
         ValueError, jsonschema_rs.ReferencingError: it is not a JSON Schema, or refers to another document.

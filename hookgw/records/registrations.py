@@ -48,9 +48,7 @@ def new_secret(signature: Signature = Signature.V1) -> Secret:
 def in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret]:
     """Return the secrets that keep signing beside a newer one, the newest first.
 
-    Args:
-        secrets: the secrets in force, the newest first. At most :data:`MOST_OLD_SECRETS` are kept.
-        grace: seconds until they expire; 0 drops them at once.
+    At most :data:`MOST_OLD_SECRETS` are kept. A ``grace`` of 0 seconds drops them at once.
     """
     if grace <= 0:
         return []
@@ -89,21 +87,21 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         headers: sent with every delivery.
         secrets: the newest first; expired ones do not sign.
         ordering: see :class:`Ordering`.
-        concurrency: how many partitions ``chat`` and ``none`` have; how many attempts ``instance`` makes at
-            a time.
+        concurrency: how many partitions ``chat`` and ``none`` have; how many attempts ``instance`` makes at a
+            time.
         generation: counts the changes of ordering and concurrency; see :mod:`hookgw.records.lanes`.
         rate: the limit on the attempts of all its lanes together; ``None`` for none.
         timeout: of a whole attempt, in seconds; ``None`` means the gateway's setting.
         retry: the registration's retry rules.
         filter: conditions that an event must meet; the others are dropped.
         plugins: options for plugins, by plugin name.
-        tls: how connections to an ``https`` URL are made, if not as for everybody.
+        tls: how connections to an ``https`` URL are made; by default as for all registrations.
         failing_since: the time of the first failure since the last success; ``None`` after a success.
         fresh_since: when a ``set`` stored it, a change enabled it, or a pause ended. Failures from before do
             not count.
         paused_at: since when its deliveries wait, in seconds since the epoch; ``None`` if it is not paused.
         resumed_at: the end of its last pause (steady clock); 0 if there was none. ``max_age`` counts from
-            there for what is older.
+            there for older deliveries.
         created_at, updated_at: seconds since the epoch.
     """
 
@@ -137,7 +135,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     __repr__ = repr_without("headers", "secrets", "plugins")
 
     def detached(self) -> Registration:
-        """Return an equal registration with dicts of its own, because plugins may change what they get."""
+        """Return an equal registration with copies of its dicts, because plugins may change theirs."""
         return msgspec.structs.replace(self, headers=self.headers.copy(), plugins=deepcopy(self.plugins))
 
     @property
@@ -152,7 +150,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     def resumed(self, now: float, steady: float) -> Registration:
         """Return the registration at the end of a pause, which counts neither as age nor as failing.
 
-        ``steady`` is the same moment on the steady clock, which ages are measured with.
+        ``steady`` is the same moment on the steady clock, which measures ages.
         """
         return msgspec.structs.replace(
             self, paused_at=None, resumed_at=steady, failing_since=None, fresh_since=now, updated_at=now
@@ -165,7 +163,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def partitioning(self) -> tuple[Ordering, int]:
-        """What divides its deliveries among lanes: equal for registrations with equally divided lanes.
+        """The division into lanes: equal for registrations with equally divided lanes.
 
         One partition is the order of ``url``, and ``instance`` has as many lanes as there are instances,
         whatever its concurrency.
@@ -177,8 +175,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         return self.ordering, self.concurrency
 
     def has_target_of(self, other: Registration) -> bool:
-        """Return whether both send the same requests to the same receiver, so that a failure of one is a
-        failure of the other."""
+        """Return whether both send the same requests to the same receiver, and so fail together."""
         if self is other:  # asked for every delivery, and a registration rarely changes during an attempt
             return True
         return (self.url, self.by_events, self.headers, self.secrets, self.timeout, self.tls) == (

@@ -1,8 +1,8 @@
-"""Shards: the parts of the work that the nodes of a fleet divide among themselves. No I/O.
+"""Shards divide the work among the nodes of a fleet. No I/O.
 
 A shard has instances. All of an instance is on one node: its connector, its registrations and their lanes. So
-everything that concerns one instance (a pause, a rate, a re-partition, a login) is decided in one process, as
-it is without a fleet. A registration of the configuration, which hears every instance, has a shard by its id.
+one process decides everything that concerns the instance (a pause, a rate, a re-partition, a login), as
+without a fleet. A registration of the configuration, which hears every instance, has a shard by its id.
 """
 
 from __future__ import annotations
@@ -22,21 +22,16 @@ def shard_of(name: str) -> int:
 
 
 def shard_of_registration(registration: Registration) -> int:
-    """Return the shard that a registration's lanes are in: its instance's."""
     is_global = registration.instance == GLOBAL_INSTANCE
     return shard_of(registration.id if is_global else registration.instance)
 
 
 def share_targets(held: Mapping[str, int], shards: int = SHARDS) -> dict[str, int]:
-    """Return how many shards each node should hold.
+    """Return how many shards each live node should hold, from how many it holds now.
 
     The targets differ by at most one, and add up to all shards. They move as few shards as that allows: if
-    the shards cannot be divided evenly, the nodes that hold most hold one more.
-
-    Args:
-        held: how many shards each live node holds now. Every node that computes this from the same figures
-            gets the same targets.
-        shards: how many there are.
+    the shards cannot be divided evenly, the nodes that hold most hold one more. Every node computes the same
+    targets from the same figures.
     """
     if not held:
         return {}

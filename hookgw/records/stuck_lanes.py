@@ -1,4 +1,4 @@
-"""Lanes that one delivery holds up: a rule, and the words for it. No I/O."""
+"""Finds lanes that one delivery holds up, and words the advice. No I/O."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ STUCK_BEHIND = 100
 
 
 def is_stuck(lane: LaneStatistics, now: float) -> bool:
-    """Return whether one delivery holds a lane up.
-
-    Args:
-        lane: a snapshot.
-        now: the time, on the clock of the snapshot.
-    """
+    """Return whether one delivery holds a lane up. ``now`` is by the clock of the snapshot."""
     return (
         lane.tried_since is not None
         and now - lane.tried_since > STUCK_AFTER
@@ -28,9 +23,9 @@ def is_stuck(lane: LaneStatistics, now: float) -> bool:
 
 
 def skippable(lane: LaneStatistics) -> str:
-    """Return the delivery that a lane tries in vain, as its instance, a slash and its id.
+    """Return the delivery that a lane tries in vain, as ``<instance>/<id>``.
 
-    Empty if it tries none, and if the address is refused: the next delivery would fare no better.
+    Empty if it tries none, or if the address is refused: the next delivery would fare no better.
     """
     # The head has failed, or waits on disk for its next attempt since before the start.
     fails = lane.tried_since is not None or (lane.state is LaneState.WAITING and lane.waits_for is None)
@@ -40,7 +35,7 @@ def skippable(lane: LaneStatistics) -> str:
 
 
 def advice_for(lane: LaneStatistics, now: float) -> str | None:
-    """Return what holds a lane up, and the two remedies, in sentences; ``None`` if it is not stuck."""
+    """Return why a lane is held up, and the two remedies, in sentences; ``None`` if it is not stuck."""
     if not is_stuck(lane, now) or lane.head is None or lane.tried_since is None:
         return None
     minutes = int((now - lane.tried_since) // 60)

@@ -21,7 +21,7 @@ _KEY = re.compile(r"-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----
 
 
 class TlsIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The field ``tls`` of a registration. Without any part, connections are made as for everybody else.
+    """The field ``tls`` of a registration. Without any part, connections use hookgw's defaults.
 
     Attributes:
         ca: the authorities that may have issued the receiver's certificate, in PEM; they replace the usual
@@ -47,7 +47,7 @@ def read_certificates(pem: str) -> list[Certificate]:
     """Return the certificates in a PEM text.
 
     Raises:
-        ValueError: there are none, or one is malformed.
+        ValueError: it has none, or one is malformed.
     """
     # Imported here: most registrations have no certificate, and the import takes long.
     from cryptography.x509 import load_pem_x509_certificates
@@ -56,7 +56,7 @@ def read_certificates(pem: str) -> list[Certificate]:
 
 
 def as_pem(certificates: list[Certificate]) -> str:
-    """Return certificates as one PEM text: what stood between them is gone."""
+    """Return certificates as one PEM text, without the text between them."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
@@ -66,8 +66,8 @@ def read_key(pem: str) -> str:
     """Return the block of a PEM text that has the private key.
 
     Raises:
-        ValueError: there is none, or it cannot be used; the message continues a sentence that begins with
-            the name of the field.
+        ValueError: it is missing or cannot be used; the message continues a sentence that begins with the
+            name of the field.
     """
     block = _KEY.search(pem)
     if block is None:
@@ -83,7 +83,7 @@ def read_key(pem: str) -> str:
 
 
 def fits(identity: TlsIdentity) -> bool:
-    """Return whether the key belongs to the certificate; both are there."""
+    """Return whether the key belongs to the certificate. The identity has both."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -100,9 +100,7 @@ def fits(identity: TlsIdentity) -> bool:
 def expired_part(identity: TlsIdentity, now: float) -> str | None:
     """Return a sentence about a certificate that has expired; ``None`` if all may be used.
 
-    Args:
-        identity: with checked parts.
-        now: seconds since the epoch.
+    ``now`` is in seconds since the epoch.
     """
     if identity.client_certificate is not None:
         # The first one is hookgw's; others may be there for receivers that need them no more.
@@ -121,8 +119,8 @@ def _load_key(pem: str) -> PrivateKeyTypes:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        # Without the tests for primes: those of a large key, which a tenant may send, take seconds. A key
-        # that is wrong in this way harms nobody but its owner.
+        # Without the tests for primes: those of a large key, which a tenant may send, take seconds. Such a
+        # wrong key harms only its owner.
         return load_pem_private_key(pem.encode(), None, unsafe_skip_rsa_key_validation=True)
     except (TypeError, ValueError, UnsupportedAlgorithm):
         raise ValueError("contains a private key that cannot be read") from None

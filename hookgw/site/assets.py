@@ -13,8 +13,6 @@ class Asset(NamedTuple):
     """A file that pages load.
 
     Attributes:
-        content: its bytes.
-        content_type: of the response.
         version: changes with the content. Pages put it into the URL, so that browsers may keep the file.
     """
 
@@ -24,7 +22,6 @@ class Asset(NamedTuple):
 
 
 def load_assets() -> dict[str, Asset]:
-    """Return all files of the folder ``assets``, by name."""
     found = {}
     for file in files("hookgw.site").joinpath("assets").iterdir():
         suffix = file.name[file.name.rfind(".") :]

@@ -1,6 +1,6 @@
 """The chart of the overview, as SVG. No I/O.
 
-Colours come from the stylesheet, by the classes of the bars: a page may set no style of its own.
+Colours come from the stylesheet, by the classes of the bars: a page may set no style itself.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ _GAP = 2
 
 
 class Bar(NamedTuple):
-    """A bar, from its lower end.
-
-    Attributes:
-        x, y, width, height: in units of the drawing.
-        kind: the class of the bar.
-    """
+    """A bar, from its lower end, in units of the drawing; ``kind`` is its class."""
 
     x: float
     y: float
@@ -29,11 +24,7 @@ class Bar(NamedTuple):
 
 
 def bars(minutes: Sequence[tuple[int, int]]) -> list[Bar]:
-    """Return the bars of a chart, one place for each minute.
-
-    Args:
-        minutes: how many deliveries were delivered and became dead, the oldest minute first.
-    """
+    """Return the bars of a chart, from delivered and dead deliveries in each minute, the oldest first."""
     highest = max((delivered + dead for delivered, dead in minutes), default=0)
     width = WIDTH / max(1, len(minutes))
     drawn = []

@@ -22,7 +22,7 @@ class Cookies(NamedTuple):
 
     Attributes:
         path: of the dashboard, with the base path.
-        installation: the short id of the installation (:attr:`hookgw.auth.keyring.Keyring.installation`).
+        installation: see :attr:`hookgw.auth.keyring.Keyring.installation`.
         is_secure: whether the browser reaches hookgw over TLS.
     """
 
@@ -31,7 +31,6 @@ class Cookies(NamedTuple):
     is_secure: bool
 
     def name(self, name: str) -> str:
-        """Return the name under which a cookie is set."""
         named = f"{name}_{self.installation}"
         return f"__Host-{named}" if self.is_secure else named
 
@@ -40,7 +39,6 @@ class Cookies(NamedTuple):
         return self._header(name, value, None)
 
     def remove(self, name: str) -> str:
-        """Return the ``Set-Cookie`` header that removes a cookie."""
         return self._header(name, "", 0)
 
     def _header(self, name: str, value: str, seconds: int | None) -> str:
@@ -51,7 +49,6 @@ class Cookies(NamedTuple):
         return f"{self.name(name)}={value}; Path={path}{age}; HttpOnly; SameSite=Strict{secure}"
 
     def get(self, name: str, header: str) -> str:
-        """Return the value of a cookie in a ``Cookie`` header; empty if it is not there."""
         # By hand: another program on this host may have set a cookie that SimpleCookie refuses, with all of
         # them.
         wanted = self.name(name)

@@ -1,4 +1,4 @@
-"""Forms from a table of fields: what they show, and what was entered."""
+"""Forms from a table of fields."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def inputs_of(table: Iterable[Field]) -> Iterator[tuple[Field, Field, Input]]:
 
 
 def into_form(table: Iterable[Field], shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a form shows for a response: texts, and for checkboxes whether they are ticked."""
+    """Return the form's values for a response: texts, and for checkboxes whether they are ticked."""
     values = {}
     for field, part, one in inputs_of(table):
         value = shown[field.json]
         entry = part.kind.into_form(value if part is field else value.get(part.json))
         if isinstance(entry, bytes):
-            # The form must have all of it; of what is deeply nested, indenting makes too much.
+            # The form must show all of it; indenting deeply nested values takes too much space.
             indented = shown_json(entry)
             entry = indented.text if indented.is_whole else entry.decode()
         values[one.name] = entry
@@ -36,7 +36,7 @@ def into_form(table: Iterable[Field], shown: Mapping[str, Any]) -> dict[str, Any
 
 
 def form_values(table: Iterable[Field], form: Form) -> dict[str, Any]:
-    """Return what was entered, to show it again."""
+    """Return the entered values, to show them again."""
     return {
         one.name: form.has(one.name) if isinstance(part.kind, Flag) else form.text(one.name)
         for _, part, one in inputs_of(table)
@@ -44,7 +44,7 @@ def form_values(table: Iterable[Field], form: Form) -> dict[str, Any]:
 
 
 def from_form(table: Iterable[Field], form: Form) -> dict[str, Any]:
-    """Return what was entered as the body of a request. Raise ``Invalid`` if it cannot be read."""
+    """Return the entered values as the body of a request. Raise ``Invalid`` if they cannot be read."""
     body: dict[str, Any] = {}
     for field, part, one in inputs_of(table):
         value: Any = form.has(one.name)

@@ -1,7 +1,7 @@
-"""How pages write times, numbers, durations and sizes.
+"""Writes times, numbers, durations and sizes on pages.
 
-Each is written for a reader without JavaScript. The module ``formats.js`` then writes times and numbers as
-the reader's locale and time zone want them; the exact UTC time stays in the title.
+Each is written for a reader without JavaScript. The module ``formats.js`` then rewrites times and numbers for
+the reader's locale and time zone; the exact UTC time stays in the title.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ def install_filters(blueprint: Blueprint) -> None:
 
 
 def time_element(seconds: float | None, style: str = "full") -> Markup | str:
-    """Return a ``<time>`` element.
+    """Return a ``<time>`` element; 0 and ``None`` mean no time.
 
-    Args:
-        seconds: since the epoch; ``None`` or 0 for no time.
-        style: ``full``; ``time`` for the time of the day alone, if it is today; ``ago`` for the time since.
+    The style is ``full``, ``time`` for the time of the day alone, if it is today, or ``ago`` for the time
+    since.
     """
     if not seconds:
         return "–"
@@ -47,7 +46,6 @@ def time_element(seconds: float | None, style: str = "full") -> Markup | str:
 
 
 def number_element(value: float) -> Markup:
-    """Return a ``<data>`` element with a number."""
     return Markup('<data value="{}">{:,}</data>').format(value, value)
 
 

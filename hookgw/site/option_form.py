@@ -20,12 +20,10 @@ class OptionField(NamedTuple):
 
     Attributes:
         name: of the option.
-        kind: how it is entered. ``lines`` is a list of texts, one on each line.
-        help: what it means.
-        value: what is in the field: the stored value, or what was entered.
-        default: what an empty field means; empty if that is not known.
+        kind: the input. ``lines`` is a list of texts, one on each line.
+        value: the stored value, or the entered one.
+        default: the meaning of an empty field; empty if it is not known.
         choices: of a ``select``.
-        is_required: whether it must be given.
     """
 
     name: str
@@ -38,7 +36,6 @@ class OptionField(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The name of the field in the form."""
         return PREFIX + self.name
 
 
@@ -48,9 +45,9 @@ def option_fields(
     """Return the fields for the options of a connector.
 
     Args:
-        schema: of the options; ``None`` for a connector that takes any, which a form cannot show.
+        schema: ``None`` for a connector that takes any options, which a form cannot show.
         stored: the masked options of an instance; empty for a new one.
-        entered: what was entered, to show it again beside an error.
+        entered: the entered values, to show them again beside an error.
     """
     required = (schema or {}).get("required", ())
     fields = []
@@ -99,7 +96,6 @@ def _kind(described: Mapping[str, Any]) -> Kind:
 
 
 def _text(kind: Kind, value: Any) -> str:
-    """Return what the field of a value shows."""
     if value is None or isinstance(value, str):
         return value or ""
     if kind == "lines" and isinstance(value, list) and all(isinstance(one, str) for one in value):
@@ -108,11 +104,9 @@ def _text(kind: Kind, value: Any) -> str:
 
 
 def read_options(form: Form, schema: Mapping[str, Any] | None, *, for_change: bool) -> dict[str, Any]:
-    """Return the options that a form has.
+    """Return the options in a form. They are checked by the schema when they are stored.
 
     Args:
-        form: as it was sent.
-        schema: of the options, by which they are checked where they are stored.
         for_change: whether they change stored options. Then an empty field removes the option.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Whether a request that changes something comes from the dashboard's own pages. No I/O."""
+"""Checks that a request for a change comes from the dashboard's own pages. No I/O."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ _CHANGED = "Nothing was changed."
 
 
 class Headers(Protocol):
-    """A request's headers."""
-
-    def get(self, name: str, /) -> str | None:
-        """Return the first header of a name, in any case; ``None`` if there is none."""
+    def get(self, name: str, /) -> str | None: ...
 
 
 def refusal_of(headers: Headers, public_url: str | None) -> str | None:
     """Return why a form was not sent by a page of this server, in sentences; ``None`` if it was.
 
-    Browsers state where a request comes from, and pages cannot change it. A request that states nothing comes
-    from a program, which has no session's cookie by accident; its form token is checked all the same.
+    Browsers state the origin of a request, and pages cannot change it. A request that states none comes from
+    a program, which has no session's cookie by accident; its form token is checked anyway.
 
     Args:
         headers: of the request. ``host`` is the browser's, as far as a trusted proxy reports it.

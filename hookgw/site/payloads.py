@@ -1,4 +1,4 @@
-"""Payloads as pages show them: at most 64 KiB of HTML each. No I/O.
+"""Cuts payloads for pages: at most 64 KiB of HTML each. No I/O.
 
 Indenting and escaping make many bytes of few: a nested event of 198 KB was a page of 38 MB.
 """
@@ -17,12 +17,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
 
 
 class Shown(NamedTuple):
-    """What a page shows of a payload.
-
-    Attributes:
-        text: the payload, or its beginning.
-        is_whole: whether that is all of it.
-    """
+    """The shown part of a payload, its beginning unless ``is_whole``."""
 
     text: str
     is_whole: bool
@@ -34,7 +29,6 @@ def html_size(text: str) -> int:
 
 
 def shown_text(text: str, most: int = MOST) -> Shown:
-    """Return as much of a text as a page shows."""
     pieces: list[str] = []
     size = 0
     for start in range(0, len(text), _PIECE):

@@ -23,11 +23,7 @@ _NO_COOKIE = (
 
 
 class SignIn:
-    """The pages ``/dashboard/login`` and ``/dashboard/enter/<token>``, and the button that logs out.
-
-    Args:
-        site: the dashboard.
-    """
+    """The pages ``/dashboard/login`` and ``/dashboard/enter/<token>``, and the button that logs out."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -38,7 +34,6 @@ class SignIn:
         site.add("/logout", self.log_out, "POST", page="/")
 
     async def login(self) -> Response:
-        """Show the login form."""
         return await self._form()
 
     async def _form(self, alert: str | None = None, status: int = 200, after: str = "") -> Response:
@@ -60,7 +55,6 @@ class SignIn:
         return response
 
     async def log_in(self) -> Response:
-        """Begin a session for the key of the form."""
         visit = self._site.cookies.get(VISIT, request.headers.get("cookie", ""))
         if not visit:
             raise Forbidden(_NO_COOKIE)
@@ -100,7 +94,6 @@ class SignIn:
         return response
 
     async def log_out(self) -> Response:
-        """End the session."""
         await self._site.form()
         await self._gateway.sessions.end(visitor().signed_in.session)
         response = self._site.redirect("/login", done="logged_out")
@@ -109,7 +102,7 @@ class SignIn:
 
 
 def _local(path: str) -> str:
-    """Return a path below the dashboard to go to after the login; empty if it is anything else."""
+    """Return a path below the dashboard to go to after the login; empty for any other path."""
     # It is appended to the path of the dashboard, so it cannot lead to another site; this only keeps out
     # what the browser or the routing would read in another way.
     is_plain = path.startswith("/") and path.isprintable() and path.isascii() and "\\" not in path

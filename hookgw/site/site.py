@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from http import HTTPStatus
@@ -62,24 +62,17 @@ _SECURITY = {
 
 
 class Visitor(NamedTuple):
-    """Who looks at a page.
-
-    Attributes:
-        signed_in: the session with the holder of its key.
-        form_token: every form of the session carries it.
-    """
+    """The session of a page. Every form of it carries ``form_token``."""
 
     signed_in: SignedIn
     form_token: str
 
     @property
     def holder(self) -> KeyHolder:
-        """The holder of the session's key."""
         return self.signed_in.holder
 
     @property
     def principal(self) -> Principal:
-        """What the session may touch."""
         return self.signed_in.holder.principal
 
 
@@ -87,7 +80,6 @@ class NavEntry(NamedTuple):
     """A link of the navigation.
 
     Attributes:
-        title: its text.
         path: below the dashboard, with a leading slash; empty for the overview.
         is_global: whether only a global key sees it.
     """
@@ -98,29 +90,27 @@ class NavEntry(NamedTuple):
 
 
 def visitor() -> Visitor:
-    """Return who looks at the current page."""
     found: Visitor = g.visitor
     return found
 
 
 class Site:
-    """The dashboard of one gateway: registers views, and renders what they return.
+    """The dashboard of one gateway: registers views, and renders their results.
 
     Args:
-        gateway: the gateway.
+        packages: have templates of pages, beside those of the frame.
 
     Attributes:
         root: the path of the dashboard, with the base path.
-        blueprint: the routes.
         nav: the links of the navigation; pages add theirs.
         further_nav: returns the links after those, which can change.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, packages: Sequence[str]) -> None:
         self.gateway = gateway
         self.root = gateway.settings.server.base_path + PREFIX
         self.blueprint = Blueprint("dashboard", __name__, url_prefix=PREFIX)
-        self.blueprint.jinja_loader = load_templates("hookgw.site")
+        self.blueprint.jinja_loader = load_templates("hookgw.site", *packages)
         self.nav: list[NavEntry] = []
         self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
         self._limit = gateway.settings.server.max_body
@@ -141,7 +131,7 @@ class Site:
 
         For a view that is not open, the session is checked first; without one, the browser is sent to the
         login. ``<instance>`` in the path opens the page only to keys of that instance and global ones. A view
-        that changes something has a method of its own, ``POST``, and reads the form with :meth:`form`.
+        that makes a change has a separate method, ``POST``, and reads the form with :meth:`form`.
 
         Args:
             path: below the dashboard.
@@ -219,21 +209,20 @@ class Site:
 
     @property
     def cookies(self) -> Cookies:
-        """The cookies' names and attributes for the current request."""
         # Not by server.public_url: with an https URL for the world, people inside still come over plain HTTP,
         # and their browsers would not send a Secure cookie back.
         return Cookies(self.root, self.gateway.sessions.installation, request.scheme == "https")
 
     @property
     def session_token(self) -> str:
-        """The token of the session whose cookie the current request has; empty without one."""
+        """The token in the session cookie of the current request; empty without one."""
         return self.cookies.get(SESSION, request.headers.get("cookie", ""))
 
     async def read_form(self, token: str) -> Form:
         """Read the form of the current request.
 
         Args:
-            token: what its form token was made from.
+            token: the form token was made from it.
 
         Raises:
             Forbidden: the form token is missing or wrong.
@@ -268,7 +257,6 @@ class Site:
 
         Args:
             template: its name in ``templates``; it extends ``frame.html``.
-            status: of the response.
             values: for the template, beside ``site``, ``visitor``, ``version`` and the like.
         """
         who: Visitor | None = g.get("visitor")
@@ -346,8 +334,6 @@ class Site:
 
 
 class Form:
-    """The fields of a form that was sent."""
-
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._pairs = pairs
 
@@ -368,5 +354,4 @@ class Form:
         return any(key == name for key, _ in self._pairs)
 
     def names(self) -> list[str]:
-        """Return the names of the fields, in their order, each once."""
         return list(dict.fromkeys(key for key, _ in self._pairs))

@@ -1,13 +1,13 @@
 """Live parts of pages, as server-sent events (HTML Living Standard, section 9.2).
 
-A stream sends a part of a page, rendered by the server, whenever it has changed; the module ``live.js`` puts
-it in place of the old one. The id of an event is the digest of the part, so a browser that connects again
+A stream sends a part of a page, rendered by the server, whenever it has changed; the module ``live.js``
+replaces the old one by it. The id of an event is the digest of the part, so a browser that connects again
 gets only what it does not show already.
 
-A session has few streams, because a browser has few connections and some proxies keep a stream open that
-its page has left. A further one takes the place of the session's oldest, whose page connects again later.
+A session has few streams, because a browser has few connections and some proxies keep the stream of a closed
+page open. A further stream replaces the session's oldest, whose page connects again later.
 
-Streams that show the same share one rendering. The more rendering costs, the longer it rests, so that open
+Streams of the same part share one rendering. The more rendering costs, the longer it rests, so that open
 pages take little from deliveries.
 """
 
@@ -54,7 +54,6 @@ class _Part:
     """A part of a page, as it was rendered last.
 
     Attributes:
-        text: the HTML.
         digest: of the text.
         due: when it may be rendered again, on Trio's clock.
         users: how many streams show it.
@@ -72,7 +71,6 @@ class _Stream:
     """An open stream.
 
     Attributes:
-        session: the id of its session.
         is_replaced: whether a newer stream of the session has its place.
         woken: set to look at once whether the stream must end.
     """
@@ -84,10 +82,9 @@ class _Stream:
 
 
 class Streams:
-    """The open streams of the dashboard.
+    """The open streams of the dashboard. Each ends with its session.
 
     Args:
-        sessions: a stream ends with its session.
         holds: returns whether this node has an instance, by its name. The stream of an instance that moves to
             another node ends: the browser connects again, and finds the other node.
     """
@@ -111,12 +108,11 @@ class Streams:
         """Return the response that streams a part of a page, for the current request.
 
         Args:
-            signed_in: the session that asks.
             key: hashable; streams with equal keys show the same. It has everything that ``render`` depends
                 on, the caller's instance included.
             render: returns the HTML of the part. If it raises an error of :mod:`hookgw.kernel.errors`, the
                 part is left as it is, and rendered again later.
-            instance: the page's, if only the node that holds it knows what the part shows.
+            instance: the page's, if only its node knows the values in the part.
 
         Raises:
             TooManyRequests: there are too many streams, of the key's instance or in total.
@@ -131,7 +127,7 @@ class Streams:
         if replaced is not None:
             replaced.is_replaced = True
             replaced.woken.set()
-            # In total it counts until it has ended, which takes long if nobody reads it.
+            # In total it counts until it has ended, which takes long if its client does not read.
             self._share.give(holder)
             self._share.take(GLOBAL_INSTANCE)
         last_seen = request.headers.get("last-event-id", "")

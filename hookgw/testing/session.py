@@ -48,7 +48,7 @@ class EmittedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FakeSession:
-    """A session for unit tests of connectors: it records what the connector does, and keeps its state.
+    """A session for unit tests of connectors: it records the connector's calls, and keeps its state.
 
     It satisfies :class:`hookgw.Session`. As in the gateway, an event whose id was stored before is left out,
     a change of the state raises CONNECTION_UPDATE, a QR code raises QRCODE_UPDATED, and the connector's state
@@ -60,7 +60,7 @@ class FakeSession:
         options: the connector's options of the instance. The gateway adds the defaults of the connector's
             schema; here the test gives all.
         settings: how the account should behave.
-        state: what an earlier run of the connector has saved.
+        state: the state that an earlier run of the connector has saved.
         http: the connector's HTTP client, for example ``httpx.AsyncClient(transport=MockTransport(…))``. It
             also makes the requests of :meth:`fetch`, without an address guard. By default, all of them fail.
         wants_base64: whether a registration wants media inside its events.
@@ -135,7 +135,7 @@ class FakeSession:
     async def decode_json(
         self, text: bytes, *, events: Sequence[str] = (), left_out: Callable[[bytes], None] | None = None
     ) -> Any:
-        """Return the JSON value in what the network sent, and record what is left out.
+        """Return the value of JSON that the network sent, and record omitted parts.
 
         Raises:
             EventLeftOut: the whole text is an event, and is left out.
@@ -256,7 +256,7 @@ class FakeSession:
             await self._changed.wait()
 
     def end(self) -> None:
-        """End the session, as a logout does: what the connector stores from now on raises Conflict."""
+        """End the session, as a logout does: later calls that store something raise Conflict."""
         self._is_over = True
 
 

@@ -27,7 +27,7 @@ class Wire:
         self._stream: trio.SocketStream | trio.SSLStream[trio.SocketStream] = stream
 
     async def start_tls(self, context: ssl.SSLContext | None) -> None:
-        """Do the server's side of the TLS handshake; do nothing without a context.
+        """Do the server's side of the TLS handshake, if there is a context.
 
         Raises:
             trio.BrokenResourceError: the client left or refused (the cause is an ``SSLError``).
@@ -44,10 +44,7 @@ class Wire:
         return bytes(await self._stream.receive_some(_READ_SIZE))
 
     async def perform(self, steps: Iterable[Step]) -> bool:  # noqa: C901
-        """Perform the steps in order.
-
-        Returns:
-            Whether the connection can serve another request.
+        """Perform the steps in order. Return whether the connection can serve another request.
 
         Raises:
             trio.BrokenResourceError: the client left.
@@ -85,7 +82,6 @@ class Wire:
         return True
 
     async def aclose(self) -> None:
-        """Close the connection; do nothing if it is closed."""
         await self._stream.aclose()
 
     async def _receive_until_end(self) -> None:
@@ -95,7 +91,7 @@ class Wire:
 
 
 class BodyTooLarge(Exception):
-    """A request's body exceeds the receiver's limit."""
+    pass
 
 
 class Peer:

@@ -46,11 +46,11 @@ _HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that respond even beyond ``server.max_requests``: an orchestrator must not restart a busy process."""
 
 _INSTANCE_SHARE = 4
-"""One instance may have one in this many of ``server.max_requests`` at a time."""
+"""Each instance may use at most a quarter of ``server.max_requests`` at a time."""
 _BODIES = 4
-"""One instance may have this many bodies of the largest size in memory at a time."""
+"""An instance may have this many bodies of the largest size in memory at a time."""
 _SHARES = 2
-"""One instance may have one in this many bytes of ``server.body_memory``, but always one body."""
+"""Each instance may fill half of ``server.body_memory``; one body of the largest size always fits."""
 
 _BUSY = error_body(503, ["Too many requests are in progress (server.max_requests). Retry later."])
 _RETRY_SOON = {"retry-after": "1"}
@@ -65,8 +65,7 @@ class FastPath(Protocol):
     def matches(self, scope: Any) -> bool:
         """Return whether it handles a request; the path in its scope is relative to the base path."""
 
-    async def respond(self, exchange: RequestResponse) -> None:
-        """Handle a request that it matches."""
+    async def respond(self, exchange: RequestResponse) -> None: ...
 
 
 class Application(QuartTrio):
@@ -84,7 +83,7 @@ class Application(QuartTrio):
         self.active = ActiveRequests(server.max_requests)
         self.beginning = TurnLock()
         # One share for bodies of every kind: they are in memory at the same time. It always holds one body of
-        # the largest size, because a limit on the size that the share undercuts would be a lie.
+        # the largest size, because a smaller share would contradict the limit on that size.
         room = COPIES * _SHARES * self._limit
         if room > server.body_memory:
             logger.warning(
@@ -110,7 +109,6 @@ class Application(QuartTrio):
         self.url_map.merge_slashes = False  # werkzeug would redirect, to a host that the client names
 
     async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
-        """Handle one request (ASGI)."""
         if scope["type"] != "http":
             await super().asgi_app(scope, receive, send)
             return
@@ -136,7 +134,7 @@ class Application(QuartTrio):
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
             return
         if exchange.is_question and path.startswith(QUESTIONS):
-            # Also beyond the limit: otherwise the others would take a busy node for a dead one.
+            # Also beyond the limit: otherwise the others would think that a busy node is dead.
             await exchange.run(partial(self._questions.respond, exchange))
             return
         refusal = self._refusal(path, is_outside=is_outside)
@@ -194,7 +192,9 @@ class Application(QuartTrio):
         return None
 
     async def _is_preflight(self, exchange: RequestResponse, cross_origin: CrossOrigin, path: str) -> bool:
-        """Add the headers that browsers need; return whether the request asked for them, and is answered."""
+        """Add the headers that browsers need; return whether the request only asked for them, and is
+        answered.
+        """
         if exchange.is_forwarded or is_dashboard(path):
             return False  # the node that forwarded it adds them
         exchange.extra = cross_origin.lines(exchange.scope)
@@ -206,7 +206,7 @@ class Application(QuartTrio):
         return True
 
     def _read_path(self, scope: Any) -> bool:
-        """Set the path, relative to the base path, in the scope; return whether it is outside of that."""
+        """Set the path, relative to the base path, in the scope; return whether it is outside."""
         base, path = self._base_path, _one_slash_first(_decoded_path(scope))
         is_outside = bool(base) and not path.startswith(f"{base}/")
         if base and not is_outside:
@@ -215,7 +215,7 @@ class Application(QuartTrio):
         return is_outside
 
     def believe_proxy(self, exchange: RequestResponse) -> None:
-        """Take the client's address, and the scheme and host that it used, from what a trusted proxy says."""
+        """Take the client's address, scheme and host from a trusted proxy."""
         scope = exchange.scope
         peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
         if self._proxies is None or not self._proxies.trusts(peer):
@@ -228,13 +228,13 @@ class Application(QuartTrio):
         if client is not None and client != peer:
             scope["client"] = (client, 0)  # proxies do not report the client's port
         # Behind several proxies, the first value is that of the outermost one. A browser can state neither of
-        # the two for another site's page, so nothing is won by a lie.
+        # the two for another site's page, so a lie gains nothing.
         scheme = ",".join(said[b"x-forwarded-proto"]).partition(",")[0].strip().lower()
         if scheme in ("http", "https"):
             scope["scheme"] = scheme
         host = ",".join(said[b"x-forwarded-host"]).partition(",")[0].strip().lower()
-        # Most proxies pass the host on and repeat it. Then the headers stay the same list, and what is known
-        # of the head (its notes) holds for the connection's next requests.
+        # Most proxies pass the host on and repeat it. Then the headers stay the same list, and the notes
+        # about the head hold for the connection's next requests.
         is_name = bool(host) and host.isprintable() and host.isascii()
         if is_name and (b"host", host.encode()) not in scope["headers"]:
             scope["headers"] = [
@@ -243,7 +243,7 @@ class Application(QuartTrio):
             exchange.notes = {}
 
     async def hold_streams(self) -> None:
-        """Wait for the end of the server, and end the streams of other nodes then: they would hold it up."""
+        """Wait for the end of the server, and end the streams of other nodes then: they would delay it."""
         try:
             await trio.sleep_forever()
         finally:
@@ -261,14 +261,10 @@ class Application(QuartTrio):
         self._own_checks = self._count_checks()
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
-        """See :meth:`hookgw.web.plugin_routes.PluginRoutes.contain`."""
         self._plugin_routes.contain(added_by, boundary)
 
     def use_fast_paths(self, *fast_paths: FastPath) -> None:
-        """Let fast paths handle the requests that they match.
-
-        Call this after all routes were added.
-        """
+        """Let fast paths handle their requests. Call this after all routes were added."""
         # The fast path bypasses Quart. If plugins added request hooks, these must see every request, so there
         # is no fast path then. Hooks of our own are there: the authentication check, and in a fleet the
         # forwarding, which the fast paths do themselves; and the check of lists.
@@ -280,7 +276,6 @@ class Application(QuartTrio):
 
     @property
     def uses_fast_paths(self) -> bool:
-        """Whether fast paths are in use."""
         return bool(self._fast_paths)
 
     def count(self, exchange: RequestResponse, status: int) -> None:

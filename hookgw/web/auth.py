@@ -38,7 +38,7 @@ OPEN_PATHS = frozenset(
 _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authorization")}
 """By their lengths. WAHA's clients send the second."""
 _KEY = "key"
-"""The note about a head that has its key and the key's holder."""
+"""The note that holds the API key in a head, and the key's holder."""
 OPEN_PREFIX = "/public/"
 """Plugins' routes below this path need no key."""
 DASHBOARD_PATH = "/dashboard"
@@ -62,10 +62,6 @@ def required_key(rule: str, variables: Collection[str]) -> RequiredKey:
 
     A path with an instance requires that instance's key or a global key. Any other path requires a global key
     unless it is listed above, so that a new route is closed by default.
-
-    Args:
-        rule: the route's path.
-        variables: the names of the variables in the path.
     """
     # In this order: an instance in the path wins over a shared prefix.
     if rule in OPEN_PATHS or rule.startswith(OPEN_PREFIX) or is_dashboard(rule):
@@ -78,7 +74,6 @@ def required_key(rule: str, variables: Collection[str]) -> RequiredKey:
 
 
 def is_dashboard(path: str) -> bool:
-    """Return whether a path is the dashboard's."""
     return path == DASHBOARD_PATH or path.startswith(f"{DASHBOARD_PATH}/")
 
 
@@ -113,7 +108,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
 
 
 async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
-    """In a fleet, read what other nodes have changed if a request shows an unknown key: it may be new.
+    """In a fleet, read other nodes' changes if a request shows an unknown key: it may be new.
 
     Raises:
         TooManyRequests: too many wrong keys came from the client's address. Nothing is read then.
@@ -133,9 +128,7 @@ async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
 def authenticate(gateway: Gateway, exchange: RequestResponse) -> KeyHolder:
     """Return the holder of a request's key, and count the request against the instance's quota.
 
-    Args:
-        gateway: knows the keys.
-        exchange: the request. It gets the holder and the check of the key, and is counted for its instance.
+    The exchange gets the holder and the check of the key, and is counted for the instance.
 
     Raises:
         Unauthorized: the request has no key, an unknown one, or more than one.
@@ -202,11 +195,9 @@ def check_access(principal: Principal, instance: str, label: str | None = None) 
 
 
 def current_principal() -> Principal:
-    """Return the principal of the current request."""
     return current_holder().principal
 
 
 def current_holder() -> KeyHolder:
-    """Return the key holder of the current request."""
     holder: KeyHolder = g.holder
     return holder

@@ -1,8 +1,7 @@
-"""Which node of a fleet answers a call.
+"""Decides which node of a fleet answers a call.
 
-What concerns an instance (its connector, its lanes, its registrations and keys) is decided by one node, its
-owner. Events are accepted by any node, and what is in the database, or in the records that every node has in
-memory, is read by any.
+One node, the owner, decides everything about an instance (its connector, its lanes, its registrations and
+keys). Any node accepts events, and reads the database and the records that every node has in memory.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from enum import StrEnum
 
 
 class Place(StrEnum):
-    """Which node answers."""
-
     ANY = "any node, from the database or its own memory of the records"
     OWNER = "the node that has the instance in the path"
     OWNER_IN_BODY = "the node that has the instance in the body"
@@ -80,11 +77,7 @@ PLACES = {
 def place_of(rule: str, variables: Collection[str]) -> Place:
     """Return which node answers a route.
 
-    A route of a plugin is answered by the owner of the instance in its path, and without one by any node.
-
-    Args:
-        rule: the route's path.
-        variables: the names of the variables in the path.
+    The owner of the instance in its path answers a plugin's route; without an instance, any node does.
     """
     known = PLACES.get(rule)
     if known is not None:

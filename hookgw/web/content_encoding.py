@@ -14,17 +14,14 @@ _MISMATCH = "The body is not what its content-encoding (gzip) says"
 
 
 class ListedHeaders(Protocol):
-    """A request's headers, with all values of a name."""
-
-    def getlist(self, name: str, /) -> list[str]:
-        """Return the values of all headers of a name."""
+    def getlist(self, name: str, /) -> list[str]: ...
 
 
 def is_gzip(headers: ListedHeaders) -> bool:
     """Return whether the body is compressed with gzip.
 
     Raises:
-        UnsupportedContentEncoding: it is encoded in another way, or in several.
+        UnsupportedContentEncoding: the body has another encoding, or several.
     """
     given = ", ".join(headers.getlist("content-encoding"))
     codings = [
@@ -41,8 +38,6 @@ def is_gzip(headers: ListedHeaders) -> bool:
 
 
 class GzipDecoder:
-    """Decompresses a body part by part."""
-
     def __init__(self) -> None:
         self._decompress = zlib.decompressobj(wbits=_GZIP)
 
@@ -64,10 +59,6 @@ class GzipDecoder:
             yield piece
 
     def finish(self) -> None:
-        """Check that the body is complete.
-
-        Raises:
-            Invalid: it was cut off.
-        """
+        """Check that the body is complete; raise ``Invalid`` if it was cut off."""
         if not self._decompress.eof:
             raise Invalid(f"{_MISMATCH}: it is cut off.")

@@ -1,7 +1,7 @@
 """Cross-origin requests of browsers (the Fetch Standard, "CORS protocol"). No I/O.
 
-A page of another origin may send some requests anyway, but its scripts see no response, and cannot send a
-key, unless the response allows it. hookgw allows that to the origins that the operator lists.
+A page of another origin may send some requests anyway. Its scripts see a response, and can send a key, only
+if the response allows it. hookgw allows that to the listed origins.
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ _NAMES = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|
 
 
 class CrossOrigin:
-    """Says what browsers may let the scripts of other origins do.
-
-    Args:
-        origins: the setting ``server.cors_origins``.
-    """
+    """Decides which origins in ``server.cors_origins`` may use responses."""
 
     def __init__(self, origins: Collection[str]) -> None:
         self._origins = frozenset(parse_origin(one).encode("ascii") for one in origins)
@@ -37,7 +33,7 @@ class CrossOrigin:
     def lines(self, scope: Any) -> Lines:
         """Return headers for every response to a request, errors, too."""
         origin = _header(scope, b"origin")
-        # A cache must not answer one origin with what another one got, whether this one is allowed or not.
+        # A cache must not serve one origin's answer to another, allowed or not.
         if origin not in self._origins:
             return (_VARY,)
         return (_VARY, (b"access-control-allow-origin", origin), (b"access-control-expose-headers", EXPOSED))
@@ -45,7 +41,7 @@ class CrossOrigin:
     def preflight(self, scope: Any) -> Lines | None:
         """Return further headers for the response to a preflight request; ``None`` for another request.
 
-        A browser asks so before it sends a request with a key. The question has no key itself.
+        A browser sends it, without a key, before a request with a key.
         """
         if scope["method"] != "OPTIONS" or _header(scope, b"origin") not in self._origins:
             return None
@@ -53,7 +49,7 @@ class CrossOrigin:
             return None
         wanted = _header(scope, b"access-control-request-headers")
         lines: Lines = ((b"access-control-allow-methods", METHODS), (b"access-control-max-age", MAX_AGE))
-        # Any: plugins read headers of their own, and what a header may do is decided by its request.
+        # Any: plugins read further headers, and a header's effect depends on its request.
         if _NAMES.fullmatch(wanted):
             lines += ((b"access-control-allow-headers", wanted),)
         return lines

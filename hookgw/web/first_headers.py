@@ -15,14 +15,11 @@ class FirstHeaders:
             self._values.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
 
     def get(self, name: str, /) -> str | None:
-        """Return the first header of a name; ``None`` if there is none."""
         return self._values.get(name.lower())
 
     def getlist(self, name: str, /) -> list[str]:
-        """Return the values of all headers of a name."""
         wanted = name.lower().encode("latin-1")
         return [value.decode("latin-1") for given, value in self._headers if given.lower() == wanted]
 
     def texts(self) -> dict[str, str]:
-        """Return the first header of each name, by name in lower case."""
         return self._values.copy()

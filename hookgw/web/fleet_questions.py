@@ -1,4 +1,4 @@
-"""What other nodes of the fleet ask this one; see :mod:`hookgw.fleet.all_nodes`.
+"""Answers the questions of other nodes; see :mod:`hookgw.fleet.all_nodes`.
 
 It bypasses Quart and is no route: a request without a node's signature gets a 404.
 """
@@ -19,17 +19,11 @@ logger = structlog.get_logger("hookgw.fleet")
 
 
 class FleetQuestions:
-    """Answers the questions of other nodes.
-
-    Args:
-        nodes: knows the answers of this one.
-    """
-
     def __init__(self, nodes: AllNodes) -> None:
         self._nodes = nodes
 
     async def respond(self, exchange: RequestResponse) -> None:
-        """Answer a request below :data:`PATH` that a node has signed."""
+        """Answer a request below :data:`PATH` with a node's signature."""
         scope: Any = exchange.scope
         exchange.route = f"{PATH}<question>"
         body = b"".join([chunk async for chunk in exchange.chunks()])

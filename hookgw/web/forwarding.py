@@ -1,4 +1,4 @@
-"""Calls for an instance that another node of the fleet has: they are forwarded there, once.
+"""Forwards calls for another node's instances to that node, once.
 
 :mod:`hookgw.web.call_places` says which calls these are.
 """
@@ -47,12 +47,7 @@ _OF_SERVER = _HOP_BY_HOP | {"date", "x-content-type-options", VERSION_HEADER[0].
 
 
 class Forwarder:
-    """Forwards requests to other nodes.
-
-    Args:
-        gateway: a node of a fleet.
-        fleet: the same, as one of many.
-    """
+    """Forwards requests to other nodes."""
 
     def __init__(self, gateway: Gateway, fleet: Fleet) -> None:
         self._gateway = gateway
@@ -71,8 +66,8 @@ class Forwarder:
     async def close_response(self, exchange: RequestResponse) -> None:
         """Close the other node's response to a request that has ended, if it was forwarded.
 
-        It must not be left to the body's generator: that never starts if the request ends before its response
-        begins, for example because the client leaves, and then the connection would be held for good.
+        The body's generator cannot do this: it never starts if the request ends before its response begins,
+        for example because the client leaves. Then the connection would be held for good.
         """
         response = self._responses.pop(exchange, None)
         if response is not None:
@@ -81,7 +76,7 @@ class Forwarder:
     def admit(self, exchange: RequestResponse) -> None:
         """Note whether a request comes from another node.
 
-        If that node has forwarded it, the client's address and scheme are those that it saw.
+        If that node has forwarded it, it has passed on the client's address and scheme.
         """
         exchange.forward_to_owner = self.forward_to_owner
         scope, secret = exchange.scope, self._fleet.secret
@@ -102,10 +97,9 @@ class Forwarder:
             exchange.is_forwarded = True
 
     async def forward(self) -> Response | None:
-        """Forward the current request, if its path or its query names what another node has.
+        """Forward the current request, if its path or its query names another node's instance.
 
-        Returns:
-            The other node's response; ``None`` if this node is to answer.
+        Return the other node's response; ``None`` if this node is to answer.
 
         Raises:
             Unavailable: the instance moves, or the other node cannot be reached.
@@ -128,18 +122,15 @@ class Forwarder:
             exchange = current_exchange()
             body = exchange.whole_body = bytes(await request.body)
             name = await _name_in(body, exchange)
-            # A request that cannot be right is refused here as well as there.
+            # An invalid request is refused here as well as there.
             return await self.forward_to_owner(name) if isinstance(name, str) else None
         return None
 
     async def forward_to_owner(self, instance: str) -> Response | None:
         """Forward the current request, if another node has an instance.
 
-        Args:
-            instance: its name. If the body names it, the exchange has the body as ``whole_body``.
-
-        Returns:
-            The other node's response; ``None`` if this node has the instance.
+        If the body names the instance, the exchange has the body as ``whole_body``. Return the other node's
+        response; ``None`` if this node has the instance.
 
         Raises:
             Unavailable: the instance moves, or the other node cannot be reached, or is gone before it
@@ -149,7 +140,7 @@ class Forwarder:
             return None
         exchange = current_exchange()
         if exchange.is_forwarded:
-            # Two nodes that see the fleet at different moments must not send a request to and fro.
+            # Two nodes that see the fleet at different moments must not forward a request in circles.
             raise self._fleet.moving(instance)
         response = await self._send(self._fleet.owner_of(instance), exchange, shard_of(instance))
         if request.method not in ("GET", "HEAD"):
@@ -200,7 +191,7 @@ class Forwarder:
         except httpx.HTTPError as error:
             logger.warning("a forwarded call failed", node=node.name, url=node.url, reason=repr(error))
         if response is None:
-            # It is not sent to another node: this one may have done it, and died before it said so.
+            # It is not sent to another node: this one may have acted on it, and died before it responded.
             raise Unavailable(
                 f"The node {node.name} has not answered. The call may have been carried out.", retry_after=1.0
             )
@@ -213,7 +204,7 @@ class Forwarder:
         else:
             body = self._body_of(node, shard, response, exchange, is_stream)
             forwarded = Response(body, response.status_code)
-        # The other node ends what takes too long, and knows what may: a stream, a large file.
+        # The other node ends requests that take too long, and knows which may: a stream, a large file.
         forwarded.timeout = None
         forwarded.headers.clear()
         for name, value in response.headers.multi_items():
@@ -262,7 +253,7 @@ class Forwarder:
 
 
 async def _name_in(body: bytes, exchange: RequestResponse) -> object:
-    """Return the name of the instance that a request is to create; ``None`` if the request is no good."""
+    """Return the name of the instance that a request is to create; ``None`` if the request is invalid."""
     try:
         whole = await read_body(request.headers, in_one_part(body), MOST_NAMED, exchange)
         value = decode_strict(whole, MAX_VALUES)
@@ -278,7 +269,7 @@ def _target(scope: Any) -> bytes:
 
 
 async def forward_form(instance: str) -> Response | None:
-    """Forward the current request, whose form names an instance that another node has.
+    """Forward the current request, if its form names another node's instance.
 
     Call this after the form was read and checked; see :meth:`Forwarder.forward_to_owner`.
     """

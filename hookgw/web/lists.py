@@ -1,4 +1,4 @@
-"""How every list ends: after 2 MiB, with a cursor for the rest.
+"""Ends every list after 2 MiB, with a cursor for the rest.
 
 A tenant decides how long the entries of its lists are, and a slow client how long they stay in memory.
 """
@@ -29,29 +29,20 @@ CURSOR_QUERY = Parameter(
 )
 CURSOR_HEADER = {CURSOR: "The cursor of the next page, if the list ended early."}
 _AROUND = 1024
-"""Bytes for what a page has around its entries."""
+"""Bytes of a page beside its entries."""
 _AT_ONCE = 64 * 1024
-"""Bytes that are encoded at once: others must not wait for longer than that takes."""
+"""Bytes that are encoded at once, so that other requests wait only briefly."""
 
 
 class ShownList:
-    """The entries that a response shows of a list: at least one, and no more than it may have.
-
-    Attributes:
-        entries: encoded.
-    """
+    """The shown entries of a list: at least one, and no more than fit. ``entries`` are encoded."""
 
     def __init__(self) -> None:
         self.entries: list[Any] = []
         self._size = self._paused = _AROUND
 
     async def add(self, entries: Iterable[T], present: Callable[[T], Any]) -> int:
-        """Add entries until one does not fit; return how many of them fit.
-
-        Args:
-            entries: of the list.
-            present: returns what the list shows of an entry.
-        """
+        """Add entries until one does not fit; return how many of them fit. ``present`` shows an entry."""
         before = len(self.entries)
         for entry in entries:
             encoded = msgspec.json.encode(present(entry))
@@ -75,12 +66,11 @@ async def first_of(entries: Iterable[T], present: Callable[[T], Any]) -> list[An
 async def array(
     entries: Sequence[T], place: Callable[[T], Sequence[str | float]], present: Callable[[T], Any]
 ) -> Response:
-    """Return a list whose body is an array. Its cursor is a header, and the query's is continued.
+    """Return a list as an array. Its cursor is in a header, and the query's cursor is continued.
 
     Args:
-        entries: all of them.
-        place: returns where an entry is: the list is sorted by it, and no two entries have the same.
-        present: returns what the list shows of an entry.
+        place: returns an entry's sort key: the list is sorted by it, and it is unique.
+        present: shows an entry.
 
     Raises:
         Invalid: the cursor is not one of such a list.
@@ -100,16 +90,12 @@ async def array(
 
 
 def make_cursor(place: Sequence[str | float]) -> str:
-    """Return the cursor for what follows a place: right also if entries come and go meanwhile."""
+    """Return the cursor for the entries after a place: right also if entries come and go meanwhile."""
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
 def read_cursor(cursor: str) -> list[str | float]:
-    """Return the place of a cursor.
-
-    Raises:
-        Invalid: it is not a cursor.
-    """
+    """Return the place of a cursor; raise ``Invalid`` if it is not a cursor."""
     try:
         place = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         return msgspec.json.decode(place, type=list[str | float])
@@ -118,5 +104,4 @@ def read_cursor(cursor: str) -> list[str | float]:
 
 
 def wrong_cursor() -> Invalid:
-    """Return the error for a cursor of another list."""
     return Invalid("cursor must be that of the previous page; leave it out for the first page.")

@@ -13,7 +13,7 @@ def page_headers(*styles: str) -> dict[str, str]:
     ``strict-transport-security``; the server adds them.
 
     Args:
-        styles: the contents of the page's ``<style>`` elements. The browser ignores any other style.
+        styles: of the page's ``<style>`` elements. The browser ignores any other style.
     """
     digests = [base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() for style in styles]
     sources = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"

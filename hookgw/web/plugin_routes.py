@@ -24,11 +24,7 @@ _ANSWERS = (HookgwError, HTTPException)
 
 
 class PluginRoutes:
-    """Replaces what plugins add to the application by functions that contain it.
-
-    Args:
-        app: with hookgw's own routes.
-    """
+    """Contains everything that plugins add to the application."""
 
     def __init__(self, app: QuartTrio) -> None:
         self._app = app
@@ -36,11 +32,10 @@ class PluginRoutes:
         self._rules = {id(rule) for rule in app.url_map.iter_rules()}
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
-        """Contain what was added since the last call.
+        """Contain the additions since the last call.
 
         Args:
             added_by: the ``hookgw_routes`` that was called.
-            boundary: reports failures.
 
         Raises:
             PluginFailed: a route is below the dashboard's path. It is not reported yet.
@@ -61,7 +56,7 @@ class PluginRoutes:
                 app.view_functions[endpoint] = self._view(added_by, boundary, view)
         hooks: Any = app  # Quart's types of these functions are too narrow for a wrapper
         for functions in hooks.before_request_funcs.values():
-            # It may be a check: a request that was not checked must not be carried out.
+            # It may be a check: a request must not be carried out unchecked.
             self._replace(functions, partial(self._view, added_by, boundary, may_be_none=True))
         for functions in hooks.after_request_funcs.values():
             self._replace(functions, partial(self._after, added_by, boundary))

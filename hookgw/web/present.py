@@ -1,4 +1,4 @@
-"""How times and what was done are shown."""
+"""Shows times and results."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from hookgw.web import responses
 
 
 def present_done(message: str) -> responses.Done:
-    """Return the response of a call that deletes or ends something."""
     return responses.Done("SUCCESS", False, responses.DoneMessage(message))
 
 
 def present_started(job: Job, message: str) -> responses.Started:
-    """Return the response of a call that deletes something, while a job is still at it."""
+    """Return the response of a call that deletes something, while a job still works on it."""
     return responses.Started("PENDING", False, responses.DoneMessage(message), job.id)
 
 

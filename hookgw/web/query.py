@@ -18,9 +18,9 @@ _MOST_PROBLEMS = 10
 
 
 def install_query_check(app: QuartTrio) -> None:
-    """Refuse parameters that a list does not declare in its ``describes``, and those that are given twice.
+    """Refuse parameters that a list does not declare in its ``describes``, and repeated ones.
 
-    A filter that is misspelled and ignored shows everything, as if that were what was asked for.
+    If a misspelled filter were ignored, the list would show everything.
     """
 
     @app.before_request
@@ -44,7 +44,7 @@ def install_query_check(app: QuartTrio) -> None:
 
 def _unknown(name: str, known: list[str]) -> str:
     shown = f"{name[:64]!r} in the query is not known"
-    # A difference in the case alone is no similarity to difflib.
+    # To difflib, two words that differ only in case are not similar.
     lower = {one.lower().replace("_", ""): one for one in known}
     near = nearest(name[:64].lower().replace("_", ""), lower)
     if near is not None:
@@ -55,13 +55,8 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def read_limit(given: Mapping[str, str], default: int, most: int) -> int:
-    """Return the parameter ``limit``.
-
-    Raises:
-        Invalid: it is not a whole number from 1 to ``most``.
-    """
     limit = given.get("limit", str(default))
-    # Six digits are enough, and int() raises an error of its own beyond 4,300.
+    # Six digits are enough, and int() raises another error beyond 4,300.
     number = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 6 else 0
     if not 1 <= number <= most:
         raise Invalid(f"limit must be a whole number from 1 to {most}.")
@@ -69,11 +64,7 @@ def read_limit(given: Mapping[str, str], default: int, most: int) -> int:
 
 
 def read_times(given: Mapping[str, str], names: Iterable[str] = ("since", "until")) -> dict[str, float]:
-    """Return those of the parameters that are given, in seconds since the epoch.
-
-    Raises:
-        Invalid: one of them is not a time.
-    """
+    """Return the given parameters, in seconds since the epoch; raise ``Invalid`` if one is not a time."""
     times: dict[str, float] = {}
     for name in names:
         if name in given:

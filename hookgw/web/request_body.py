@@ -32,21 +32,16 @@ _SHORT = 4096
 
 
 class Headers(ListedHeaders, Protocol):
-    """A request's headers: werkzeug's, or those of the fast path."""
-
-    def get(self, name: str, /) -> str | None:
-        """Return the first header of a name, in any case; ``None`` if there is none."""
+    def get(self, name: str, /) -> str | None: ...
 
 
 def current_exchange() -> RequestResponse:
-    """Return the exchange of the current request."""
     scope: Any = request.scope
     exchange: RequestResponse = scope[REQUEST]
     return exchange
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """Return a JSON response."""
     return Response(msgspec.json.encode(value), status, content_type=JSON)
 
 
@@ -75,7 +70,6 @@ def content_type(headers: Headers, *accepted: str) -> str:
 
 @lru_cache(maxsize=64)  # a producer sends the same one with each event
 def _name_and_charset(given: str) -> tuple[str, str]:
-    """Return the content type without its parameters, and its charset, both in lower case."""
     name, *parameters = given.lower().split(";")
     charset = "utf-8"
     for parameter in reversed(parameters):  # the first charset counts
@@ -86,7 +80,6 @@ def _name_and_charset(given: str) -> tuple[str, str]:
 
 
 def has_body(headers: Headers) -> bool:
-    """Return whether the request's head announces a body."""
     return headers.get("transfer-encoding") is not None or headers.get("content-length") not in (None, "0")
 
 
@@ -96,10 +89,9 @@ async def read_body(  # noqa: C901 -- reads once from top to bottom
     """Read the whole body. The connection's timeouts limit the time.
 
     Args:
-        headers: the request's headers.
-        chunks: the parts of the body as they arrive; ``None`` on a fast path, where nobody else receives.
+        chunks: the parts of the body as they arrive; ``None`` on a fast path, which has no other receiver.
         limit: the most bytes, both as received and decoded.
-        exchange: the request. It counts the decoded bytes.
+        exchange: counts the decoded bytes.
 
     Raises:
         TooLarge: the body is larger; the rest of it was not read.
@@ -142,12 +134,7 @@ async def read_body(  # noqa: C901 -- reads once from top to bottom
 
 
 async def parse_in_turns(exchange: RequestResponse, instance: str, steps: Generator[None, None, T]) -> T:
-    """Return the result of parsing a long body, which takes its turns with other long work.
-
-    Args:
-        exchange: the request.
-        instance: whose turns they are.
-        steps: parse the body.
+    """Return the result of parsing a long body, which takes the instance's turns with other long work.
 
     Raises:
         Unauthorized: the caller's key was revoked meanwhile.
@@ -158,11 +145,7 @@ async def parse_in_turns(exchange: RequestResponse, instance: str, steps: Genera
 
 
 def check_key_again(exchange: RequestResponse) -> None:
-    """Check that the key that was accepted with the head of a request is still valid, after a wait.
-
-    Raises:
-        Unauthorized: it is not.
-    """
+    """Check after a wait that the request's key is still valid; raise ``Unauthorized`` otherwise."""
     # Names are reused. A client may hold its body back until its instance is deleted and another tenant has
     # created one of the same name: the request must not reach that one.
     check = exchange.check_key
@@ -171,15 +154,14 @@ def check_key_again(exchange: RequestResponse) -> None:
 
 
 class CheckedBody(TrioBody):
-    """A body as Quart offers it, to plugins, too. At its end, the caller's key is checked again.
+    """Quart's body, also for plugins. At its end, the caller's key is checked again.
 
-    Every way to read it raises what :func:`check_key_again` raises.
+    All ways to read it raise the error of :func:`check_key_again`.
     """
 
     exchange: RequestResponse
 
     async def __anext__(self) -> bytes:
-        """Return the next part of the body."""
         self.exchange.want_body()
         try:
             return await super().__anext__()
@@ -188,7 +170,6 @@ class CheckedBody(TrioBody):
             raise
 
     def __await__(self) -> Generator[Any, None, Any]:
-        """Wait for the whole body."""
         self.exchange.want_body()
         body = yield from super().__await__()
         check_key_again(self.exchange)
@@ -196,8 +177,6 @@ class CheckedBody(TrioBody):
 
 
 class CheckedRequest(TrioRequest):
-    """A request with a :class:`CheckedBody`."""
-
     body_class = CheckedBody
     body: CheckedBody
 
@@ -217,7 +196,6 @@ async def kept_body() -> AsyncIterator[bytes]:
 
 
 async def in_one_part(body: bytes) -> AsyncIterator[bytes]:
-    """Yield a body that was read already, for :func:`read_body`."""
     yield body
 
 
@@ -226,12 +204,11 @@ def _too_large(limit: int) -> TooLarge:
 
 
 async def read_json(limit: int) -> Any:
-    """Return the JSON value in the current request's body; see :func:`read_parsed`."""
     return await read_parsed(limit, lambda value: value)
 
 
 async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
-    """Return what a function makes of the JSON value in the current request's body.
+    """Decode the JSON value in the current request's body, and return the result of ``parse``.
 
     Both take long for a large body, and so take their turns with other long work.
 
@@ -264,5 +241,4 @@ async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
 
 
 async def read_optional_json(limit: int) -> Any:
-    """Return the JSON value in the current request's body; ``None`` if there is no body."""
     return await read_json(limit) if has_body(request.headers) else None

@@ -1,4 +1,4 @@
-"""How a list says that a node of the fleet has not answered."""
+"""Names the nodes of the fleet that have not answered, in a response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ SILENT_HEADER = {SILENT_NODES: "The nodes of a fleet that did not answer, separa
 
 
 def name_silent(response: Response, nodes: Sequence[str]) -> Response:
-    """Name the nodes that have not answered, if there are any, in a response; return the response."""
     if nodes:
         response.headers[SILENT_NODES] = ", ".join(nodes)
     return response

@@ -12,10 +12,13 @@ from importlib.resources.abc import Traversable
 from jinja2 import DictLoader
 
 
-def load_templates(package: str) -> DictLoader:
-    """Return a loader of all files in the folder ``templates`` of a package, which are read now."""
+def load_templates(*packages: str) -> DictLoader:
+    """Return a loader of all files in the folders ``templates`` of packages, which are read now."""
     found: dict[str, str] = {}
-    _read(files(package).joinpath("templates"), "", found)
+    for package in packages:
+        folder = files(package).joinpath("templates")
+        if folder.is_dir():
+            _read(folder, "", found)
     return DictLoader(found)
 
 

@@ -1,4 +1,4 @@
-"""Registrations: their fields, how requests change them, and how responses show them. No I/O."""
+"""Registrations: their fields, changes and responses. No I/O."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Registrations that hookgw disables: the receiver answered 410, or nothing succeeded for too long."""
+"""Disables registrations: the receiver answered 410, or nothing succeeded for too long."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FEW = 100
 class AutoDisable:
     """Watches how long registrations have been failing, and disables them.
 
-    What is pending for a disabled registration becomes dead letters, which can be replayed once the receiver
+    Pending deliveries of a disabled registration become dead letters, which can be replayed once the receiver
     works again. The registration for operational events is exempt: only the configuration disables it.
     """
 
@@ -52,8 +52,8 @@ class AutoDisable:
         self._operational = operational
         self._clock = clock
         self._settings = settings
-        # Decides. `failing_since` on disk only takes it over a restart: the disk may have refused the last
-        # change of that.
+        # This decides. `failing_since` on disk only carries it over a restart: the disk may have refused its
+        # last change.
         self._failing: dict[str, tuple[Registration, float]] = {}
         self._most = FEW
 
@@ -68,7 +68,7 @@ class AutoDisable:
         self._most = max(FEW, 2 * len(self._failing))
 
     def leave(self, registration_ids: Iterable[str]) -> None:
-        """Forget registrations, after their lanes have ended: another node watches them from now on.
+        """Forget registrations, after their lanes have ended: another node watches them now.
 
         When they come back, they may have worked meanwhile.
         """
@@ -95,15 +95,13 @@ class AutoDisable:
         return known[1]
 
     def is_failing(self, registration: Registration) -> bool:
-        """Return whether the next delivery to a registration ends a time of failing."""
+        """Return whether a registration's next delivery ends a period of failure."""
         return registration.id in self._failing or registration.failing_since is not None
 
     async def attempted(self, attempt: Attempt, registration: Registration) -> None:
         """Note an attempt's outcome; disable the registration if it has been failing for too long.
 
-        Args:
-            attempt: made at the registration's present target.
-            registration: as it was when the attempt was made.
+        The attempt was made at the registration's present target; ``registration`` is as it was then.
         """
         if registration.id == OPERATIONS_ID:
             return
@@ -113,7 +111,7 @@ class AutoDisable:
                 await self._store_failing_since(registration)
             return
         current = self._registry.registration(registration.id)
-        # An attempt in flight when its owner paused it: a pause is no time of failing.
+        # An attempt was in flight when its owner paused the registration: a pause does not count as failing.
         if current is None or current.is_paused:
             return
         now = self._clock.steady()
@@ -144,17 +142,15 @@ class AutoDisable:
     async def disable(
         self, registration: Registration, reason: str, *, failing_since: float | None = None
     ) -> None:
-        """Disable a registration, and park what is pending for it.
+        """Disable a registration, and park its pending deliveries.
 
-        Nothing happens if the registration has another target by now, because the reason was the former
-        receiver's. While the disk refuses, the registration stays enabled, and the next attempt leads here
-        again.
+        Nothing happens if the registration has another target by now: the reason was the former receiver.
+        While the disk refuses, the registration stays enabled, and the next attempt leads here again.
 
         Args:
             registration: as it was when the attempt was made.
-            reason: a sentence.
             failing_since: if given, nothing happens unless the registration still fails since then: it may
-                have succeeded, been set or been paused while this waited for another change of it.
+                have succeeded, been set or been paused while this waited for another change.
         """
         if registration.id == OPERATIONS_ID:
             return
@@ -202,5 +198,5 @@ class AutoDisable:
 
 
 def _begins_afresh(current: Registration, former: Registration) -> bool:
-    """Return whether failures of a registration as it was say nothing about it as it is."""
+    """Return whether failures of the former registration say nothing about the current one."""
     return not current.has_target_of(former) or current.fresh_since != former.fresh_since

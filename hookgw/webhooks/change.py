@@ -201,11 +201,7 @@ def body_of(change: RegistrationChange) -> dict[str, Any]:
 
 
 def parse_grace(body: Any) -> float:
-    """Read the body of a ``rotateSecret``, which may be missing.
-
-    Returns:
-        For how many seconds the old secret keeps signing.
-    """
+    """Read the body of a ``rotateSecret``, which may be missing. Return the seconds of grace."""
     fields = Fields(("", as_object({} if body is None else body, "The body")))
     grace = fields.read(duration(0, MAX_GRACE), DEFAULT_GRACE, "grace")
     # With a misspelt field, a secret that leaked would stay valid for the default time.

@@ -373,7 +373,7 @@ def _label_suffix(label: str | None) -> str:
 
 
 def _show_replaced(former: dict[str, Any], stored: dict[str, Any]) -> None:
-    """Print what a ``set`` replaced, a line for each of the fields that it always replaces."""
+    """Print a line for each field that a ``set`` always replaces, if it changed."""
     pairs = {
         "URL": (former["url"], stored["url"]),
         "state": (former["state"], stored["state"]),

@@ -1,11 +1,10 @@
-"""The registrations of the configuration: ``global_webhooks``, which hear every instance, and
-``operations.url``.
+"""The registrations of the configuration: ``global_webhooks`` and ``operations.url``.
 
-They have no record in the store: the configuration is their record. Stored is only what must outlive a
-restart and is not in the configuration: a secret that was generated, and what the last start needed to know
-of the registration, so that what is pending follows it to another URL or to other lanes.
+They have no record in the store: the configuration is their record. The store keeps only facts that must
+outlive a restart and are not in the configuration: a generated secret, and the registration's URL and lanes
+at the last start, so that pending deliveries follow it to another URL or to other lanes.
 
-All of that is stored by label. A block without a label gets one made of its URL, without user and password,
+These facts are stored by label. A block without a label gets one made of its URL, without user and password,
 so that the order of the blocks in the file means nothing.
 """
 
@@ -49,7 +48,7 @@ _WHY_NOT_SET = {
 
 
 class _LastStart(msgspec.Struct):
-    """What the last start with a registration stored of it."""
+    """The facts of a registration that its last start stored."""
 
     url: str
     ordering: Ordering
@@ -58,7 +57,7 @@ class _LastStart(msgspec.Struct):
 
 
 class ParsedWebhook(NamedTuple):
-    """A registration that ``global_webhooks`` configures, and whether its block gives the secret."""
+    """A registration of ``global_webhooks``, and whether its block gives the secret."""
 
     registration: Registration
     has_secret: bool
@@ -69,7 +68,7 @@ def parse_global_webhooks(
     catalog: Catalog,
     check_options: Callable[[Registration], None] = lambda _: None,
 ) -> tuple[ParsedWebhook, ...]:
-    """Return what ``global_webhooks`` configures.
+    """Return the registrations of ``global_webhooks``.
 
     Args:
         blocks: each is the body of a ``set``, with a ``label``.
@@ -105,11 +104,10 @@ def parse_global_webhooks(
 async def read_global_webhooks(
     parsed: Iterable[ParsedWebhook], store: Store, audit: Audit | None = None
 ) -> tuple[Registration, ...]:
-    """Return the registrations that ``global_webhooks`` configures, with what the store knows of them.
+    """Return the registrations of ``global_webhooks``, with their secrets and the facts of the last start.
 
     Args:
-        store: has the generated secrets, and what the last start stored.
-        audit: records what differs from the last start; ``None`` if the caller records it.
+        audit: records the differences from the last start; ``None`` if the caller records them.
 
     Raises:
         StorageUnavailable: the disk refuses.
@@ -137,7 +135,7 @@ async def read_operations(
 ) -> Registration | None:
     """Return the registration for operational events; ``None`` if ``operations.url`` is not set.
 
-    It has one lane of its own, is never disabled, and no event of an instance goes to it.
+    It has one lane, is never disabled, and no event of an instance goes to it.
 
     Raises:
         StorageUnavailable: the disk refuses.
@@ -164,9 +162,10 @@ async def read_operations(
 def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
     fields = {name: value for name, value in block.items() if name != "label"}
     change, warnings = parse_registration(fields, catalog)
-    # The API returns warnings to its caller. Nobody would see a warning about a file, so here it is an error.
+    # The API returns warnings to its caller. A warning about a file would not be seen, so here it is an
+    # error.
     problems = [f"{warning.removesuffix('; it was ignored.')}." for warning in warnings]
-    # Nor does anybody send back what the API showed, as its callers do.
+    # Nor does a file send back fields of responses, as the API's callers do.
     nested = fields.get("webhook")
     for prefix, layer in (("", fields), ("webhook.", nested if isinstance(nested, dict) else {})):
         problems += (
@@ -179,7 +178,7 @@ def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
     if change.ordering is msgspec.UNSET and change.concurrency is msgspec.UNSET:
         # A refused event of one instance must not hold up the other instances.
         change = msgspec.structs.replace(change, ordering=Ordering.INSTANCE, concurrency=DEFAULT_CONCURRENCY)
-    if change.tls is not msgspec.UNSET:  # nobody stores a key here that a mask could stand for
+    if change.tls is not msgspec.UNSET:  # no key is stored here that a mask could stand for
         unmask_tls(change.tls, NO_IDENTITY)
     # At no time: an expired certificate fails the attempts of one webhook, and must not stop the start.
     registration = change.apply(None, instance=GLOBAL_INSTANCE, label="", now=0.0)
@@ -190,7 +189,7 @@ def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
 
 
 async def _follow(registration: Registration, key: str, store: Store, audit: Audit | None) -> Registration:
-    """Return the registration with its generation; what waits for a former URL is due at once."""
+    """Return the registration with its generation; deliveries that wait for a former URL are due at once."""
     value = await store.get_value(key)
     try:
         last = None if value is None else msgspec.convert(value, _LastStart)

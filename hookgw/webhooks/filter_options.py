@@ -69,7 +69,6 @@ def _read(text: str) -> dict[str, Any]:
 
 
 def show_condition(condition: Mapping[str, Any]) -> str:
-    """Return a condition of a response as a few words."""
     value = condition.get("value")
     wanted = tuple(value) if isinstance(value, list) else value
     return str(Condition(condition["pointer"], FilterOp(condition["op"]), wanted))

@@ -103,14 +103,7 @@ def present_attempt(attempt: records.Attempt) -> Attempt:
 def present_lane(
     lane: records.LaneStatistics, instance: str | None, label: str | None, now: float, node: str = ""
 ) -> Lane:
-    """Return the state of a lane.
-
-    Args:
-        lane: a snapshot of it.
-        instance, label: of the lane's registration; ``None`` if it was deleted.
-        now: the time of the steady clock.
-        node: where the lane is; empty without a fleet.
-    """
+    """Return the state of a lane. ``now`` is by the steady clock, ``node`` is empty without a fleet."""
     return Lane(
         lane=lane.lane,
         registration=lane.registration,

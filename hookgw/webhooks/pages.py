@@ -1,4 +1,4 @@
-"""The registrations of an instance: listed and set on its page, and each on a page of its own."""
+"""The registrations of an instance: listed and set on its page, and each on a separate page."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Values(NamedTuple):
 
 
 class WebhookForms:
-    """Sets registrations, and everything else that can be done to them.
+    """Sets, changes and deletes registrations, and pages of them.
 
     ``show`` shows the page of the instance again.
     """
@@ -119,7 +119,7 @@ class WebhookForms:
         )
 
     def values(self, instance: str, form: Form | None, label: str = DEFAULT_LABEL) -> Values:
-        """Return what the form shows: what was entered, else what is stored, else the defaults."""
+        """Return the form's values: the entered ones, else the stored ones, else the defaults."""
         new = Registration(id="", instance=instance, url="")
         stored = self._gateway.registrations.find(instance, form.get("label", label) if form else label)
         shown = stored or new
@@ -292,6 +292,6 @@ def _path(instance: str, label: str) -> str:
 
 
 def _secret_of(registration: Registration) -> str:
-    """Return what the receiver verifies with: the secret, or the public key."""
+    """Return the text with which the receiver verifies: the secret, or the public key."""
     newest = registration.secrets[0]
     return public_key_of(newest.value) if newest.signature is Signature.V1A else newest.value

@@ -1,7 +1,7 @@
-"""Registrations whose address the settings refuse in any case: for the log and ``check-config``.
+"""Finds registrations with an address that the settings refuse, for the log and ``check-config``.
 
-Their deliveries wait until the settings allow the address. A setting that was lost with a new configuration
-is noticed here, before a backlog grows. Names are not looked up: what they resolve to may change in a minute.
+Their deliveries wait until the settings allow the address. A setting that a new configuration has lost is
+noticed here, before a backlog grows. Names are not looked up: their addresses may change in a minute.
 """
 
 from __future__ import annotations
@@ -22,13 +22,7 @@ logger = structlog.get_logger("hookgw.outbound")
 
 
 class RefusedAddress(NamedTuple):
-    """A registration to which nothing can be delivered.
-
-    Attributes:
-        registration: the registration.
-        pending: how many deliveries wait for it.
-        reason: why, with the setting that would allow it, in sentences.
-    """
+    """A registration that cannot be reached, its pending deliveries, and the setting that would allow it."""
 
     registration: Registration
     pending: int
@@ -45,10 +39,9 @@ def refused_addresses(
     refusal_of: Callable[[Registration], str | None],
     pending: Mapping[str, int],
 ) -> Iterator[RefusedAddress]:
-    """Find the registrations whose literal address or port is refused.
+    """Find the registrations with a literal address or port that is refused.
 
     Args:
-        registrations: all of them.
         refusal_of: see :meth:`hookgw.delivery.outbound.OutboundHttp.known_refusal`.
         pending: how many deliveries are pending, by registration id.
     """
@@ -58,7 +51,6 @@ def refused_addresses(
 
 
 def by_registration(counts: PendingChange) -> Mapping[str, int]:
-    """Return how many deliveries are pending, by registration id."""
     found: Counter[str] = Counter()
     for (registration, _), (count, _) in counts.items():
         found[registration] += count
@@ -70,7 +62,6 @@ async def log_refused_addresses(
     refusal_of: Callable[[Registration], str | None],
     pending: Mapping[str, int],
 ) -> None:
-    """Log what :func:`refused_addresses` finds, one a line."""
     for number, registration in enumerate(registrations):
         if number % _AT_ONCE == 0:
             await trio.lowlevel.checkpoint()  # ten thousand take longer than others should wait

@@ -59,14 +59,11 @@ _LIST_QUERY = (
 
 
 class WebhookRoutes:
-    """The handlers of ``/webhook``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("webhooks", __name__)
         routes = (
             ("POST", "set", self.set),
@@ -226,7 +223,9 @@ class WebhookRoutes:
         return self._gateway.registrations.get(instance, label)
 
     def _shown(self, instance: str, label: str) -> dict[str, object]:
-        """Return what ``find`` shows and ``set`` cannot change; of a new registration, what it will be."""
+        """Return the fields that ``find`` shows and ``set`` cannot change; of a new registration, their
+        future values.
+        """
         stored = self._gateway.registrations.find(instance, label)
         return {
             "instance": instance,

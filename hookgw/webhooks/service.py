@@ -1,4 +1,4 @@
-"""Setting, deleting and testing registrations."""
+"""Sets, deletes and tests registrations."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _USUAL_KIND = "MESSAGES_UPSERT"
 
 
 class StoredRegistration(NamedTuple):
-    """What :meth:`RegistrationService.set` did.
+    """The result of :meth:`RegistrationService.set`.
 
     Attributes:
-        warnings: sentences about its URL and its concurrency.
-        job: is still making its pending deliveries dead letters; ``None`` if nothing is left to do.
+        warnings: the address guard refuses the URL now, or the concurrency has no effect.
+        job: still makes its pending deliveries dead letters; ``None`` if that is done.
     """
 
     registration: Registration
@@ -63,9 +63,10 @@ class CreateInstance(Protocol):
 
 
 class RegistrationService:
-    """Everything that can be done to registrations.
+    """The calls that change registrations.
 
-    Whatever changes a registration raises ``StorageUnavailable`` if the disk refuses: nothing has changed.
+    Every change raises ``StorageUnavailable`` if the disk refuses, and nothing has changed; and ``NotFound``
+    if there is no such registration.
     """
 
     def __init__(
@@ -104,7 +105,6 @@ class RegistrationService:
         return registration
 
     def by_id(self, registration_id: str) -> Registration | None:
-        """Return a registration, also one of the configuration."""
         return self._registry.registration(registration_id)
 
     def of_instance(self, instance: str) -> list[Registration]:
@@ -115,10 +115,8 @@ class RegistrationService:
         """Return registrations of all instances and of the configuration, sorted by instance and label.
 
         Those of the configuration come first: their instance is
-        :data:`~hookgw.records.registrations.GLOBAL_INSTANCE`.
-
-        Args:
-            after: the instance and label before the first one; two empty strings for the beginning.
+        :data:`~hookgw.records.registrations.GLOBAL_INSTANCE`. ``after`` is the instance and label before the
+        first one.
         """
         return self._registry.page(after, limit)
 
@@ -127,22 +125,19 @@ class RegistrationService:
     ) -> StoredRegistration:
         """Store a registration, new or changed.
 
+        Looking up the URL's host takes at most 2 s, after the registration is stored.
+
         Args:
             create: create an instance that does not exist, if ``instances.auto_create`` allows it.
 
-        Returns:
-            The stored registration, and warnings: the address guard refuses the URL now, or the concurrency
-            has no effect. Looking up the URL's host takes at most 2 s, after the registration is stored. If
-            it was disabled and has many pending deliveries, the job that makes them dead letters.
-
         Raises:
             NotFound: there is no such instance.
-            Invalid: a plugin refuses its options, or the instance has too many registrations. No instance
-                is created for a refused registration.
+            Invalid: a plugin refuses its options, or the instance has too many registrations. No instance is
+                created for a refused registration.
         """
         stored, running = None, None
         if create and self._settings.instances.auto_create and self._registry.find_instance(instance) is None:
-            # One commit for both: a crash in between would leave an instance that nobody asked for.
+            # One commit for both: a crash in between would leave an instance without its registration.
             with suppress(Forbidden):  # another request created it at the same moment
                 stored = (await self._create_instance(instance, webhook=change, label=label)).registration
         if stored is None:
@@ -155,9 +150,8 @@ class RegistrationService:
         """Change some fields of a registration; return as :meth:`set` does.
 
         Raises:
-            NotFound: there is no such registration.
-            Invalid: a plugin refuses its options, or it would be enabled with a URL that nothing can be
-                delivered to. Nothing is changed.
+            Invalid: a plugin refuses its options, or it would be enabled with a URL that cannot be delivered
+                to. Nothing is changed.
         """
         stored, running = await self._update(instance, label, change)
         job = None if running is None else await self._jobs.wait(running)
@@ -201,7 +195,7 @@ class RegistrationService:
             return new, await self._pending.replace(old, new)
 
     async def warnings(self, registration: Registration) -> list[str]:
-        """Return what would keep deliveries from being made now, and what has no effect; see :meth:`set`."""
+        """Return the warnings of :meth:`set` as they would be now."""
         warnings = await self._outbound.warnings(registration)
         if registration.ordering is Ordering.URL and registration.concurrency > 1:
             warnings = [*warnings, "concurrency has no effect with ordering url."]
@@ -213,9 +207,9 @@ class RegistrationService:
         return warnings
 
     def refusals(self, registration: Registration) -> list[str]:
-        """Return why the address guard refuses a registration's deliveries, without a lookup, as warnings.
+        """Return why the address guard refuses a registration's deliveries, as warnings, without a lookup.
 
-        It is known of literal addresses and of ports, and of what the last attempt met.
+        It knows literal addresses, ports, and the result of the last attempt.
         """
         known = self._outbound.known_refusal(registration)
         if known is None and registration.enabled:
@@ -227,15 +221,11 @@ class RegistrationService:
     async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
         """Let a registration's deliveries wait on disk, in order, until :meth:`resume`; also after a restart.
 
-        New events join them, within the limits of the backlog. An attempt in flight ends as usual.
-
-        Returns:
-            The registration. Nothing changes if it is paused already.
+        New events join them, within the limits of the backlog. An attempt in flight ends as usual. Nothing
+        changes if the registration is paused already.
 
         Raises:
-            NotFound: there is no such registration.
             Conflict: it is disabled.
-            StorageUnavailable: the disk refuses, and it is not paused.
         """
         async with self._registry.changing_existing(instance):
             registration = self._enabled(instance, label)
@@ -247,15 +237,10 @@ class RegistrationService:
 
     @completes
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> list[LaneStatistics]:
-        """End a registration's pause, and let its waiting lanes try again now.
-
-        Returns:
-            The lanes as they are at that moment.
+        """End a registration's pause, and let its waiting lanes try again now. Return its lanes.
 
         Raises:
-            NotFound: there is no such registration.
             Conflict: it is disabled.
-            StorageUnavailable: the disk refuses, and the pause goes on.
         """
         async with self._registry.changing_existing(instance):
             registration = self._enabled(instance, label)
@@ -274,14 +259,7 @@ class RegistrationService:
         return registration
 
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Job:
-        """Delete a registration; what is pending for it is parked.
-
-        Returns:
-            The job that parks. It runs still if that takes long; see :meth:`Jobs.wait`.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Delete a registration. Return the job that parks its deliveries; see :meth:`Jobs.wait`."""
         return await self._jobs.wait(await self._delete(instance, label))
 
     @completes
@@ -301,14 +279,11 @@ class RegistrationService:
 
     @completes
     async def rotate_secret(self, instance: str, label: str, grace: float) -> Registration:
-        """Give a registration a new secret; those before it go on signing beside it.
+        """Give a registration a new secret; earlier ones go on signing beside it.
 
         Args:
-            grace: for how long the old ones still sign at most, in seconds; 0 ends them at once. See
+            grace: for how many seconds the old ones still sign at most; 0 ends them at once. See
                 :func:`hookgw.records.registrations.in_grace`.
-
-        Raises:
-            NotFound: there is no such registration.
         """
         async with self._registry.changing_existing(instance):
             registration, now = self.get(instance, label), self._clock.wall()
@@ -319,13 +294,9 @@ class RegistrationService:
             return changed
 
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Attempt:
-        """Send an example event now, outside the lane.
-
-        Returns:
-            The attempt, which is not recorded.
+        """Send an example event now, outside the lane. Return the attempt, which is not recorded.
 
         Raises:
-            NotFound: there is no such registration.
             Conflict: it is disabled, or a plugin filters the test event out.
         """
         registration = self.get(instance, label)
@@ -359,7 +330,7 @@ class RegistrationService:
             headers = await self._sender.prepare(delivery, body, template, 1)
         except PluginFailed as failure:
             return self._sender.failed(1, failure)
-        # A connection of its own: a test must not wait for those of the host.
+        # A separate connection: a test must not wait for the host's connections.
         transport = self._outbound.transport(template.origin[3])
         timeout = policy_of(registration, self._settings.delivery).timeout
         try:

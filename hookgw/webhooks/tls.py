@@ -84,7 +84,7 @@ def _check_server_name(value: Any, where: str) -> str:
     try:
         return parse_host(f"[{text}]" if ":" in text else text).removesuffix(".")
     except ValueError:
-        # Without the text: somebody may have put the key here.
+        # Without the text: a user may have put the key here.
         raise Invalid(f"{where} must be a host name or an IP address, as in receiver.example.") from None
 
 

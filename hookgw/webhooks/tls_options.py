@@ -14,7 +14,6 @@ from hookgw.webhooks.tls import TLS_PARTS
 
 
 def _read_pem(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """Read a file, or standard input (``-``)."""
     if value is None:
         return None
     try:
@@ -46,7 +45,7 @@ def take_tls(
 ) -> dict[str, str] | None:
     """Take the options out of ``fields``, and return the field ``tls`` to send; ``None`` for no change.
 
-    The API replaces the field as a whole. So what is stored goes back with what is given, the key masked.
+    The API replaces the field as a whole. So the stored parts go back with the given ones, the key masked.
     """
     removes = fields.pop("no_tls")
     given = {part.json: value for name, part in _PARTS.items() if (value := fields.pop(name)) is not None}

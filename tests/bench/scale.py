@@ -8,7 +8,7 @@ import msgspec
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.lanes import PARK_AFTER
+from hookgw.lanes.dispatcher import RETIRE_AFTER
 from tests.bench.engine import deliver, end_to_end
 from tests.bench.parts import (
     FastReceiver,
@@ -41,7 +41,7 @@ async def lanes_at_rest(full: bool) -> list[Result]:
                 )
                 await drained(opened)
             awake = resident_mib()
-            await trio.sleep(2 * PARK_AFTER)
+            await trio.sleep(2 * RETIRE_AFTER)
             memory, lanes = resident_mib(), len(opened.lanes())
     return [
         Result(

@@ -9,12 +9,13 @@ from trio.testing import MockClock
 
 from hookgw import Delivery, DeliveryState, LaneState, Outcome, Registration
 from hookgw.delivery import AttemptResult
-from hookgw.lanes import PARK_AFTER, Dispatcher
+from hookgw.lanes import Dispatcher
+from hookgw.lanes.dispatcher import RETIRE_AFTER
 from hookgw.records import Ordering
 from hookgw.store import Held, LaneBacklog
 from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, registration
 
-# Starting, parking and ending lanes.
+# Starting, retiring and ending lanes.
 
 
 async def test_starts_lanes_from_the_backlog(autojump_clock: MockClock) -> None:
@@ -40,11 +41,11 @@ async def test_start_starts_only_lanes_that_do_not_run(autojump_clock: MockClock
     assert sorted(world.sender.order) == ["e1", "e2"]
 
 
-async def test_start_wakes_a_parked_lane(autojump_clock: MockClock) -> None:
+async def test_start_wakes_a_retired_lane(autojump_clock: MockClock) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(2 * PARK_AFTER)
+        await trio.sleep(2 * RETIRE_AFTER)
         world.outbox.add(1)
         dispatcher.start([(LANE, 1)])
         await trio.sleep(1)
@@ -69,7 +70,7 @@ async def test_lanes_of_a_registration(autojump_clock: MockClock) -> None:
     world = World(registration(url="http://user:secret@a/hook", ordering=Ordering.INSTANCE, concurrency=4))
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:shop"))
-        await trio.sleep(2 * PARK_AFTER)
+        await trio.sleep(2 * RETIRE_AFTER)
         dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:bank"))
         dispatcher.dispatch(world.outbox.add(1, lane=OTHER_LANE))
         shown = [(lane.lane, lane.partition, lane.url) for lane in dispatcher.lanes("reg_1")]
@@ -83,48 +84,48 @@ async def test_lanes_of_a_registration(autojump_clock: MockClock) -> None:
         assert len(dispatcher.lanes()) == 3
 
 
-async def test_a_parked_lane_is_shown_as_it_was(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_is_shown_as_it_was(autojump_clock: MockClock) -> None:
     world = World()
     world.sender.script["e2"] = [Outcome.REJECTED]
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(2))
-        await trio.sleep(PARK_AFTER / 2)
+        await trio.sleep(RETIRE_AFTER / 2)
         [idle] = dispatcher.lanes()
-        await trio.sleep(PARK_AFTER)
+        await trio.sleep(RETIRE_AFTER)
         assert dispatcher.lanes() == dispatcher.lanes("reg_1") == [idle]
         assert (idle.state, idle.last_outcome, idle.url) == (LaneState.IDLE, Outcome.REJECTED, URL)
         assert world.monitor.states == []
 
 
-async def test_a_parked_lane_whose_registration_was_deleted_has_no_url(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_whose_registration_was_deleted_has_no_url(autojump_clock: MockClock) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(2 * PARK_AFTER)
+        await trio.sleep(2 * RETIRE_AFTER)
         world.registrations.clear()
         [lane] = dispatcher.lanes()
         assert (lane.registration, lane.url) == ("reg_1", None)
 
 
-async def test_a_parked_lane_starts_again(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_starts_again(autojump_clock: MockClock) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(PARK_AFTER / 2)
-        await trio.sleep(PARK_AFTER)
+        await trio.sleep(RETIRE_AFTER / 2)
+        await trio.sleep(RETIRE_AFTER)
         dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(PARK_AFTER / 2)
+        await trio.sleep(RETIRE_AFTER / 2)
     assert world.sender.order == ["e1", "e2"]
 
 
-async def test_a_lane_does_not_send_again_what_it_settled_before_it_was_parked(
+async def test_a_lane_does_not_send_again_what_it_settled_before_it_was_retired(
     autojump_clock: MockClock,
 ) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         first, second = world.outbox.add(2)
         dispatcher.dispatch([first, second])
-        await trio.sleep(2 * PARK_AFTER)
+        await trio.sleep(2 * RETIRE_AFTER)
         world.outbox.pending[second.seq] = second  # its settlement is not on disk yet
         world.outbox.requeue(first)
         dispatcher.requeued({LANE: 1})
@@ -133,12 +134,12 @@ async def test_a_lane_does_not_send_again_what_it_settled_before_it_was_parked(
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_the_end_forgets_parked_lanes(autojump_clock: MockClock, cancelled: bool) -> None:
+async def test_the_end_forgets_retired_lanes(autojump_clock: MockClock, cancelled: bool) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(PARK_AFTER / 2)
-        await trio.sleep(PARK_AFTER)
+        await trio.sleep(RETIRE_AFTER / 2)
+        await trio.sleep(RETIRE_AFTER)
         if not cancelled:
             dispatcher.stop()
             await dispatcher.wait_stopped()
@@ -150,7 +151,7 @@ async def test_a_lane_that_stops_is_reported(autojump_clock: MockClock) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(PARK_AFTER / 2)
+        await trio.sleep(RETIRE_AFTER / 2)
         dispatcher.stop()
         await dispatcher.wait_stopped()
     assert world.monitor.states == [LaneState.IDLE]
@@ -279,11 +280,11 @@ async def test_attempts_in_flight_are_found_by_registration(autojump_clock: Mock
         assert world.settled == [(1, DeliveryState.DELIVERED)]
 
 
-async def test_a_parked_lane_has_nothing_in_flight_and_nothing_to_resume(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_has_nothing_in_flight_and_nothing_to_resume(autojump_clock: MockClock) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(2 * PARK_AFTER)
+        await trio.sleep(2 * RETIRE_AFTER)
         assert dispatcher.in_flight("reg_1") == []
         dispatcher.resume("reg_1")
         await trio.sleep(1)
@@ -498,7 +499,7 @@ def do_everything(dispatcher: Dispatcher, world: World) -> None:
 
 
 @pytest.mark.parametrize("orderly", [True, False])
-@pytest.mark.parametrize("idle", [0.1, 2 * PARK_AFTER])
+@pytest.mark.parametrize("idle", [0.1, 2 * RETIRE_AFTER])
 async def test_everything_is_harmless_once_the_dispatcher_has_ended(
     autojump_clock: MockClock, orderly: bool, idle: float
 ) -> None:

@@ -7,7 +7,8 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import LaneState
-from hookgw.lanes import PARK_AFTER, HeldShards
+from hookgw.lanes import HeldShards
+from hookgw.lanes.dispatcher import RETIRE_AFTER
 from hookgw.records import Ordering, registration_of
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
 
@@ -147,7 +148,7 @@ async def test_a_shard_that_comes_back_is_read_from_the_start(autojump_clock: Mo
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS}, lambda: now(world))
         dispatcher.dispatch([first := world.outbox.add(1)[0]])
-        await trio.sleep(2 * PARK_AFTER)
+        await trio.sleep(2 * RETIRE_AFTER)
         await dispatcher.release({OURS})
         assert world.monitor.states == [LaneState.IDLE]
         # The settlement was stale, because another node held the shard by then: it changed nothing.

@@ -21,7 +21,7 @@ from tests.dispatch.fakes import BEGAN, LANE, URL, World, registration
 def make_lane(
     world: World, *, idle_lanes: IdleLanes | None = None, backlog: int = 0, memory: LaneMemory | None = None
 ) -> Lane:
-    """Return a lane. Without ``idle_lanes`` nothing parks it."""
+    """Return a lane. Without ``idle_lanes`` nothing retires it."""
     idle_lanes = idle_lanes or IdleLanes(1)
     return Lane(LANE, world.services, idle_lanes, backlog=backlog, memory=memory)
 
@@ -520,7 +520,7 @@ async def test_a_lane_waits_for_a_disk_that_cannot_be_read(autojump_clock: MockC
 # Being idle.
 
 
-async def test_a_parked_lane_leaves_its_memory(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_leaves_its_memory(autojump_clock: MockClock) -> None:
     world = World(lane_idle=60.0)
     world.sender.script["e2"] = [Outcome.REJECTED]
     idle_lanes = IdleLanes(5)
@@ -538,7 +538,7 @@ async def test_a_parked_lane_leaves_its_memory(autojump_clock: MockClock) -> Non
     assert world.sender.order == ["e1", "e2"]
 
 
-async def test_a_lane_that_is_being_parked_delivers_first(autojump_clock: MockClock) -> None:
+async def test_a_lane_that_is_being_retired_delivers_first(autojump_clock: MockClock) -> None:
     world = World()
     idle_lanes = IdleLanes(100)
     lane = make_lane(world, idle_lanes=idle_lanes)
@@ -551,12 +551,12 @@ async def test_a_lane_that_is_being_parked_delivers_first(autojump_clock: MockCl
 
         nursery.start_soon(idle_lanes.run)
         await quiet(1)
-        lane.park()
+        lane.retire()
         lane.offer(world.outbox.add()[0])
         await quiet(50)
         assert world.sender.order == ["e1"]
         assert lane.statistics().state is LaneState.IDLE
-        lane.park()
+        lane.retire()
         lane.requeued(1)
         world.outbox.add()
         await quiet(50)

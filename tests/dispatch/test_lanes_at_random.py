@@ -1,4 +1,4 @@
-"""Lanes that get work, pauses, redirects and resumes at random moments, also while they are parked."""
+"""Lanes that get work, pauses, redirects and resumes at random moments, also while they are retired."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from trio.testing import MockClock
 
 from hookgw import Delivery, Outcome
 from hookgw.delivery import AttemptResult, LaneTransport, RequestTemplate
-from hookgw.lanes import PARK_AFTER, Dispatcher
+from hookgw.lanes import Dispatcher
+from hookgw.lanes.dispatcher import RETIRE_AFTER
 from hookgw.records import Ordering
 from tests.dispatch.fakes import FakeSender, World, registration
 
 LANES = ["reg_1:0:shop", "reg_1:0:bank", "reg_2:0"]
 STEPS = 300
-RESTS = (0.0, 0.0, 0.25, 0.5, 1.0, PARK_AFTER - 0.5, PARK_AFTER, PARK_AFTER + 0.1, PARK_AFTER + 1.1)
+RESTS = (0.0, 0.0, 0.25, 0.5, 1.0, RETIRE_AFTER - 0.5, RETIRE_AFTER, RETIRE_AFTER + 0.1, RETIRE_AFTER + 1.1)
 
 
 class Witness(FakeSender):
@@ -141,7 +142,7 @@ async def test_each_lane_has_one_task_and_delivers_everything_in_order(
     world = World(
         registration("reg_1", ordering=Ordering.INSTANCE, concurrency=1),
         registration("reg_2"),
-        lane_idle=PARK_AFTER + 1,
+        lane_idle=RETIRE_AFTER + 1,
         lane_buffer=4,
         schedule=[5.0] * 1000,
     )

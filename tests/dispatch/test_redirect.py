@@ -11,7 +11,8 @@ from trio.testing import MockClock
 from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.kernel import PluginFailed, Secret
 from hookgw.lanes import LANE_PAGE as PAGE
-from hookgw.lanes import PARK_AFTER, Dispatcher
+from hookgw.lanes import Dispatcher
+from hookgw.lanes.dispatcher import RETIRE_AFTER
 from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, URL, World, registration
 
@@ -270,14 +271,14 @@ async def test_an_idle_lane_goes_on_at_the_new_target(autojump_clock: MockClock)
     assert [r.registration.url for r in world.sender.requests] == [URL, NEW_URL]
 
 
-async def test_a_parked_lane_forgets_its_streak(autojump_clock: MockClock) -> None:
+async def test_a_retired_lane_forgets_its_streak(autojump_clock: MockClock) -> None:
     world = World(unreachable_first_wait=1.0, max_age=10.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 99
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(18)  # it expires after 15 s, with a streak of 4
         assert world.settled == [(1, DeliveryState.DEAD)]
-        await trio.sleep(PARK_AFTER)
+        await trio.sleep(RETIRE_AFTER)
         change(world, dispatcher)
         assert [lane.state for lane in dispatcher.lanes("reg_1")] == [LaneState.IDLE]
         world.sender.script["e2"] = [Outcome.UNREACHABLE]
@@ -372,5 +373,5 @@ async def test_a_registration_that_was_disabled_with_no_url_may_be_redirected(
         await trio.sleep(0.1)
         assert world.settled == [(1, DeliveryState.DEAD)]
         assert [lane.url for lane in dispatcher.lanes()] == ["vazio"]
-        await trio.sleep(PARK_AFTER)
+        await trio.sleep(RETIRE_AFTER)
         assert [lane.url for lane in dispatcher.lanes()] == ["vazio"]

@@ -22,7 +22,8 @@ from hookgw.config import load_settings
 from hookgw.core import EventQueue
 from hookgw.delivery import Found
 from hookgw.kernel import ConfigError, StartError
-from hookgw.lanes import IdleLanes, ParkedLanes
+from hookgw.lanes import IdleLanes
+from hookgw.lanes.retired_lanes import RetiredLanes
 from hookgw.plugins import Hooks, load_plugins
 from hookgw.records import lane_rule
 from hookgw.store.commits.group_commit import GroupCommit
@@ -103,7 +104,7 @@ def _bug(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("task", "method"),
     [
-        (ParkedLanes, "wait_due"),
+        (RetiredLanes, "wait_due"),
         (IdleLanes, "run"),
         (EventQueue, "run"),
         (Checkpoints, "run"),

@@ -10,13 +10,15 @@ import msgspec
 import pytest
 import trustme
 
-from hookgw import EventKind, Invalid, parsing
+from hookgw import EventKind, Invalid
 from hookgw.app import COMPONENTS
 from hookgw.deliveries import parse_replay
 from hookgw.events import EMIT, parse_events
 from hookgw.instances import parse_creation
+from hookgw.instances import requests as instance_requests
 from hookgw.kernel import Signature
 from hookgw.messages import parse_text_message as parse_text
+from hookgw.messages import requests as message_requests
 from hookgw.records import Catalog, FilterOp, Ordering
 from hookgw.webhooks import parse_grace, parse_registration, plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
@@ -41,21 +43,21 @@ PARSERS: dict[str, Callable[[Any], object]] = {
     "RotateRequest": parse_grace,
     "CreateRequest": lambda body: parse_creation(body, CATALOG),
     "SendTextRequest": parse_text,
-    "SendMediaRequest": parsing.parse_media_message,
-    "SendAudioRequest": parsing.parse_audio_message,
-    "SendLocationRequest": parsing.parse_location_message,
-    "SendContactRequest": parsing.parse_contact_message,
-    "SendReactionRequest": parsing.parse_reaction_message,
-    "SendTemplateRequest": parsing.parse_template_message,
-    "MarkReadRequest": parsing.parse_read_messages,
-    "SendPresenceRequest": parsing.parse_presence,
-    "UpdateMessageRequest": parsing.parse_edit,
-    "DeleteMessageRequest": parsing.parse_deletion,
-    "NumbersRequest": parsing.parse_numbers,
-    "ChatQueryRequest": parsing.parse_chat_query,
-    "OptionsRequest": parsing.parse_option_changes,
-    "SettingsRequest": parsing.parse_settings,
-    "PresenceRequest": parsing.parse_presence_of_account,
+    "SendMediaRequest": message_requests.parse_media_message,
+    "SendAudioRequest": message_requests.parse_audio_message,
+    "SendLocationRequest": message_requests.parse_location_message,
+    "SendContactRequest": message_requests.parse_contact_message,
+    "SendReactionRequest": message_requests.parse_reaction_message,
+    "SendTemplateRequest": message_requests.parse_template_message,
+    "MarkReadRequest": message_requests.parse_read_messages,
+    "SendPresenceRequest": message_requests.parse_presence,
+    "UpdateMessageRequest": message_requests.parse_edit,
+    "DeleteMessageRequest": message_requests.parse_deletion,
+    "NumbersRequest": message_requests.parse_numbers,
+    "ChatQueryRequest": message_requests.parse_chat_query,
+    "OptionsRequest": instance_requests.parse_option_changes,
+    "SettingsRequest": instance_requests.parse_settings,
+    "PresenceRequest": instance_requests.parse_presence_of_account,
     "ReplayRequest": lambda body: parse_replay(body, CATALOG, now=1_800_000_000.0),
     "EmitRequest": lambda body: parse_events(msgspec.json.encode(body), "loja1", CATALOG, now=0.0),
 }

@@ -1,1 +1,1 @@
-"""Operational events: what hookgw reports about itself."""
+"""Operational events, about hookgw itself."""

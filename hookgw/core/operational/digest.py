@@ -1,4 +1,4 @@
-"""A digest of what may come often: the first is reported at once, further ones once a second. No I/O."""
+"""A digest of frequent reports: the first is reported at once, further ones once a second. No I/O."""
 
 from __future__ import annotations
 
@@ -14,23 +14,20 @@ REST = 1.0
 """Seconds between two reports about one registration, or one instance."""
 
 
-class Summary(Protocol):
+class DigestSummary(Protocol):
     """A number of things of one kind."""
 
     count: int
 
     @property
     def about(self) -> str:
-        """What they belong to."""
+        """The subject that they belong to."""
 
 
 class DeadLetterSummary(msgspec.Struct, kw_only=True):
-    """Dead letters of one registration.
+    """Dead letters of one registration, with the reason of the last one.
 
     Attributes:
-        registration: the registration's id.
-        count: how many.
-        reason: of the last one; a sentence.
         delivery: the last one; ``None`` if many were parked together.
     """
 
@@ -41,18 +38,11 @@ class DeadLetterSummary(msgspec.Struct, kw_only=True):
 
     @property
     def about(self) -> str:
-        """The registration's id."""
         return self.registration
 
 
 class LeftOutSummary(msgspec.Struct, kw_only=True):
-    """Events of a network that an instance's connector left out.
-
-    Attributes:
-        instance, connector: their names.
-        count: how many.
-        reason: of the last one; a sentence.
-    """
+    """Events of a network that an instance's connector left out, with the reason of the last one."""
 
     instance: str
     connector: str
@@ -61,16 +51,13 @@ class LeftOutSummary(msgspec.Struct, kw_only=True):
 
     @property
     def about(self) -> str:
-        """The instance's name."""
         return self.instance
 
 
-S = TypeVar("S", bound=Summary)
+S = TypeVar("S", bound=DigestSummary)
 
 
 class _Held(msgspec.Struct, Generic[S]):
-    """Something that was reported a moment ago."""
-
     until: float
     summary: S | None = None
 
@@ -79,14 +66,12 @@ class Digest(Generic[S]):
     """Holds back summaries within :data:`REST` of the last report about the same, and adds them up."""
 
     def __init__(self) -> None:
-        # In the order of ``until``, because what is reported moves to the end.
+        # In the order of ``until``, because a reported subject moves to the end.
         self._held: dict[str, _Held[S]] = {}
 
     def add(self, summary: S, now: float) -> S | None:
-        """Add a summary.
-
-        Returns:
-            What to report at once; ``None`` if it is held back until it is :meth:`due`.
+        """Return the summary if it is to be reported at once; ``None`` if it is held back until it is
+        :meth:`due`.
         """
         held = self._held.get(summary.about)
         if held is None:
@@ -103,7 +88,7 @@ class Digest(Generic[S]):
         return next((held.until for held in self._held.values()), math.inf)
 
     def due(self, now: float) -> list[S]:
-        """Return what to report now."""
+        """Return the summaries to report now."""
         ripe = [name for name, _ in takewhile(lambda item: item[1].until <= now, self._held.items())]
         due = [summary for name in ripe if (summary := self._held.pop(name).summary)]
         self._held.update((summary.about, _Held(now + REST)) for summary in due)

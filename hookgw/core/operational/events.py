@@ -1,9 +1,9 @@
-"""Operational events: what hookgw reports to its operators.
+"""Operational events, hookgw's reports to its operators.
 
-They are raised inside lanes and commits, so raising one never waits: it is queued. Separate tasks pass it
-to plugins and store it in the outbox, addressed to the registration of ``operations.url`` alone. From there
-it takes the path of every event, in a lane of its own. No event is raised about that lane or registration,
-because each would raise the next; the log reports them.
+They are raised inside lanes and commits, so raising one never waits: it is queued. Separate tasks pass it to
+plugins and store it in the outbox, addressed to the registration of ``operations.url`` alone. From there each
+takes the path of every event, in a separate lane. No event is raised about that lane or registration, because
+each would raise the next; the log reports them.
 """
 
 from __future__ import annotations
@@ -43,14 +43,7 @@ logger = structlog.get_logger("hookgw.operations")
 
 
 class OperationalEvents:
-    """Raises operational events.
-
-    Args:
-        registration: the events go there, beside plugins; ``None`` if ``operations.url`` is not set.
-
-    Attributes:
-        registration: as given.
-    """
+    """Raises operational events, for plugins and the registration of ``operations.url``, if that is set."""
 
     def __init__(
         self,
@@ -92,7 +85,7 @@ class OperationalEvents:
 
         Args:
             append: stores events in the outbox, beyond any limit.
-            pending: returns how many deliveries wait for :attr:`registration`.
+            pending: returns how many deliveries wait for the registration.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._to_plugins.run, self._notify)
@@ -102,11 +95,11 @@ class OperationalEvents:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all raised events were passed on, except for those held back by the digest."""
+        """Whether all raised events were passed on, except those in the digest."""
         return self._to_plugins.is_empty and self._to_url.is_empty
 
     async def drain(self) -> None:
-        """Pass on everything raised so far, including what the digest holds back; for the shutdown.
+        """Pass on everything raised so far, including the digest; for the shutdown.
 
         Set a deadline: plugins may be slow. If the disk refuses, the remaining events are lost.
         """
@@ -123,7 +116,6 @@ class OperationalEvents:
 
     @property
     def any_lane_fails(self) -> bool:
-        """Whether the last attempt of any lane failed."""
         return self._lanes.any_fails
 
     def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
@@ -167,7 +159,7 @@ class OperationalEvents:
         )
 
     def instance_backlog_crossed(self, instance: str, tally: Tally, allowed: tuple[float, float]) -> None:
-        """Report that an instance holds more than half of what it may, or no longer does."""
+        """Report that an instance holds more than half of its allowance, or no longer does."""
         deliveries, size = (None if amount == math.inf else int(amount) for amount in allowed)
         self._raise(
             kinds.INSTANCE_BACKLOG_HIGH if tally.is_high else kinds.INSTANCE_BACKLOG_NORMAL,
@@ -192,10 +184,8 @@ class OperationalEvents:
         """Report dead letters of a registration.
 
         Args:
-            registration_id: of the registration.
             registration: ``None`` if it was deleted.
             reason: a sentence.
-            count: how many.
             delivery: the dead letter, if it is one.
         """
         if not count:
@@ -209,13 +199,7 @@ class OperationalEvents:
         self._held_back.set()
 
     def plugin_failing(self, failure: PluginFailed, instance: str | None, wait: float) -> None:
-        """Report that a connector or a background task failed.
-
-        Args:
-            failure: of the plugin.
-            instance: the connector's instance.
-            wait: the seconds until it starts again.
-        """
+        """Report that a connector or a background task failed, and starts again after a wait in seconds."""
         self._raise(
             kinds.PLUGIN_FAILING,
             None,

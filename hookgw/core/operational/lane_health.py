@@ -1,4 +1,4 @@
-"""Knows which lanes fail and which have recovered. No I/O."""
+"""Remembers which lanes fail and which have recovered. No I/O."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ class Failing(msgspec.Struct):
 
     Attributes:
         since: when the first failed attempt began, in seconds since the epoch.
-        registration: the id of the lane's registration.
-        last: the newest failed attempt.
         is_reported: LANE_FAILING was raised.
     """
 
@@ -33,15 +31,10 @@ class LaneHealth:
 
     @property
     def any_fails(self) -> bool:
-        """Whether the last attempt of any lane failed."""
         return bool(self._failing)
 
     def attempted(self, lane: str, registration: str, attempt: Attempt) -> Failing | None:
-        """Note an attempt.
-
-        Returns:
-            The failures that this attempt ended, if they had been reported.
-        """
+        """Note an attempt. Return the failures that it ended, if they had been reported."""
         if attempt.outcome is Outcome.DELIVERED:
             ended = self._failing.pop(lane, None)
             return ended if ended is not None and ended.is_reported else None
@@ -51,11 +44,7 @@ class LaneHealth:
         return None
 
     def waits(self, lane: str) -> Failing | None:
-        """Note that a lane began to wait.
-
-        Returns:
-            Its failures, if they are to be reported now.
-        """
+        """Note that a lane began to wait. Return its failures, if they are to be reported now."""
         failing = self._failing.get(lane)
         if failing is None or failing.is_reported:
             return None
@@ -63,5 +52,4 @@ class LaneHealth:
         return failing
 
     def ended(self, lane: str) -> None:
-        """Forget a lane that ended."""
         self._failing.pop(lane, None)

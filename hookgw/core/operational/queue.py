@@ -1,4 +1,4 @@
-"""A queue between the code that raises operational events and one place that they go to."""
+"""A queue between the code that raises operational events and one of their places."""
 
 from __future__ import annotations
 
@@ -22,16 +22,12 @@ logger = structlog.get_logger("hookgw.operations")
 
 
 class EventQueue:
-    """A queue with one consumer, :meth:`run`.
-
-    Args:
-        place: where the events go, for the log.
-    """
+    """A queue with one consumer, :meth:`run`. ``place`` names the destination, for the log."""
 
     def __init__(self, place: str) -> None:
         self._place = place
         self._waiting: deque[tuple[str, Event]] = deque()
-        # So that one tenant, whose lanes fail and recover all the time, loses its own.
+        # So that a tenant with lanes that fail and recover all the time loses only its own events.
         self._share: Share[Claim] = Share(MOST_WAITING, ratio=1)
         self._arrived = trio.Event()
         self._empty = trio.Event()
@@ -67,5 +63,4 @@ class EventQueue:
         return self._empty.is_set()
 
     async def wait_empty(self) -> None:
-        """Wait until everything queued has been sent."""
         await self._empty.wait()

@@ -57,7 +57,6 @@ delivery.add_command(replay)
 
 
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select deliveries and pages of them."""
     options = (
         click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind."),
         click.option(

@@ -106,7 +106,7 @@ def replay_windows(
     body: dict[str, Any],
     show_progress: ShowProgress,
 ) -> int:
-    """Replay the windows in turn and return how many deliveries are sent again.
+    """Replay the windows in turn; return the number of deliveries.
 
     Raises:
         Failed: the gateway refused or did not respond, or the user pressed Ctrl-C. The message says how to

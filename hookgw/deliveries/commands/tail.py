@@ -22,9 +22,9 @@ FIRST_PAGE = 20
 """Deliveries on the first page of each poll: enough for a quiet instance, and cheap."""
 PAGE = 1000
 MAX_FOLLOWED = 1000
-"""The most pending deliveries of an instance whose attempts are followed; the newest have precedence."""
+"""The most pending deliveries of an instance with followed attempts; the newest have precedence."""
 MAX_SEARCHED = 10_000
-"""The most past deliveries of an instance that a start searches for those that match the filters."""
+"""The most past deliveries of an instance that a start searches for matches."""
 MAX_INSTANCES = 50
 """The most instances that are followed without being named: each costs two requests per poll."""
 OVERLAP = 5.0
@@ -43,12 +43,9 @@ epoch) since which its deliveries finished (``None`` for all deliveries)."""
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which deliveries are shown. What is empty does not filter.
+    """Which deliveries are shown. Empty filters show all.
 
     Attributes:
-        kinds: event kinds, as hookgw writes them.
-        states: states.
-        labels: labels of registrations.
         error: a part of the error or the reason, in any case.
     """
 
@@ -178,15 +175,13 @@ def _all_instances(client: Client) -> list[str]:
 
 
 class DeliveryFeed:
-    """Finds what changed among an instance's deliveries; returns each state of a delivery once.
+    """Finds the changes of an instance's deliveries; returns each state of a delivery once.
 
     Delivery ids contain growing numbers, so a number above the newest known one is a new delivery. Pending
     deliveries are read again until they finish, the newest :data:`MAX_FOLLOWED` of them. The end of all
     others, which may be anywhere in a long backlog, is found by its time.
 
     Args:
-        fetch: fetches a page.
-        matches: whether a delivery is to be returned.
         now: returns the gateway's time as of the last page, in seconds since the epoch.
 
     Attributes:
@@ -208,7 +203,7 @@ class DeliveryFeed:
         self._started = self._polled = 0.0
 
     def start(self, lines: int) -> list[DeliveryJson]:
-        """Return the newest deliveries, oldest first. :meth:`poll` returns what changes after them."""
+        """Return the newest deliveries, oldest first. :meth:`poll` returns later changes."""
         found: list[DeliveryJson] = []
         matching: list[DeliveryJson] = []
         cursor, wanted = None, max(1, lines)
@@ -293,12 +288,9 @@ def follow(
     show: Callable[[str, Iterable[DeliveryJson]], None],
     wait: Callable[[], None],
 ) -> None:
-    """Show what changes, forever.
+    """Show changes, forever, after so many past deliveries of each instance.
 
     Args:
-        feeds: return the changes, by instance.
-        lines: how many past deliveries of each to start with.
-        show: prints deliveries of an instance.
         wait: returns when the next poll is due.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The list of deliveries, live, and what can be done with several of them."""
+"""The live list of deliveries, and the actions on several of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COUNT_PAGE = 100
 
 
 class Filters(NamedTuple):
-    """What the form above the list says, as it was entered."""
+    """The form above the list, as it was entered."""
 
     instance: str = ""
     state: str = ""
@@ -42,7 +42,6 @@ class Filters(NamedTuple):
     text: str = ""
 
     def query(self) -> str:
-        """Return the filters as the query of a URL."""
         return urlencode({name: value for name, value in self._asdict().items() if value})
 
 
@@ -50,11 +49,9 @@ class Row(NamedTuple):
     """A delivery in the list.
 
     Attributes:
-        delivery: from the history.
         instance: the name that people know, also of a deleted instance.
         path: of its page below the dashboard; empty if the instance was deleted.
         receiver: the URL of its registration, with masked user and password; ``None`` if that was deleted.
-        label: of that registration.
         why: why it is not delivered, in sentences.
     """
 
@@ -67,13 +64,6 @@ class Row(NamedTuple):
 
 
 class DeliveriesPage:
-    """``/dashboard/deliveries``.
-
-    Args:
-        site: the dashboard.
-        streams: updates the list.
-    """
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -85,7 +75,6 @@ class DeliveriesPage:
         site.add("/deliveries/replay", self.replay, "POST", page="/deliveries")
 
     async def list(self) -> Response:
-        """Show the deliveries that match the filters, the newest first."""
         return await self._page(self._asked(), request.args.get("cursor") or None)
 
     async def _page(
@@ -123,7 +112,6 @@ class DeliveriesPage:
         )
 
     async def live(self) -> Response:
-        """Stream the newest deliveries that match the filters."""
         filters = self._asked()
         sees_global = _sees_global()
         self._query(filters, None, sees_global)  # refused here, not once a second
@@ -138,7 +126,7 @@ class DeliveriesPage:
         return self._within(Filters(**given))
 
     def _within(self, filters: Filters) -> Filters:
-        """Return filters that stay within what the session may see."""
+        """Return filters limited to the rights of the session."""
         own = visitor().principal.instance
         if own is None:
             return filters
@@ -194,7 +182,6 @@ class DeliveriesPage:
         )
 
     async def resend(self) -> Response:
-        """Send the ticked deliveries again."""
         form = await self._site.form()
         filters = _entered(self._within, form)
         chosen = form.all("delivery")
@@ -213,7 +200,7 @@ class DeliveriesPage:
         return self._site.redirect("/deliveries", **_given(filters), done="resent")
 
     async def replay(self) -> Response:
-        """Send the deliveries of a time again, in order: first show how many, then do it."""
+        """Send the deliveries of a period again, in order: first show how many, then do it."""
         form = await self._site.form()
         filters = _entered(self._within, form)
         instance = filters.instance
@@ -243,7 +230,6 @@ class DeliveriesPage:
         return self._site.redirect("/deliveries", **_given(filters), done="replayed")
 
     async def _count(self, instance: str, replay: Replay) -> str:
-        """Return how many deliveries a replay would send again, as text."""
         label = replay.label
         registration = self._gateway.registrations.get(instance, label).id if label else None
         total = 0
@@ -273,7 +259,6 @@ class DeliveriesPage:
 
 
 def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
-    """Return a delivery for a list."""
     registration = gateway.registrations.by_id(delivery.registration)
     exists = gateway.instances.find(delivery.instance) is not None
     return Row(
@@ -287,9 +272,9 @@ def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
 
 
 def why_of(delivery: DeliverySummary) -> str | None:
-    """Return why a delivery is not delivered, in sentences: the reason, and what its newest attempt met.
+    """Return why a delivery is not delivered, in sentences: the reason, and its newest attempt.
 
-    Of one that is delivered, the reason says that an attempt was answered late.
+    If it is delivered, the reason says that an attempt was answered late.
     """
     attempt = delivery.last_attempt
     if delivery.state is DeliveryState.DELIVERED:
@@ -324,7 +309,6 @@ def _moment(text: str, where: str, now: float) -> float | None:
 
 
 def _entered(within: Callable[[Filters], Filters], form: Form) -> Filters:
-    """Return the filters that a form carries along."""
     return within(Filters(**{name: form.get(name)[:200] for name in Filters._fields}))
 
 

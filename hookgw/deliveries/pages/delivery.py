@@ -1,4 +1,4 @@
-"""The page of one delivery: what was sent, what came back, and why."""
+"""The page of one delivery: its requests and responses, and their results."""
 
 from __future__ import annotations
 
@@ -40,13 +40,6 @@ class SentHeader(NamedTuple):
 
 
 class DeliveryPage:
-    """``/dashboard/deliveries/<instance>/<delivery>``.
-
-    Args:
-        site: the dashboard.
-        streams: updates state and attempts.
-    """
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -63,7 +56,6 @@ class DeliveryPage:
         site.add("/deliveries/skip", self.skip, "POST", page="/deliveries")
 
     async def show(self, instance: str, name: str) -> Response:
-        """Show the delivery."""
         return await self._page(instance, name)
 
     async def _page(self, instance: str, name: str, error: HookgwError | None = None) -> Response:
@@ -94,7 +86,6 @@ class DeliveryPage:
         )
 
     async def live(self, instance: str, name: str) -> Response:
-        """Stream state and attempts."""
         without_global = not visitor().principal.is_global
         await self._find(instance, name)
 
@@ -139,11 +130,11 @@ class DeliveryPage:
             return "No attempt was made yet."
         if lane.state is LaneState.PAUSED:
             return "It waits: the webhook is paused."
-        # In order: what is before it has its turn first.
+        # In order: earlier deliveries have their turn first.
         return " ".join(["It waits for those before it, which go first.", *filter(None, [lane.last_error])])
 
     async def download(self, instance: str, name: str, part: str) -> Response:
-        """Return something of the delivery as a whole, of which the page may show only the beginning."""
+        """Return a whole part of the delivery; the page may show only its beginning."""
         await reserve(LIST)
         report = await self._find(instance, name)
         registration = self._gateway.registrations.by_id(report.summary.registration)
@@ -160,7 +151,6 @@ class DeliveryPage:
         return Response(content, headers=headers, content_type="application/json")
 
     async def resend(self, instance: str, name: str) -> Response:
-        """Send the delivery again."""
         await self._site.form()
         try:
             await self._gateway.deliveries.resend(
@@ -171,7 +161,7 @@ class DeliveryPage:
         return self._site.redirect(f"/deliveries/{quote(instance)}/{quote(name)}", done="resent")
 
     async def skip(self) -> Response:
-        """Cancel a delivery that its lane tries in vain, for this page and for those that list lanes."""
+        """Cancel a delivery that its lane tries in vain, for this page and for lists of lanes."""
         form = await self._site.form()
         instance, _, name = form.get("delivery").partition("/")
         check_access(visitor().principal, instance)
@@ -184,7 +174,6 @@ class DeliveryPage:
 
 
 def _headers(registration: Registration | None) -> list[SentHeader]:
-    """Return the headers of the requests to a registration, as it is now."""
     own = [] if registration is None else [SentHeader(name, MASK) for name in registration.headers]
     return [
         SentHeader("content-type", "application/json"),
@@ -204,7 +193,7 @@ def _body(registration: Registration, report: DeliveryReport) -> bytes:
 
 
 def _curl(registration: Registration, report: DeliveryReport) -> Shown:
-    """Return a command that sends the same body; a long one, from the file with it.
+    """Return a command that sends the same body; a long one, from the downloaded file.
 
     The receiver refuses it if it checks signatures.
     """

@@ -1,4 +1,4 @@
-"""The lanes: what each one does now, and what it waits for."""
+"""The lanes, with their states and waits."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ class Row(NamedTuple):
     """A lane in the list.
 
     Attributes:
-        lane: a snapshot.
-        instance: of its registration; ``None`` if the registration was deleted.
-        label: of its registration.
+        instance, label: of its registration; ``None`` if that was deleted.
         path: of the registration's page below the dashboard; empty if it has none.
         head_since, waiting_until: seconds since the epoch.
-        waits_for: what it waits for beside a time, in words.
-        node: where it is; empty without a fleet.
-        skips: the delivery that it tries in vain, as its instance, a slash and its id; empty for none.
-        advice: what holds it up, and what to do, in sentences.
+        waits_for: the reason of its wait beside a time, in words.
+        node: empty without a fleet.
+        skips: the delivery that it tries in vain, as ``<instance>/<id>``; empty for none.
+        advice: why it is held up, and the remedy, in sentences.
     """
 
     lane: LaneStatistics
@@ -48,13 +46,6 @@ class Row(NamedTuple):
 
 
 class LanesPage:
-    """``/dashboard/lanes``.
-
-    Args:
-        site: the dashboard.
-        streams: updates the list.
-    """
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -65,11 +56,9 @@ class LanesPage:
         site.add("/lanes/resume", self.resume, "POST", page="/lanes")
 
     async def show(self) -> Response:
-        """Show the lanes."""
         return await self._site.render("lanes.html", table=await self._table(visitor().principal))
 
     async def live(self) -> Response:
-        """Stream the lanes."""
         principal = visitor().principal
 
         async def render() -> str:
@@ -78,7 +67,7 @@ class LanesPage:
         return self._streams.open(visitor().signed_in, ("lanes", principal.instance), render)
 
     async def resume(self) -> Response:
-        """End the pause of a registration, and try what waits now."""
+        """End the pause of a registration, and try its waiting lanes now."""
         form = await self._site.form()
         instance, _, label = form.get("webhook").partition("/")
         check_access(visitor().principal, instance, label)

@@ -68,11 +68,10 @@ class AddressGuard:
     """Decides whether an address may be dialled.
 
     Args:
-        allow_networks: networks or addresses that are allowed although they are on the list, as in the
-            setting ``delivery.allow_networks``: ``10.1.2.0/24``, ``127.0.0.1``, ``fd00::/8``. An IPv4 network
-            also allows the IPv6 addresses that embed its addresses. A network of NAT64 addresses allows these
+        allow_networks: networks or addresses that are allowed although they are on the list, as in
+            ``delivery.allow_networks``: ``10.1.2.0/24``, ``127.0.0.1``, ``fd00::/8``. An IPv4 network also
+            allows the IPv6 addresses that embed its addresses. A network of NAT64 addresses allows these
             alone: they are reached through the translator, and not directly.
-        refused_ports: ports that are refused at every address, as in ``delivery.refused_ports``.
         is_own_address: whether hookgw itself listens at an address and port. Such a place is refused in an
             allowed network too. It is asked for the IPv4 address that an IPv6 address embeds.
 
@@ -103,10 +102,7 @@ class AddressGuard:
         self._is_own_address = is_own_address
 
     def port_refusal(self, port: int) -> str | None:
-        """Return why the port must not be dialled at any address, or ``None`` if it may be.
-
-        The reason is a sentence with the setting that would allow the port.
-        """
+        """Return why a port is refused, with the setting that would allow it; ``None`` if it is allowed."""
         if port not in self._refused_ports:
             return None
         service = f" ({REFUSED_PORTS[port]})" if port in REFUSED_PORTS else ""
@@ -116,11 +112,7 @@ class AddressGuard:
         )
 
     def known_refusal(self, host: str, port: int) -> str | None:
-        """Return why a host is refused without a lookup: its port, or its literal address.
-
-        Returns:
-            As :meth:`refusal`; ``None`` for a name whose port may be dialled.
-        """
+        """Return why a host is refused without a lookup, by its port or literal address; else ``None``."""
         if (refusal := self.port_refusal(port)) is not None:
             return refusal
         try:
@@ -129,16 +121,13 @@ class AddressGuard:
             return None
 
     def refusal(self, address: str, port: int) -> str | None:
-        """Return why the address must not be dialled, or ``None`` if it may be.
+        """Return why the address must not be dialled, with the setting that would allow it, or ``None``.
 
-        The port is checked only for hookgw's own addresses; see :meth:`port_refusal`.
+        The port is named in the reason, and checked only for hookgw's own addresses; see
+        :meth:`port_refusal`.
 
         Args:
             address: an IP address as returned by ``getaddrinfo``, perhaps with an IPv6 zone.
-            port: named in the reason.
-
-        Returns:
-            A sentence with the setting that would allow the address, if there is one.
 
         Raises:
             ValueError: this is not an IP address.

@@ -1,4 +1,4 @@
-"""Connect to one of a name's addresses: however many there are, all of them are reached in the end."""
+"""Connects to one of a name's addresses. Over several attempts, every address gets its turn."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ class AddressRotation:
         """Connect to one of the addresses of a host; see :func:`connect_to_any`.
 
         Args:
-            host, port: the host.
             addresses: all of them, as the system prefers them.
-            connect: connects to one of them.
-            error_prefix: precedes the reasons in the error.
             tried: gets the addresses that are dialled.
         """
         tried = [] if tried is None else tried
@@ -68,8 +65,8 @@ class AddressRotation:
     def _order(self, host: str, port: int, addresses: Sequence[SocketAddress]) -> list[SocketAddress]:
         """Return the addresses in the order in which to try them.
 
-        They begin behind the last one that was tried in vain, or with the one that accepted a connection
-        after others had not. Without either, and if that address is gone, the order stays the system's.
+        Start after the address that failed last, or with the address that succeeded after others had failed.
+        Without either, or if that address is gone, keep the system's order.
         """
         last, accepted = self._last.get((host, port), ("", False))
         found = next((index for index, address in enumerate(addresses) if address[0] == last), None)

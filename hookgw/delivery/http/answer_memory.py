@@ -1,16 +1,16 @@
-"""The memory for what servers answer, and for the files of tenants' URLs: one budget for all.
+"""One memory budget for the answers of servers and the files at tenants' URLs.
 
-An answer counts as far as it has arrived. Before more of it is read, what has arrived must fit into the share
-of its instance (:mod:`hookgw.fair`): one instance gets half of the memory, and while it holds that, another
-one gets a quarter. The rest is not read meanwhile, so that TCP holds the server up. What a server announces
-counts for nothing. An answer that arrives in one piece, as most do, is never counted. An answer that a call
-of a connector gets counts until the call has ended; another one, until it is handed over.
+Only the bytes that have arrived count. Before more of an answer is read, its arrived bytes must fit into the
+share of its instance (:mod:`hookgw.fair`): one instance gets half of the memory, and while it holds that,
+another one gets a quarter. The rest is not read meanwhile, so that TCP holds the server up. The announced
+length does not count. An answer that arrives in one piece, as most do, is never counted. An answer to a
+connector's call counts until the call has ended; any other answer, until it is handed over.
 
-An answer to a delivery never waits. Without room it is cut: its status decides the attempt
+An answer to a delivery never waits. If there is no room, it is cut: its status decides the attempt
 (:meth:`hookgw.delivery.http.pools.PooledTransport.admit`).
 
 Answers to connectors that are half read may wait for each other. So none waits longer than :data:`PATIENCE`:
-then it fails, and what it held lets the others go on. At least one of them does, also if their patience ends
+then it fails, and its memory lets the others go on. At least one of them does, also if their patience ends
 together: the first one to fail gives its memory back before the next one is looked at. The same patience
 frees the place of a request for a file, for which the upload of another file may wait.
 """
@@ -37,15 +37,11 @@ PATIENCE = 10.0
 
 
 class MemoryFull(ResponseFailed):
-    """An answer has waited for memory for too long."""
+    """An answer waited too long for memory."""
 
 
 class AnswerMemory:
-    """Counts the bytes of answers that are in memory.
-
-    Args:
-        limit: the budget in bytes (``delivery.answer_memory``).
-    """
+    """Counts the bytes of answers in memory, up to ``delivery.answer_memory``."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -53,22 +49,18 @@ class AnswerMemory:
 
     @property
     def most_of_holder(self) -> int:
-        """The most bytes that one instance can have."""
         return self.limit * RATIO // (RATIO + 1)
 
     def hold(self, holder: str) -> HeldAnswer:
-        """Begin to count an answer to an instance.
-
-        :meth:`HeldAnswer.hand_over` or :meth:`HeldAnswer.release` must follow.
-        """
+        """Begin to count an answer. Call :meth:`HeldAnswer.hand_over` or :meth:`HeldAnswer.release`."""
         return HeldAnswer(self, holder)
 
 
 class HeldAnswer:
-    """What one answer has of the memory.
+    """The memory of one answer.
 
     Attributes:
-        failure: why no more of the answer may be read; ``None`` while it may.
+        failure: why no more of the answer may be read; ``None`` while reading may go on.
     """
 
     __slots__ = ("_holder", "_memory", "_size", "failure")
@@ -109,15 +101,13 @@ class HeldAnswer:
             self.release()
 
     def release(self) -> None:
-        """Count the answer no longer. Idempotent."""
+        """Stop counting the answer. Idempotent."""
         size, self._size = self._size, 0
         if size:
             self._memory.share.give(self._holder, size)
 
 
 class _Call:
-    """A call of a connector, and the answers that it has got."""
-
     def __init__(self) -> None:
         self.is_open = True
         self.held: list[HeldAnswer] = []
@@ -128,9 +118,9 @@ _call: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 @contextmanager
 def keeping_answers() -> Iterator[None]:
-    """Count the answers that this block gets until its end, also those of tasks that it starts.
+    """Keep counting the answers that this block gets, also in tasks that it starts, until the block ends.
 
-    Somebody reads, decodes and sends on what was handed over, and may wait for a turn meanwhile.
+    The connector reads, decodes and forwards them there, and may wait for a turn meanwhile.
     """
     call = _Call()
     token = _call.set(call)

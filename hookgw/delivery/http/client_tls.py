@@ -1,12 +1,12 @@
-"""TLS as a client: which certificates hookgw accepts, and what it presents.
+"""TLS as a client: the certificates that hookgw accepts, and those that it presents.
 
-Every context that hookgw makes for connections to others comes from here, so that all of them accept the
-same certificates, on every Python.
+Every context that hookgw makes for connections to others comes from here, so that all of them accept the same
+certificates, on every Python.
 
-A registration may have an identity (:class:`~hookgw.records.tls_identity.TlsIdentity`): authorities,
-a certificate and its key. OpenSSL's interface in Python reads certificates and keys from files only. A key
-must not be in a file that has a name, which a crash leaves behind: it is passed through memory that only this
-process can open.
+A registration may have an identity (:class:`~hookgw.records.tls_identity.TlsIdentity`): authorities, a
+certificate and its key. OpenSSL's interface in Python reads certificates and keys from files only. A key must
+never be in a named file, because a crash would leave that behind: the key is passed through memory that only
+this process can open.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ AT_A_TIME = 2
 
 
 def with_hookgws_rules(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Return a context after setting which certificates it accepts, apart from its authorities."""
     # Python 3.13 turns both flags on, and earlier versions neither: an update of Python would change which
     # receivers can be reached. Strict (RFC 5280 to the letter) refuses the certificates of many private
     # authorities, for a missing key identifier, and what they protect is not safer for it. With partial
@@ -58,8 +57,7 @@ def with_hookgws_rules(context: ssl.SSLContext) -> ssl.SSLContext:
 def default_ssl_context() -> ssl.SSLContext:
     """Return the context that all clients share; loading the certificates takes up to 100 ms.
 
-    It trusts the system's certificates (or those of ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``), or certifi's if
-    the system has none.
+    It trusts the system's certificates (or ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``), else certifi's.
     """
     return _with_usual_authorities()
 
@@ -75,7 +73,7 @@ def read_ca_file(name: str | None) -> str:
     """Return the content of ``delivery.ca_file``; empty if it is not set.
 
     Raises:
-        StartError: it cannot be read, or has no certificate.
+        StartError: the file cannot be read, or has no certificate.
     """
     if not name:
         return ""
@@ -92,11 +90,10 @@ def read_ca_file(name: str | None) -> str:
 
 
 class ClientContexts:
-    """The contexts of one gateway: one for everybody, and one for each TLS identity that is in use.
+    """The TLS contexts of one gateway: a common one, and one for each TLS identity in use.
 
     Args:
         extra_authorities: trusted beside the usual ones, in PEM; see :func:`read_ca_file`.
-        threads: build the contexts.
     """
 
     def __init__(self, extra_authorities: str = "", threads: Threads = SYSTEM_THREADS) -> None:
@@ -106,16 +103,12 @@ class ClientContexts:
         self._places: Share[WaitingClaim] = Share(AT_A_TIME, ratio=1)
         self._usual: ssl.SSLContext | None = None
         self._kept: OrderedDict[TlsIdentity, ssl.SSLContext] = OrderedDict()
-        self._holders: dict[TlsIdentity, str] = {}  # of those that are kept
+        self._holders: dict[TlsIdentity, str] = {}  # of the kept contexts
         # Many lanes of one registration ask for its context at the same moment.
         self._being_built: dict[TlsIdentity, trio.Event] = {}
 
     async def get(self, identity: TlsIdentity | None = None, holder: str = "") -> ssl.SSLContext:
-        """Return the context for an identity; ``None`` for that of everybody.
-
-        Args:
-            identity: how connections are made.
-            holder: the instance that they are for.
+        """Return the context for an identity, or the common one. ``holder`` is charged for the thread.
 
         Raises:
             TlsFailed: OpenSSL refuses the certificate or the key.
@@ -151,7 +144,7 @@ class ClientContexts:
         else:
             self._kept[identity], self._holders[identity] = context, holder
             if len(self._kept) > MOST_KEPT:
-                # The oldest one of the instance with the most: whoever changes its identities all the time
+                # The oldest one of the instance with the most: an instance that keeps changing its identities
                 # displaces its own.
                 counts = Counter(self._holders.values())
                 most = max(counts.values())
@@ -174,19 +167,14 @@ class ClientContexts:
 
 
 USUAL_CONTEXTS = ClientContexts()
-"""Those of transports that nobody gives any."""
+"""The contexts of transports without their own."""
 
 
 def load_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Let a context present a certificate, without a file that has a name. It may block.
-
-    Args:
-        context: of a client.
-        certificate: with its intermediates, in PEM.
-        key: in PEM, without a password.
+    """Let a context present a certificate in PEM, without a file that has a name. This may block.
 
     Raises:
-        ssl.SSLError: OpenSSL refuses one of them, or they do not belong together.
+        ssl.SSLError: OpenSSL refuses the certificate or the key, or they do not belong together.
         OSError: the system refuses the descriptors.
     """
     with _unnamed(certificate.encode()) as certificate_file, _unnamed(key.encode()) as key_file:
@@ -204,7 +192,7 @@ def _unnamed(content: bytes) -> AbstractContextManager[str]:
 
 @contextmanager
 def _in_memory(descriptor: int, content: bytes) -> Iterator[str]:
-    """A path that leads to memory, as long as the block lasts."""
+    """Yield a path to memory, valid within the block."""
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
@@ -213,7 +201,7 @@ def _in_memory(descriptor: int, content: bytes) -> Iterator[str]:
 
 @contextmanager
 def _piped(content: bytes) -> Iterator[str]:
-    """A path that can be read once, as long as the block lasts."""
+    """Yield a path that can be read once, within the block."""
     reading, writing = os.pipe()
 
     def write() -> None:
@@ -231,5 +219,7 @@ def _piped(content: bytes) -> Iterator[str]:
 
 
 def _ascii(pem: str) -> str:
-    """Return a PEM text as OpenSSL takes it: comments between the certificates may be in any language."""
+    """Replace what is not ASCII: OpenSSL refuses it, but comments between certificates may be in any
+    language.
+    """
     return pem.encode("ascii", "replace").decode("ascii")

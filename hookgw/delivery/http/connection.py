@@ -29,18 +29,15 @@ LATE_BODY_WITHIN = 1.0
 """Seconds for the body of a late response, once its head is complete."""
 
 
-class Connection:
+class OutgoingConnection:
     """A connection that carries one exchange after the other.
 
     Args:
         stream: the open connection. This object owns it; :meth:`close_nowait` closes it.
-        origin: where the connection leads.
         max_answer: the most bytes of a response body that are kept.
         opened_at: when opening it began, by ``trio.current_time()``.
 
     Attributes:
-        origin, opened_at: as given.
-        parser: the state of the response to the last request.
         sent: whether the last request was sent completely.
     """
 
@@ -58,7 +55,7 @@ class Connection:
 
     @property
     def reusable(self) -> bool:
-        """Whether the last exchange left the connection fit for another; false for a new connection."""
+        """Whether the last exchange allows another; false for a new connection."""
         # A response may arrive before the request is sent completely. The receiver would read the rest of
         # that request as the start of the next one.
         return self.parser.reusable and self.sent
@@ -68,35 +65,33 @@ class Connection:
         return self._stream.is_quiet()
 
     def close_nowait(self) -> None:
-        """Close at once. Idempotent."""
         self._stream.close_nowait()
 
     def interrupt_nowait(self) -> None:
-        """End an exchange with ``trio.ClosedResourceError``, and leave the connection open."""
+        """Make the exchange raise ``trio.ClosedResourceError``, and leave the connection open."""
         self._stream.interrupt_nowait()
 
     @property
     def reached(self) -> Reached:
-        """How much of the last request the receiver may have got, as long as it sent nothing but HTTP."""
+        """How much of the last request the receiver may have got, if it sent nothing but HTTP."""
         if self.sent:
             return Reached.ALL
         return Reached.PART if self._size > SMALL else Reached.NOTHING
 
     @property
     def acknowledged(self) -> Reached:
-        """The same for a receiver that has not sent a byte: without acknowledgement it has got nothing."""
+        """The same for a receiver that has not sent a byte: it has no more than it acknowledged."""
         waiting = unacknowledged(self.fileno) if self.sent else 0
         if not waiting:
             return self.reached
         return Reached.PART if self._size > SMALL and waiting < self._size else Reached.NOTHING
 
     def rest(self) -> None:
-        """Free what only an exchange needs. The connection stays fit for another."""
+        """Free the memory that only an exchange needs. The connection stays usable."""
         self.parser.rest()
 
     @property
     def fileno(self) -> int:
-        """The socket's file descriptor."""
         return self._stream.fileno
 
     async def exchange(
@@ -104,14 +99,12 @@ class Connection:
     ) -> Response:
         """Send a request and read the response to it.
 
-        If this is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange came, and the
-        connection is not reusable.
+        If this is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange got, and the connection
+        is not reusable.
 
         Args:
-            request: head and body in one piece.
-            bodiless: the request is a HEAD.
-            admit: holds the response up. It may raise ``ResponseFailed``, which ends the response as if the
-                receiver had broken the connection there.
+            admit: awaited before more of the response is read. If it raises ``ResponseFailed``, that ends the
+                response as if the receiver had broken the connection there.
 
         Raises:
             SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
@@ -161,8 +154,8 @@ class Connection:
     async def receive_late(self) -> Response | None:
         """Read on after an exchange that was cut off with its whole request sent.
 
-        Return the response once its head is complete, with as much of its body as comes soon; ``None`` if
-        the connection ends before. If this is cancelled, it can be called again.
+        Return the response once its head is complete, with as much of its body as comes soon; ``None`` if the
+        connection ends before. After a cancellation it can be called again.
         """
         self._stream.resume_nowait()
         receive, parser = self._stream.receive, self.parser

@@ -1,4 +1,4 @@
-"""The HTTP clients of one plugin's connectors: the servers that the operator lists, long polls, and files.
+"""The HTTP clients of one plugin's connectors: for listed servers, long polls, and files.
 
 They differ from the client that all plugins share (:mod:`hookgw.delivery.http.plugin_client`):
 
@@ -6,10 +6,10 @@ They differ from the client that all plugins share (:mod:`hookgw.delivery.http.p
   those of them that are its own, and none of them serves :meth:`ConnectorClients.fetch`;
 - a connection is used again, because a network's API is called all the time. A request that must not be
   repeated (POST, PATCH) always gets a new one: a server may close an idle connection just as a request is
-  sent on it, and nobody knows then whether it was processed;
+  sent on it, and then it is unknown whether that was processed;
 - a response may have 16 MiB, and ``client.stream`` passes one of any size on as it arrives.
 
-What instances share is divided (:mod:`hookgw.fair`): the places for requests of a plugin; the places for its
+Instances share these fairly (:mod:`hookgw.fair`): the places for requests of a plugin; the places for its
 long polls, one for each instance, so that no other request waits for a poll; and the memory for responses
 that are not streamed (:mod:`hookgw.delivery.http.answer_memory`). A request takes its place first, then
 memory as its response arrives. It waits for a place without holding anything.
@@ -65,16 +65,11 @@ class ConnectorClients:
     """Makes the clients of one plugin, which share their places for requests and their idle connections.
 
     Args:
-        plugin: the connector's plugin, for messages.
         dialer: for every host but ``servers``.
-        servers: the operator's servers.
-        servers_dialer: for these.
-        memory: for the responses.
+        servers: the operator's servers, dialled with ``servers_dialer``.
         timeout: default seconds.
         connection_age: seconds after which a connection is not used again; see :class:`LaneTransport`.
-        ssl_context: for ``https``.
-        max_requests: how many requests may be in progress, long polls apart; further ones wait.
-        max_polls: how many long polls may be in progress; further ones wait.
+        max_requests, max_polls: how many may be in progress; further ones wait. Long polls are not requests.
 
     Attributes:
         http: a client that reaches all of the servers, for the plugin's own task.
@@ -107,28 +102,25 @@ class ConnectorClients:
             _Polls(max_polls, RATIO),
         )
         self._timeout = timeout
-        # The plugin itself is no instance: a holder of its own.
+        # The plugin itself is no instance: it is a separate holder.
         self.http = ConnectorClient(_ConnectorTransport(self._shared, "", lambda: listed), timeout=timeout)
 
     def of_instance(self, instance: str, servers: Callable[[], Collection[Origin]]) -> httpx.AsyncClient:
         """Make the client of one instance. It need not be closed.
 
         Args:
-            instance: its name, on whose behalf requests wait.
-            servers: returns the instance's own servers. Those of them that are listed are reached at any
-                address; all other listed ones pass the guard, like every host.
+            servers: returns the instance's own servers. Of these, listed servers are reached at any address;
+                every other host passes the guard, even a listed one.
         """
         return ConnectorClient(_ConnectorTransport(self._shared, instance, servers), timeout=self._timeout)
 
     async def fetch(self, instance: str, url: str, *, limit: int) -> FetchedFile:
         """Return the file at a URL that a tenant gave, without any of the operator's servers.
 
-        Args:
-            instance: on whose behalf.
-            url, limit: see :func:`hookgw.delivery.http.fetch.fetch_file`, also for the errors. No file may
-                take more than the most that one instance gets of the memory for answers.
+        See :func:`hookgw.delivery.http.fetch.fetch_file`, also for the errors. ``limit`` is lowered to one
+        instance's share of the memory for answers.
         """
-        # No word about `servers` in its errors: to list a server does not open it to the URLs of tenants.
+        # Its errors do not mention `servers`: listing a server does not open it to the URLs of tenants.
         transport = _ConnectorTransport(self._shared, instance, frozenset, advises=False)
         files = ConnectorClient(transport, timeout=self._timeout)
         held = self._shared.memory.hold(instance)
@@ -142,7 +134,6 @@ class ConnectorClients:
         return file
 
     async def aclose(self) -> None:
-        """Close all connections that are idle."""
         await self.http.aclose()
 
 
@@ -172,7 +163,6 @@ class ConnectorClient(httpx.AsyncClient):
         )
 
     async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
-        """Send a request; the same as httpx's."""
         # A transport does not hear otherwise whether its caller reads the body piece by piece.
         request.extensions[_STREAMED] = stream
         if stream and request.headers.get("accept-encoding") == _ACCEPTED:
@@ -181,7 +171,7 @@ class ConnectorClient(httpx.AsyncClient):
 
 
 class _Polls(Share[WaitingClaim]):
-    """The places for long polls: one for each holder, as long as there are any."""
+    """The places for long polls: one for each holder, while any are free."""
 
     __slots__ = ()
 
@@ -190,8 +180,6 @@ class _Polls(Share[WaitingClaim]):
 
 
 class _Shared:
-    """What all clients of one plugin share."""
-
     def __init__(
         self,
         plugin: str,
@@ -232,7 +220,7 @@ class _Shared:
             self.idle.pop(0)[3].close_nowait()
 
     def drop_idle(self, until: float) -> None:
-        """Close the connections that have been idle since this time, or longer."""
+        """Close the connections that have been idle since ``until`` or longer."""
         for entry in [entry for entry in self.idle if entry[2] <= until]:
             self.idle.remove(entry)
             entry[3].close_nowait()

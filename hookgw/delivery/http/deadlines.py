@@ -2,8 +2,8 @@
 
 A separate ``trio.CancelScope`` per exchange costs a third of the whole exchange: Trio pushes and pops an
 entry of its heap, although the deadline hardly ever expires. Here a deadline costs one dictionary entry, and
-one task sleeps until the earliest deadline. An exchange whose deadline passes ends because its connection is
-interrupted: its tasks get what they would get from a closed one, and whoever owns it closes it or keeps it.
+one task sleeps until the earliest deadline. When an exchange's deadline passes, its connection is
+interrupted: its tasks get the error of a closed connection, and its owner closes it or keeps it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ GRAIN = 0.01
 class Interruptible(Protocol):
     """A resource; interrupting it raises ``trio.ClosedResourceError`` in the tasks that wait on it."""
 
-    def interrupt_nowait(self) -> None:
-        """Interrupt at once. Idempotent."""
+    def interrupt_nowait(self) -> None: ...
 
 
 class Deadlines:
@@ -57,9 +56,8 @@ class Deadlines:
     def watch(self, resource: Interruptible, deadline: float) -> None:
         """Interrupt a resource at a deadline, unless :meth:`unwatch` is called before.
 
-        Args:
-            resource: has no deadline yet. The caller keeps ownership.
-            deadline: by ``trio.current_time()``. It may be :data:`GRAIN` seconds late.
+        The caller keeps ownership. The deadline, by ``trio.current_time()``, may be :data:`GRAIN` seconds
+        late.
 
         Raises:
             RuntimeError: :meth:`run` is not running.
@@ -73,11 +71,10 @@ class Deadlines:
             self._timer.deadline = self._wakes_at = deadline
 
     def has_expired(self, resource: Interruptible) -> bool:
-        """Return whether a watched resource was interrupted at its deadline, and not closed by anybody."""
+        """Return whether a watched resource was interrupted at its deadline, and not closed otherwise."""
         return self._deadlines[resource] == math.inf
 
     def unwatch(self, resource: Interruptible) -> None:
-        """End :meth:`watch`."""
         # The timer keeps its deadline: waking up once too often costs less than finding the next deadline
         # now.
         del self._deadlines[resource]

@@ -1,4 +1,4 @@
-"""From a host to a connected socket: resolve, vet every address, connect to a vetted one."""
+"""Resolves a host, checks every address, and connects to an allowed one."""
 
 from __future__ import annotations
 
@@ -25,11 +25,8 @@ class Dialer:
     """Opens connections to vetted addresses.
 
     Args:
-        guard: decides which addresses and ports may be dialled.
         connect_timeout: seconds for resolving and connecting together, including the proxy's part.
-        resolve: used instead of the system's resolver.
         connect: opens the connection to a vetted address, instead of the system; not with a proxy.
-        proxy: all connections go through it.
     """
 
     def __init__(
@@ -51,11 +48,9 @@ class Dialer:
         self.connect_timeout = connect_timeout
 
     async def dial(self, host: str, port: int, holder: str = "") -> socket.socket:
-        """Connect to a host.
+        """Connect to a host: a name, or an IP address without brackets.
 
         Args:
-            host: a name, or an IP address without brackets.
-            port: 1 to 65535.
             holder: the instance on whose behalf the name is looked up; empty for the operator's own names.
 
         Returns:
@@ -63,8 +58,8 @@ class Dialer:
 
         Raises:
             Blocked, ResolveFailed: see :meth:`vet`.
-            ConnectFailed: no address accepted the connection (the message names each with its reason), or
-                the proxy cannot be used.
+            ConnectFailed: no address accepted the connection (the message names each with its reason), or the
+                proxy cannot be used.
             OutOfDescriptors: there is no file descriptor for a socket.
             TimedOut: connecting took longer than ``connect_timeout``.
         """
@@ -86,10 +81,9 @@ class Dialer:
         raise TimedOut(phase, f"{what} took longer than {self.connect_timeout:g} s.")
 
     async def vet(self, host: str, port: int, holder: str = "") -> list[SocketAddress]:
-        """Look a host up and check its addresses with the guard. There is no timeout; the caller sets one.
+        """Return a host's addresses in the order in which to try them, after the guard has checked them.
 
-        Returns:
-            The addresses to dial, in the order in which to try them.
+        There is no timeout; the caller sets one.
 
         Raises:
             Blocked: the guard refuses the port, or at least one of the host's addresses.

@@ -10,8 +10,6 @@ from enum import IntEnum, StrEnum
 
 
 class Phase(StrEnum):
-    """The phase in which an exchange failed."""
-
     RESOLVE = "resolve"
     CONNECT = "connect"
     TLS = "tls"
@@ -37,8 +35,7 @@ class DeliveryError(Exception):
     """Base class: the exchange ended without a status that could decide the attempt.
 
     Attributes:
-        phase: the phase in which the exchange failed.
-        message: a full sentence that says what happened, and where.
+        message: a full sentence: what happened, and where.
         reached: how much of the request the receiver may have got.
     """
 
@@ -50,7 +47,7 @@ class DeliveryError(Exception):
         self.message = message
 
     def adopt(self, first: DeliveryError) -> None:
-        """Make this the failure of an attempt whose first request got further."""
+        """Take over how far the attempt's first request got, which was further."""
         self.reached = first.reached
         self.message = f"{first.message} The request was sent again, and failed: {self.message}"
         self.args = (self.message,)
@@ -67,7 +64,7 @@ class ResolveFailed(DeliveryError):
 
 
 class ConnectFailed(DeliveryError):
-    """No address of the target accepted the connection."""
+    pass
 
 
 class OutOfDescriptors(ConnectFailed):
@@ -93,15 +90,11 @@ class ResponseFailed(DeliveryError):
 
 
 class NotHttp(ResponseFailed):
-    """The first bytes were no HTTP: whatever answers there has not taken the event."""
+    """The first bytes were not HTTP: this server has not taken the event."""
 
 
 class TimedOut(DeliveryError):
-    """A deadline passed before the head of a response was complete.
-
-    Attributes:
-        phase: the phase that was in progress.
-    """
+    """A deadline passed before the head of a response was complete; ``phase`` was in progress."""
 
     def __init__(self, phase: Phase, message: str) -> None:
         super().__init__(message)

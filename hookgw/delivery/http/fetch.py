@@ -1,4 +1,4 @@
-"""The files at URLs that tenants gave: read by the address guard, up to a limit, by one function."""
+"""Reads the files at URLs that tenants gave, behind the address guard and up to a limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hookgw.kernel.units import Size
 from hookgw.records.connectors import FetchedFile
 
 MAX_REDIRECTS = 3
-"""How many redirects are followed. Each is a request of its own, which passes the guard."""
+"""How many redirects are followed. Each is a separate request, which passes the guard."""
 FETCH_TIMEOUT = 20.0
 """Seconds for a file with all its redirects, of the 30 that a call of a connector may take."""
 COPIES = 2
@@ -35,16 +35,14 @@ class TooManyBytes(httpx.RemoteProtocolError):
 
 
 async def fetch_file(client: httpx.AsyncClient, url: str, *, limit: int, held: HeldAnswer) -> FetchedFile:
-    """Return the file at a URL.
+    """Return the file at a URL that a tenant gave.
 
     Args:
-        client: makes the requests, and vets every address.
-        url: as a tenant gave it.
         limit: the most bytes that are read, after decoding.
         held: counts the file; the caller hands it over, or releases it.
 
     Raises:
-        Invalid: the file cannot be read, or is too large; a sentence.
+        Invalid: the file cannot be read, or is too large. The message is a sentence.
         NetworkRefused: the memory for answers is full (503).
     """
     try:
@@ -87,7 +85,7 @@ async def _read(response: httpx.Response, limit: int, held: HeldAnswer) -> Fetch
 
 
 async def _receive(response: httpx.Response, limit: int, held: HeldAnswer) -> bytes | bytearray:
-    """Return the decoded body; of one that exceeds the limit, one byte more than the limit."""
+    """Return the decoded body; if it exceeds the limit, one byte more than the limit."""
     received = bytearray()
     # Not decoded piece by piece: one of 64 KiB may become 64 MiB. It was asked for without an encoding.
     async with aclosing(cast("AsyncGenerator[bytes, None]", response.aiter_raw())) as chunks:

@@ -1,9 +1,9 @@
-"""TLS handshakes that are computed in threads, because the other side says what they cost.
+"""Computes TLS handshakes in threads, because the other side decides how much they cost.
 
-A client may ask for a key exchange of 8,192 bits (RFC 7919), and so may a receiver: that takes 0.13 s of a
-processor, and nothing of theirs. Python cannot limit the size before 3.15. In a thread, it holds up nobody:
-OpenSSL lets go of the interpreter's lock. The threads are a :class:`~hookgw.fair.Share`, so whoever makes
-many of them waits for its own.
+A client may ask for a key exchange of 8,192 bits (RFC 7919), and so may a receiver: that takes 0.13 s of this
+machine's processor. Python cannot limit the size before 3.15. In a thread it delays nothing else: OpenSSL
+releases the interpreter's lock. The threads are a :class:`~hookgw.fair.Share`, so a client that starts many
+handshakes waits only for its own.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ class Handshake(Generic[S]):
 
     Args:
         transport: connected; the new stream owns it.
-        context: of the client or the server.
-        server_side: whether hookgw is the server.
         server_hostname: the name in the server's certificate, for a client.
-        threads: compute.
 
     Attributes:
         stream: usable once :meth:`run` has returned.
@@ -62,7 +59,7 @@ class Handshake(Generic[S]):
         )
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> ssl.SSLObject:
-        """Do the same as the context, and keep what a handshake needs."""
+        """Replace the context's method, to keep the objects that a handshake needs."""
         self._incoming, self._outgoing = incoming, outgoing
         self._object = self._context.wrap_bio(incoming, outgoing, **options)
         return self._object
@@ -71,13 +68,13 @@ class Handshake(Generic[S]):
         """Do the handshake.
 
         Args:
-            holder: who has the thread meanwhile: an instance, or the address of a client.
+            holder: the instance or the client's address that is charged for the thread.
 
         Raises:
-            trio.BrokenResourceError: the handshake failed, and an ``ssl.SSLError`` is the cause; or the
-                connection is broken.
+            trio.BrokenResourceError: the connection is broken, or the handshake failed; then an
+                ``ssl.SSLError`` is the cause.
         """
-        # A client's first step makes a key of its own choice.
+        # A client's first step generates a key of the size that it prefers.
         is_costly, is_done = self._server_side, False
         if is_costly:
             await self._receive()

@@ -39,12 +39,10 @@ async def connect_to_any(  # noqa: C901 -- reads once from top to bottom
 
     Args:
         addresses: tried in this order, at most :data:`AT_A_TIME` at a time.
-        connect: connects to one of them.
-        error_prefix: precedes the reasons in the error.
 
     Raises:
-        ConnectFailed: every address refused; the message names each with its reason. If the prefix names the
-            only address already, the message does not repeat it.
+        ConnectFailed: every address refused; the message names each with its reason. The message starts with
+            ``error_prefix``.
         OutOfDescriptors: there is no file descriptor for a socket.
     """
     reasons: list[tuple[str, object]] = []

@@ -21,14 +21,14 @@ _TIMEOUTS = {Phase.SEND: httpx.WriteTimeout, Phase.RESPONSE: httpx.ReadTimeout}
 
 
 def longest_timeout(request: httpx.Request) -> float:
-    """Return the longest of a request's timeouts in seconds; infinite if one of them is ``None``."""
+    """Return the longest of a request's timeouts, in seconds; infinite if one is ``None``."""
     timeouts = request.extensions.get("timeout", {})
     seconds = [timeouts.get(name) for name in ("connect", "read", "write")]
     return math.inf if None in seconds else max(seconds)
 
 
 def request_target(request: httpx.Request) -> Target:
-    """Return where a request goes.
+    """Return the target of a request.
 
     Raises:
         httpx.UnsupportedProtocol: :func:`parse_target` does not accept its URL.
@@ -71,7 +71,6 @@ def render_head(request: httpx.Request, target: Target, content_length: int) -> 
 
 
 def to_httpx(response: Response, request: httpx.Request) -> httpx.Response:
-    """Convert a response."""
     return httpx.Response(
         response.status,
         # The body is decoded already; with its content-encoding httpx would decode it a second time.
@@ -84,7 +83,7 @@ def to_httpx(response: Response, request: httpx.Request) -> httpx.Response:
 
 @contextmanager
 def httpx_errors(request: httpx.Request) -> Iterator[None]:
-    """Convert a delivery error to the error that httpx's callers expect; the original is the cause."""
+    """Raise the httpx counterpart of a delivery error, with the original as its cause."""
     try:
         yield
     except DeliveryError as error:

@@ -1,4 +1,4 @@
-"""The addresses on which hookgw itself listens. No URL may make hookgw call itself, in whatever network."""
+"""The addresses on which hookgw itself listens: no URL may make hookgw call itself, in any network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNASSIGNED = {4: ip_address("192.0.2.1"), 6: ip_address("2001:db8::1")}
 
 
 def is_local(address: Address) -> bool:
-    """Whether this machine has the address now. Addresses come and go, so each call asks the system."""
+    """Return whether this machine has the address now. Addresses change, so each call asks the system."""
     if address.is_loopback or address.is_unspecified:
         return True
     # A link-local address means nothing without an interface, so it cannot be tried; assume the worst.
@@ -47,12 +47,6 @@ def can_bind(address: Address) -> bool:
 
 
 class OwnAddresses:
-    """The addresses and ports on which hookgw listens.
-
-    Args:
-        is_local: whether an address belongs to this machine.
-    """
-
     def __init__(self, is_local: Callable[[Address], bool] = is_local) -> None:
         self._is_local = is_local
         self._listening: frozenset[tuple[Address, int]] = frozenset()
@@ -60,9 +54,7 @@ class OwnAddresses:
     def listen_on(self, urls: Iterable[str]) -> None:
         """Replace the addresses on which hookgw listens.
 
-        Args:
-            urls: each ``http://address:port`` or ``https://address:port`` with an IP address. Others, such as
-                Unix sockets, cannot be dialled and are skipped.
+        URLs without an IP address, such as Unix sockets, cannot be dialled and are skipped.
         """
         listening = set()
         for parts in map(urlsplit, urls):
@@ -72,7 +64,7 @@ class OwnAddresses:
         self._listening = frozenset(listening)
 
     def includes(self, address: Address, port: int) -> bool:
-        """Whether a connection to this address and port would reach hookgw itself."""
+        """Return whether a connection to this address and port would reach hookgw itself."""
         for listening, listening_port in self._listening:
             if port != listening_port:
                 continue

@@ -26,18 +26,15 @@ _HEADERS = {
 
 
 def guarded_client(make_transport: Callable[[], LaneTransport], *, timeout: float) -> httpx.AsyncClient:
-    """Make a client for any number of tasks. Every connection it makes passes the address guard.
+    """Make a client for any number of tasks, behind the address guard. The caller owns and closes it.
 
-    It follows no redirects unless a request asks for it; each redirect then passes the guard too.
+    It follows no redirects unless a request asks for it; each redirect then passes the guard too. Beside
+    httpx's own errors it raises ``httpx.ConnectError`` if the guard refuses, and
+    ``httpx.RemoteProtocolError`` if a response exceeds :data:`MAX_ANSWER` or is cut off.
 
     Args:
         make_transport: makes the connection for one request; the client closes it.
         timeout: default seconds for a whole request.
-
-    Returns:
-        A client; the caller owns and closes it. Beside httpx's own errors it raises ``httpx.ConnectError`` if
-        the guard refuses, and ``httpx.RemoteProtocolError`` if a response exceeds :data:`MAX_ANSWER` or is
-        cut off.
     """
     return httpx.AsyncClient(
         transport=_GuardedTransport(make_transport),

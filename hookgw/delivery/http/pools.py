@@ -1,28 +1,28 @@
 """The connections of all lanes: a pool for each scheme, host, port and TLS identity, lent for an attempt.
 
-A registration with a TLS identity (:mod:`hookgw.records.tls_identity`) has connections of its own: the
-receiver knows by the certificate who sends, so that no other tenant may send over them. What it finds wrong
-with a certificate says nothing about the host for others.
+A registration with a TLS identity (:mod:`hookgw.records.tls_identity`) has its own connections: the receiver
+identifies the sender by the certificate, so no other tenant may use them. If the receiver refuses a
+certificate, that says nothing about the host for others.
 
 What is limited
 ---------------
 
 *Connections of a host.* A pool lends at most ``host_connections`` at a time. While several holders (the
 instances of the events) use a host, one holder gets at most three quarters of its pool, and less if several
-want much (:mod:`hookgw.fair.share`). A holder that is alone gets all of it. A host counts as shared
-for a minute after another holder has asked for it; otherwise the first attempt of a quiet instance would wait
-for a slow attempt of a busy one, each time.
+want much (:mod:`hookgw.fair.share`). A holder that is alone gets all of it. A host counts as shared for a
+minute after another holder has asked for it; otherwise the first attempt of a quiet instance would wait for a
+slow attempt of a busy one, each time.
 
 *Connections for late responses.* After a deadline a connection stays open for a late response
-(:mod:`hookgw.lanes.late_response`). It is not lent, and nobody's, like an idle one. It is the first to be
-closed when its host or the descriptors run short.
+(:mod:`hookgw.lanes.late_response`). Like an idle one, it is not lent and counts for no holder. It is the
+first to be closed when its host or the descriptors run short.
 
 *Descriptors.* All pools together have at most ``descriptors`` connections, divided among holders in the same
-way. The last quarter of them is for holders that have none. Idle connections are nobody's: the connection
-that has been idle for longest is closed if its descriptor is needed.
+way. The last quarter of them is for holders that have none. Idle connections count for no holder: the
+connection that has been idle for longest is closed if its descriptor is needed.
 
-The way of a loan
------------------
+A loan
+------
 
 ::
 
@@ -33,12 +33,12 @@ The way of a loan
                           │
                           └──> failed: the host was probed and could not be reached
 
-A lane that waits for a descriptor holds its place at the host, and never the other way round. Before either
-it has its memory (:mod:`hookgw.lanes.lane_queue`). As everything is taken in this order, no two lanes can
-wait for each other. Nothing in this module waits, except :meth:`ConnectionPools.run`: a lane waits for the
-event of its :class:`Place`, and calls :meth:`ConnectionPools.leave` however that wait ends (granted, failed,
-paused, redirected, stopped or cancelled). So a slot cannot leak: it is either in the hands of a lane, which
-gives it back in a ``finally``, or in a place, which is left in a ``finally``.
+A lane that waits for a descriptor holds its place at the host, and never the other way round. It has reserved
+its memory before either (:mod:`hookgw.lanes.lane_queue`). As everything is taken in this order, no two lanes
+can wait for each other. Nothing in this module waits, except :meth:`ConnectionPools.run`: a lane waits for
+the event of its :class:`Place`, and calls :meth:`ConnectionPools.leave` however that wait ends (granted,
+failed, paused, redirected, stopped or cancelled). So a slot cannot leak: either a lane has it and gives it
+back in a ``finally``, or a place has it and is left in a ``finally``.
 
 A host that cannot be reached
 -----------------------------
@@ -49,8 +49,8 @@ that waits meanwhile is not failing. If a probe fails and nothing else is connec
 that waits for the pool shares the result, as if it had tried: its delivery has an attempt that says so, and
 the lane waits on its own schedule. So ten thousand lanes of a dead host make one connection at a time, each
 lane shows why nothing arrives, and expiry and disabling work as usual. A receiver that accepts connections
-but does not answer is no connect failure: that may be the fault of one path, and fails one lane alone. So
-does an attempt whose own deadline passes before the connect timeout: it says nothing about the host, and the
+but does not answer is no connect failure: one path may be at fault, so only that lane fails. The same goes
+for an attempt whose own deadline passes before the connect timeout: it says nothing about the host, and the
 next lane in line probes.
 """
 
@@ -67,7 +67,7 @@ import structlog
 import trio
 
 from hookgw.delivery.http.answer_memory import AnswerMemory
-from hookgw.delivery.http.connection import Connection, PoolKey
+from hookgw.delivery.http.connection import OutgoingConnection, PoolKey
 from hookgw.delivery.http.errors import (
     Blocked,
     DeadlinePassed,
@@ -86,7 +86,7 @@ from hookgw.records.deliveries import WaitsFor
 logger = structlog.get_logger("hookgw.outbound")
 
 RATIO = 3
-"""A holder may have this many times what is free: three quarters, if no other holder wants much."""
+"""A holder may have this many times the free amount: three quarters, if no other holder wants much."""
 
 RESERVED = 4
 """A quarter of the descriptors is for holders that have none: a receiver that hangs keeps one for 30 s."""
@@ -120,11 +120,9 @@ class PooledTransport(LaneTransport):
     """A connection of a pool, open or not. Its pool lends it, and owns it while it is idle.
 
     Attributes:
-        pool: where it belongs; set when it is lent.
-        holder: to whom it is lent.
         is_probe: whether the pool was suspect when this was lent.
         idle_since: when it became idle, by ``trio.current_time()``; ``None`` while it is lent.
-        admitted: bytes of the memory for answers that its loan has.
+        admitted: bytes that its loan has taken from the memory for answers.
     """
 
     keeps_late = True
@@ -136,10 +134,7 @@ class PooledTransport(LaneTransport):
     admitted = 0
 
     async def admit(self, amount: int) -> None:
-        """Count what has arrived of a response that is longer than one read.
-
-        If it has no room in the memory for answers, the response ends here: its status decides the attempt.
-        """
+        """Take answer memory for a response longer than one read, or end the response: its status decides."""
         answers = self.pools.answers
         if not answers.fits(self.holder, amount):
             raise ResponseFailed("The memory for answers (delivery.answer_memory) is full.")
@@ -165,7 +160,7 @@ class PooledTransport(LaneTransport):
         return stream
 
     async def _converse(
-        self, connection: Connection, request: bytes, deadline: float, started_at: float
+        self, connection: OutgoingConnection, request: bytes, deadline: float, started_at: float
     ) -> Response:
         try:
             return await super()._converse(connection, request, deadline, started_at)
@@ -182,11 +177,8 @@ class HostPool(Share["Place"]):
     """The connections of one host. ``total`` is how many may be lent now.
 
     Attributes:
-        origin: scheme, host, port and TLS identity.
-        limit: how many may be lent at most.
-        idle: the idle connections, the newest last; a dictionary, because any of them may be lent next.
-        late: those that are open for a late response, the newest last.
-        lent: the lent ones.
+        idle: the newest last; a dictionary, because any of them may be lent next.
+        late: the connections that are open for a late response, the newest last.
         suspect: whether the host could not be reached, and has not recovered completely.
         newest: the last holder that asked for a connection.
         shared_until: the number of the look at which the host counts as shared no longer.
@@ -213,11 +205,10 @@ class Place:
     """A place in line for a connection.
 
     Attributes:
-        holder: on whose behalf.
-        event: set when there is something to collect, or by the lane, to end its wait.
+        event: set when a result can be collected, or by the lane, to end its wait.
         transport: the connection, once it is granted. Set it to ``None`` to collect it.
-        failure: why the host cannot be reached, if that was found out meanwhile.
-        wants: what is being waited for: ``connection`` (of the host) or ``descriptor``.
+        failure: why the host cannot be reached, if that became known meanwhile.
+        wants: ``connection`` (of the host) or ``descriptor``.
     """
 
     __slots__ = ("event", "failure", "holder", "pool", "pools", "preferred", "transport", "wants")
@@ -241,14 +232,7 @@ class Place:
 
 
 class HostStatistics(msgspec.Struct, frozen=True):
-    """A snapshot of one pool.
-
-    Attributes:
-        host: as ``https://example.com:443``.
-        lent, idle: its connections.
-        waiting: how many lanes wait for one.
-        suspect: whether the host could not be reached, and has not recovered completely.
-    """
+    """A snapshot of one pool. ``host`` is like ``https://example.com:443``."""
 
     host: str
     lent: int
@@ -261,12 +245,10 @@ class PoolStatistics(msgspec.Struct, frozen=True):
     """A snapshot of all pools.
 
     Attributes:
-        lent, idle: connections.
-        waiting: how many lanes wait for a connection of a host.
-        waiting_for_descriptors: how many wait for a descriptor.
+        waiting: how many lanes wait for a connection of a host; not those that wait for a descriptor.
         descriptors: how many connections lanes may have now.
         suspect: how many hosts could not be reached, and have not recovered completely.
-        hosts: those with the most waiting lanes, at most as many as asked for.
+        hosts: the most waiting lanes first, at most as many as asked for.
     """
 
     lent: int
@@ -283,14 +265,10 @@ class ConnectionPools:
 
     Args:
         make_transport: makes a connection that opens with its first exchange.
-        host_connections: how many each pool lends at a time; see :meth:`divide`.
+        host_connections: how many each pool lends at a time, divided by :meth:`divide`.
         descriptors: how many connections there may be in all.
         idle: seconds after which an idle connection is closed.
         answers: the memory for responses that are longer than one read.
-
-    Attributes:
-        host_connections: how many each pool lends on this node.
-        answers: as given.
     """
 
     def __init__(
@@ -326,15 +304,13 @@ class ConnectionPools:
     def borrow_nowait(
         self, origin: PoolKey, holder: str, preferred: PooledTransport | None = None
     ) -> PooledTransport | None:
-        """Lend a connection, open or not, if one is free.
+        """Lend a connection, open or not, for one exchange; then :meth:`give_back`.
+
+        Return ``None`` if none is free: the lane must :meth:`line_up`.
 
         Args:
-            origin: scheme, host, port and TLS identity.
-            holder: on whose behalf: the instance of the event.
+            holder: the instance of the event.
             preferred: the connection that the lane used last; lent again if it is idle.
-
-        Returns:
-            A connection for one exchange, then :meth:`give_back`; ``None`` if the lane must :meth:`line_up`.
         """
         pool, descriptors = self.pools.get(origin), self._descriptors
         if pool is None:
@@ -342,7 +318,7 @@ class ConnectionPools:
         elif pool.newest != holder:
             self._shared(pool, holder)
         pool.used_at = self._looks
-        # The usual case without a call: so little is used that everybody may have one.
+        # The usual case without a call: so little is used that any holder may have one.
         if pool.used >= pool.calm and pool.room(holder) < 1:
             return None
         if descriptors.used >= descriptors.calm and descriptors.room(holder) < 1:
@@ -354,7 +330,7 @@ class ConnectionPools:
     def line_up(self, origin: PoolKey, holder: str, preferred: PooledTransport | None = None) -> Place:
         """Wait in line for a connection, after :meth:`borrow_nowait` found none. See :class:`Place`.
 
-        Call :meth:`leave` in the end, whatever has come of it.
+        Always call :meth:`leave` in the end.
         """
         pool = self._pool(origin, holder)
         place = Place(self, pool, holder, preferred)
@@ -366,7 +342,7 @@ class ConnectionPools:
         return place
 
     def leave(self, place: Place) -> None:
-        """Leave the line, or give back what was granted and not collected."""
+        """Leave the line, or give back a connection that was granted and not collected."""
         if place.transport is not None:
             self.give_back(place.transport)
             place.transport = None
@@ -374,7 +350,7 @@ class ConnectionPools:
             place.pool.give(place.holder)
 
     def give_back(self, transport: PooledTransport) -> None:
-        """Take a connection back after its exchange. If it is open, it is fit for another."""
+        """Take a connection back after its exchange. If it is open, it may be used again."""
         pool, holder = transport.pool, transport.holder
         pool.lent.remove(transport)
         if transport.admitted:
@@ -401,7 +377,7 @@ class ConnectionPools:
             transport.close_nowait()
 
     def advance(self, place: Place) -> None:
-        """A place was granted what it waited for: lend the connection, or wait for a descriptor."""
+        """Lend the granted connection to a place, or let it wait for a descriptor."""
         if place.wants == "connection":
             place.wants = "descriptor"
             if not self._descriptors.fits(place.holder):
@@ -427,7 +403,7 @@ class ConnectionPools:
         pool.is_shared, pool.shared_until = True, self._looks + self._looks_shared
 
     def _lend(self, pool: HostPool, holder: str, preferred: PooledTransport | None) -> PooledTransport:
-        """Return a connection of a pool; what it counts for has been taken."""
+        """Return a connection of a pool. The caller has taken its place and its descriptor."""
         if pool.idle:
             if preferred is not None and preferred.idle_since is not None and preferred.pool is pool:
                 transport = preferred
@@ -447,24 +423,23 @@ class ConnectionPools:
         return transport
 
     def _make_room(self, most: int) -> None:
-        """Close connections that are nobody's, until at most so many are left."""
+        """Close connections that no lane has, until at most ``most`` are left."""
         while self._late and len(self._idle) + len(self._late) > most:
             self.close_late(next(iter(self._late)))
         while self._idle and len(self._idle) > most:
             self._close(next(iter(self._idle)))
 
     def _close(self, transport: PooledTransport) -> None:
-        """Close an idle connection."""
         del self._idle[transport]
         del transport.pool.idle[transport]
         transport.idle_since = None
         transport.close_nowait()
 
     def divide(self, nodes: int) -> None:
-        """Divide the connections to each host among the nodes of a fleet, this one among them.
+        """Divide the connections to each host among the nodes of a fleet.
 
-        A pool that has lent more than its part lends none until enough of them came back. It closes these,
-        and its idle ones that are too many; an exchange is never cut off.
+        A pool that has lent more than its part lends none until enough of them came back. It closes these and
+        surplus idle ones; an exchange is never cut off.
         """
         self.host_connections = limit = max(1, self._whole_host // nodes)
         for pool in list(self.pools.values()):
@@ -482,14 +457,14 @@ class ConnectionPools:
     # What connecting says about a host.
 
     def connected(self, pool: HostPool) -> None:
-        """A connection to the host was opened, or was used while the host is suspect."""
+        """Note that a connection to the host was opened, or used while the host is suspect."""
         if pool.suspect:
             pool.total = min(2 * pool.total, pool.limit)
             pool.suspect = pool.total < pool.limit
             pool.serve()
 
     def connect_failed(self, transport: PooledTransport, failure: DeliveryError) -> None:
-        """A lent connection could not be opened, and the receiver is at fault."""
+        """Note that a lent connection could not be opened, and that the receiver is at fault."""
         pool = transport.pool
         connected = sum(lent.connected for lent in pool.lent)
         pool.suspect, pool.total = True, min(connected + 1, pool.limit)
@@ -500,7 +475,7 @@ class ConnectionPools:
                 place.event.set()
 
     def descriptors_ran_out(self) -> None:
-        """The system refused a socket. The number of connections is lowered, and grows again with time."""
+        """Lower the number of connections, which grows again with time: the system refused a socket."""
         least = min(LEAST_DESCRIPTORS, self._most_descriptors)
         self._descriptors.total = max(least, self._descriptors.used - 1)
         self._make_room(max(0, len(self._idle) + len(self._late) - LEAST_DESCRIPTORS))
@@ -570,11 +545,7 @@ class ConnectionPools:
             self._has_work = None
 
     def statistics(self, most: int = 0) -> PoolStatistics:
-        """Return a snapshot.
-
-        Args:
-            most: how many hosts to show, those with the most waiting lanes first.
-        """
+        """Return a snapshot with at most ``most`` hosts."""
         hosts = [
             HostStatistics(
                 "{}://{}:{}".format(*pool.origin), pool.used, len(pool.idle), waiting, pool.suspect

@@ -1,7 +1,7 @@
 """Handshakes with a proxy: HTTP CONNECT (RFC 9110, section 9.3.6) and SOCKS5 (RFC 1928, RFC 1929). No I/O.
 
-A handshake is a generator. It yields bytes to send (empty: only wait), is sent the bytes that arrived (empty:
-the proxy closed the connection), and returns when the connection is open.
+A handshake is a generator. It yields bytes to send (empty: only wait), receives the bytes that arrived
+(empty: the proxy closed the connection), and returns when the connection is open.
 
 A proxy is asked for an address, never for a name. The name was looked up here and its address vetted; if the
 proxy looked it up again, it could get another address.
@@ -42,15 +42,7 @@ class ProxyFailed(Exception):
 
 
 def open_tunnel(proxy: Proxy, address: str, port: int) -> Handshake:
-    """Ask a proxy for a connection.
-
-    Args:
-        proxy: the proxy, and the credentials for it.
-        address: an IP address.
-        port: the receiver's.
-
-    Returns:
-        The handshake. It raises the errors below.
+    """Return the handshake that asks a proxy for a connection to an IP address.
 
     Raises:
         ConnectionRefusedError: the proxy could not, or may not, connect to the address.
@@ -130,7 +122,7 @@ def _socks5_connect(proxy: Proxy, address: str, port: int) -> Handshake:
 
 
 class _Replies:
-    """Reads what a SOCKS5 proxy sends: one reply after each request."""
+    """Reads the replies of a SOCKS5 proxy: one after each request."""
 
     def __init__(self) -> None:
         self._data = b""

@@ -14,12 +14,7 @@ from hookgw.delivery.http.stream import PlainStream, StreamBroken
 
 
 class ProxyTunnels:
-    """Opens connections through one proxy.
-
-    Args:
-        proxy: the proxy.
-        resolve: looks up the proxy's name for each connection.
-    """
+    """Opens connections through one proxy, looking up the proxy's name for each."""
 
     def __init__(self, proxy: Proxy, resolve: Resolve) -> None:
         self._proxy = proxy

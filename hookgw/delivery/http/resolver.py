@@ -62,9 +62,6 @@ MAX_REMEMBERED = 10_000
 class SystemResolver:
     """Runs ``getaddrinfo`` in threads, divided fairly. It is a :data:`Resolve`.
 
-    Args:
-        getaddrinfo: used instead of the system's; called in threads.
-
     Attributes:
         expected: names that count as fast until they are looked up: they were fast before a restart.
     """
@@ -84,8 +81,6 @@ class SystemResolver:
         """Look up a host. An IP address is parsed at once, without a thread.
 
         Args:
-            host: a name, or an IP address without brackets.
-            port: added to each address found.
             holder: the instance on whose behalf; empty for the operator's own names.
             options: further arguments of ``getaddrinfo``, the same for every call.
 
@@ -111,7 +106,7 @@ class SystemResolver:
         return [(*entry[:4], (entry[4][0], port, *entry[4][2:])) for entry in lookup.result()]
 
     def speeds(self) -> dict[str, bool]:
-        """Return whether each name was fast, as far as it is remembered, the newest last."""
+        """Return whether each remembered name was fast, the newest last."""
         return dict(self.was_fast)
 
     def _start(
@@ -141,7 +136,7 @@ class SystemResolver:
         return lookup
 
     def _leave_threads(self) -> None:
-        """Let new and slow names have only a part of the threads that there are: fast names need some."""
+        """Limit new and slow names to a part of the threads: fast names need some."""
         self._refused_at = trio.current_time()
         running = len(self._lookups)
         self.threads[None].total = max(1, min(MAX_NEW, running // 2))
@@ -170,7 +165,7 @@ class SystemResolver:
 
 
 class _Lookup:
-    """One call of ``getaddrinfo``, for which any number of tasks may wait."""
+    """One call of ``getaddrinfo``, which any number of tasks may await."""
 
     def __init__(self, started_at: float) -> None:
         self.started_at = started_at

@@ -54,8 +54,7 @@ class Response(msgspec.Struct, frozen=True):
     """The response of a receiver.
 
     Attributes:
-        status: 200 and up; values over 599 are passed on as they came.
-        headers: in the order received; names in lower case.
+        headers: in the order received, names in lower case.
         body: without its transfer and content codings (``gzip``, ``deflate``), cut at the limit.
         complete: whether ``body`` is the whole body, and decoded without an error.
     """
@@ -66,7 +65,7 @@ class Response(msgspec.Struct, frozen=True):
     complete: bool
 
     def header(self, name: str) -> str | None:
-        """Return the first value of a header, or ``None``. ``name`` must be in lower case."""
+        """Return the first value of a header, by its name in lower case."""
         wanted = name.encode("ascii")
         for known, value in self.headers:
             if known == wanted:
@@ -77,9 +76,8 @@ class Response(msgspec.Struct, frozen=True):
 class ResponseParser:
     """Parses the responses on one connection, one after the other.
 
-    Call :meth:`begin` before each request, then :meth:`feed` until it returns true, then :meth:`finish`.
-    After a response that does not leave the connection :attr:`reusable`, use neither the parser nor the
-    connection again.
+    Call :meth:`begin` before each request, then :meth:`feed` until it returns true, then :meth:`finish`. If a
+    response does not leave the connection :attr:`reusable`, stop using both.
 
     Args:
         max_body: the most bytes of a body that are kept, before and after decoding.
@@ -87,8 +85,7 @@ class ResponseParser:
     Attributes:
         decodes: whether :meth:`finish` decodes the body. If not, it is whole, or cut, as it arrived.
         started: whether any byte arrived since :meth:`begin`.
-        status: the response's status once its head is complete; 0 before.
-        reusable: whether the response is complete and the connection fit for another exchange.
+        status: 0 until the head is complete.
     """
 
     __slots__ = (
@@ -127,11 +124,7 @@ class ResponseParser:
         self.begin()
 
     def begin(self, *, bodiless: bool = False) -> None:
-        """Reset the state for the next response.
-
-        Args:
-            bodiless: the request is a HEAD, so its response ends with its head.
-        """
+        """Reset the state for the next response, which ends with its head if the request was ``bodiless``."""
         self._bodiless = bodiless
         self._body: list[bytes] = []
         self._body_end = BodyEnd.UNKNOWN
@@ -154,13 +147,7 @@ class ResponseParser:
         self.status = 0
 
     def feed(self, data: bytes) -> bool:
-        """Parse more bytes.
-
-        Args:
-            data: at least one byte.
-
-        Returns:
-            Whether the response is over: complete, or as much of it as will be read.
+        """Parse more bytes, at least one. Return whether the response is over, complete or cut at a limit.
 
         Raises:
             ResponseFailed: the bytes are not HTTP, or the head exceeds a limit.
@@ -195,7 +182,7 @@ class ResponseParser:
     def finish(self) -> Response:
         """Return the response with as much of the body as arrived. The head must be complete.
 
-        Call this once, also if the deadline passed or the connection broke before the response was over.
+        Call this once, also if the deadline passed or the connection broke before.
         """
         if self._last is not None and self._size == 0:  # the same again
             return self._last
@@ -218,16 +205,16 @@ class ResponseParser:
         return response
 
     def rest(self) -> None:
-        """Free what only an exchange needs."""
+        """Free the memory that only an exchange needs."""
         self._last, self._last_bytes = None, b""
 
     def end_of_stream(self) -> None:
-        """Note that the receiver closed its side: this ends a body without a length, and truncates others."""
+        """Note the end of the stream: it ends a body without a length, and truncates others."""
         self._complete = self._complete or (self.status != 0 and self._body_end is BodyEnd.CLOSE)
         self.reusable = False
 
     def _feed_head(self, data: bytes) -> bytes | None:
-        """Take more bytes of the heads; return those behind the final one, or ``None`` before its end."""
+        """Take more bytes of the heads; return the bytes after the final one, or ``None`` before its end."""
         pending = self._pending
         pending += data
         while pending:
@@ -272,10 +259,10 @@ class ResponseParser:
         return head
 
     def _find_status_line(self) -> re.Match[bytes] | None:
-        """Return the status line, or ``None`` before its end; raise as soon as there cannot be one.
+        """Return the status line, or ``None`` before its end; raise as soon as it cannot be one.
 
-        No error shows the bytes: a URL may lead to another service, and its owner must not read the banner of
-        that service in the attempts.
+        Errors never quote the bytes: if a URL leads to another service, the tenant must not read its banner
+        in the attempts.
         """
         pending = self._pending
         if pending[0] in b"\r\n":
@@ -354,22 +341,20 @@ def _is_last_line(tail: bytes) -> bool:
 
 
 class _Surplus(Exception):
-    """Stops httptools behind a complete response."""
+    """Raised to stop httptools behind a complete response."""
 
 
 def decode_content(body: bytes, coding: str, limit: int) -> tuple[bytes, bool]:
     """Undo one content coding (RFC 9110, section 8.4).
 
-    Unknown codings and lists of codings are left alone: the request asked for ``identity``, and the body is
-    only shown to people.
+    Unknown codings and lists of codings are left alone: the request asked for ``identity``, and people only
+    look at the body.
 
     Args:
-        body: as received.
-        coding: the value of ``content-encoding``.
         limit: the most bytes to return; a decompression bomb is cut there.
 
     Returns:
-        The decoded body, and whether it is all of it and decoded without an error.
+        The decoded body, and whether it is whole and was decoded without an error.
     """
     return finish(_decoding(body, coding, limit))
 
@@ -380,7 +365,6 @@ async def decode_in_steps(
     """Do what :func:`decode_content` does, while other tasks run: 16 MiB take 100 ms.
 
     Args:
-        body, coding, limit: see :func:`decode_content`.
         admit: awaited with the size of each piece: 16 KiB become 16 MiB, and many bodies are decoded at once.
     """
     steps = _decoding(body, coding, limit)

@@ -1,9 +1,9 @@
 """The head of a response: its status, its headers, and where its body ends (RFC 9112). No I/O.
 
-A complete head decides an attempt, so a head is read as generously as curl and browsers read it: what is
-malformed beside the status line is ignored. Whatever another reader might understand differently makes the
+A complete head decides an attempt, so a head is read as generously as curl and browsers read it: malformed
+lines after the status line are ignored. Anything that another reader might understand differently makes the
 head :attr:`~ResponseHead.is_odd`: its connection must not be used again, because the next response on it
-could be the answer to something else.
+might belong to another request.
 """
 
 from __future__ import annotations
@@ -27,19 +27,16 @@ class BodyEnd(Enum):
     CLOSE = auto()
     """Where the receiver closes the connection."""
     UNKNOWN = auto()
-    """The head contradicts itself, or names a coding that nobody asked for: the body cannot be read."""
+    """The head contradicts itself, or names a coding that was not requested: the body cannot be read."""
 
 
 class ResponseHead(msgspec.Struct, frozen=True):
     """The head of one response.
 
     Attributes:
-        status: from 100 to 999.
         headers: in the order received; names in lower case, values without the whitespace around them.
-        body_end: how the end of the body is found.
-        length: the length of the body, if ``body_end`` says so.
         is_odd: whether the receiver broke a rule of HTTP/1.1.
-        is_persistent: whether the connection may be used again, as far as this head says.
+        is_persistent: whether this head allows the connection to be used again.
     """
 
     status: int
@@ -64,24 +61,15 @@ _DECISIVE = _ABOUT_BODY | {b"connection"}
 
 
 def match_status_line(line: bytes) -> re.Match[bytes] | None:
-    """Return the match of the status line of an HTTP/1 response; ``None`` for any other line.
-
-    Args:
-        line: with its end.
-    """
+    """Return the match of a status line of HTTP/1, given with its end; ``None`` for any other line."""
     return _STATUS_LINE.fullmatch(line.removesuffix(b"\n").removesuffix(b"\r"))
 
 
 def read_head(status_line: re.Match[bytes], lines: bytes, *, most_headers: int) -> ResponseHead | None:
-    """Take a complete head apart.
+    """Parse a complete head; return ``None`` if it has too many headers.
 
     Args:
-        status_line: its first line.
         lines: from the end of the status line, without its CR, to the empty line at the end of the head.
-        most_headers: more lines of headers than this are refused.
-
-    Returns:
-        The head; ``None`` if it has too many headers.
     """
     minor, spaces, status = status_line.groups()
     number, is_odd = int(status), spaces != b" "
@@ -106,20 +94,20 @@ def read_head(status_line: re.Match[bytes], lines: bytes, *, most_headers: int) 
     is_persistent = b"close" not in options and (minor != b"0" or b"keep-alive" in options)
     if codings:
         # HTTP/1.0 has no transfer codings (RFC 9112, section 6.1). A length beside one is overridden, and a
-        # sign that somebody in between may read the body otherwise (section 6.3).
+        # sign that a proxy in between may read the body otherwise (section 6.3).
         is_odd = is_odd or codings != [b"chunked"] or bool(lengths) or minor == b"0"
     if number < 200 or number in (204, 304):
         # These have no body, whatever the head says. Some servers send one with a 204 all the same.
         is_odd = is_odd or (number != 304 and (bool(codings) or any(one.strip(b"0") for one in lengths)))
         return ResponseHead(number, headers, BodyEnd.LENGTH, 0, is_odd, is_persistent)
-    # A line about the body that cannot be read must not be taken for one that is not there.
+    # An unreadable line about the body must not count as a missing one.
     body_end, length = (BodyEnd.UNKNOWN, 0) if malformed & _ABOUT_BODY else decisive.body_end()
     is_odd = is_odd or body_end is BodyEnd.UNKNOWN or len(lengths) > 1
     return ResponseHead(number, headers, body_end, length, is_odd, is_persistent)
 
 
 class _Decisive:
-    """What the headers say about the body and the connection."""
+    """The facts about the body and the connection that the headers give."""
 
     __slots__ = ("codings", "lengths", "options")
 
@@ -151,7 +139,7 @@ class _Decisive:
 
 
 def _unfolded(lines: bytes) -> list[bytes]:
-    """Return the lines, each with those that continue it (obs-fold, RFC 9112, section 5.2)."""
+    """Join each line with its continuations (obs-fold, RFC 9112, section 5.2)."""
     unfolded: list[bytes] = []
     # A bare LF ends a line (RFC 9112, section 2.2): hand-written receivers do that. Before the first LF is
     # the end of the status line, and behind the last line are the empty one and nothing.

@@ -1,4 +1,4 @@
-"""The two kinds of connection that a transport uses: plain TCP, and TLS on top of it.
+"""Plain TCP, and TLS on top of it: the two kinds of connection.
 
 The plain stream is a bare non-blocking socket. It sends first and waits only if the kernel's buffer is full,
 which a small request never fills. That halves the cost of an exchange.
@@ -32,56 +32,41 @@ class StreamBroken(Exception):
 
 
 class TlsAlert(StreamBroken):
-    """The other side ended TLS with an alert, or sent what is no TLS."""
+    """The other side ended TLS with an alert, or sent bytes that are not TLS."""
 
 
 class Stream(Protocol):
-    """One connection. At most one task may send and one may receive at a time."""
+    """One connection. At most one task may send and one may receive at a time.
+
+    Sending and receiving raise :class:`StreamBroken` if the connection is broken.
+    """
 
     async def is_quiet(self) -> bool:
         """Whether nothing arrived since the last response: no bytes, no end, no reset."""
 
     def send_nowait(self, data: bytes | memoryview) -> int:
-        """Send as much as possible without waiting, and return the number of bytes taken.
+        """Send as much as possible without waiting, and return the number of bytes taken."""
 
-        Raises:
-            StreamBroken: the connection is broken.
-        """
-
-    async def send_all(self, data: bytes) -> None:
-        """Send everything.
-
-        Raises:
-            StreamBroken: the connection is broken.
-        """
+    async def send_all(self, data: bytes) -> None: ...
 
     async def receive(self) -> bytes:
-        """Wait for bytes and return at most :data:`READ_SIZE` of them; empty at the end of the stream.
-
-        Raises:
-            StreamBroken: the connection is broken.
-        """
+        """Wait for bytes and return at most :data:`READ_SIZE` of them; empty at the end of the stream."""
 
     def close_nowait(self) -> None:
         """Close at once; tasks that wait on the stream get ``trio.ClosedResourceError``. Idempotent."""
 
     def interrupt_nowait(self) -> None:
-        """End what tasks do on the stream as :meth:`close_nowait` does, and leave the connection open."""
+        """Interrupt tasks as :meth:`close_nowait` does, and leave the connection open."""
 
     def resume_nowait(self) -> None:
         """Allow :meth:`receive` again after :meth:`interrupt_nowait`."""
 
     @property
-    def fileno(self) -> int:
-        """The socket's file descriptor."""
+    def fileno(self) -> int: ...
 
 
 class PlainStream:
-    """A connection over TCP.
-
-    Args:
-        sock: connected and non-blocking. The stream owns it.
-    """
+    """A connection over TCP. It owns the socket, which is connected and non-blocking."""
 
     __slots__ = ("_is_interrupted", "_poll", "_sock", "fileno")
 
@@ -141,7 +126,7 @@ class PlainStream:
 
 
 class TlsStream:
-    """A connection over TLS. Made by :func:`open_tls`."""
+    """A connection over TLS, made by :func:`open_tls`."""
 
     def __init__(self, stream: trio.SSLStream[_PollableTcpStream], *, has_certificate: bool) -> None:
         self._stream = stream
@@ -211,8 +196,8 @@ class _PollableTcpStream(trio.abc.Stream):
     Trio's SSLStream cannot say whether it holds decrypted bytes back. Without this switch a surplus response
     that came in one segment with the last one would be taken for the response to the next request.
 
-    Sending never raises ``trio.BrokenResourceError``: SSLStream would refuse to read afterwards what the
-    other side said before it closed, such as the alert for a refused certificate, or a 413.
+    Sending never raises ``trio.BrokenResourceError``. Otherwise SSLStream would refuse to read the bytes that
+    the other side sent before it closed, such as the alert for a refused certificate, or a 413.
 
     Attributes:
         send_error: why the last bytes could not be sent.
@@ -259,14 +244,10 @@ async def open_tls(
     identity: TlsIdentity = NO_IDENTITY,
     holder: str = "",
 ) -> TlsStream:
-    """Do the TLS handshake on a connected socket.
+    """Do the TLS handshake on a connected, non-blocking socket, on behalf of an instance.
 
-    Args:
-        sock: connected and non-blocking. The stream owns it; on failure or cancellation it is closed.
-        context: for the client side, with the certificates of the identity.
-        target: names the host that the certificate must be valid for, unless the identity names another.
-        identity: of the registration.
-        holder: the instance on whose behalf.
+    The stream owns the socket, which is closed after a failure or cancellation. The certificate must be valid
+    for the target's host, unless the identity names another.
 
     Raises:
         TlsFailed: the message says what is wrong with the certificate or the handshake.
@@ -298,7 +279,7 @@ async def open_tls(
 
 
 def unacknowledged(fileno: int) -> int:
-    """Return how many bytes of what was sent the other side has not acknowledged; 0 if nobody can say."""
+    """Return how many bytes sent the other side has not acknowledged; 0 if the system cannot tell."""
     try:
         found = fcntl.ioctl(fileno, termios.TIOCOUTQ, struct.pack("i", 0))
     except (OSError, ValueError):
@@ -307,8 +288,8 @@ def unacknowledged(fileno: int) -> int:
     return max(0, int(count))
 
 
-# What servers send if they want a certificate and get none: in TLS 1.3 an alert of its own; before that
-# BAD_CERTIFICATE (Go), or HANDSHAKE_FAILURE (OpenSSL), which may mean other things.
+# Servers that want a certificate and get none send: in TLS 1.3 a specific alert; before that BAD_CERTIFICATE
+# (Go), or HANDSHAKE_FAILURE (OpenSSL), which may mean other things.
 _ASKS = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE")
 _MAY_ASK = ("HANDSHAKE_FAILURE", "CERTIFICATE_UNKNOWN", "ACCESS_DENIED")
 _REFUSES = (*_ASKS, *_MAY_ASK, "UNKNOWN_CA", "CERTIFICATE_EXPIRED", "CERTIFICATE_REVOKED", "DECRYPT_ERROR")
@@ -321,7 +302,7 @@ _OTHER_NAME = (62, 64)
 
 
 def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
-    """Return a sentence about the client certificate if an alert may mean that; else an empty text."""
+    """Return a sentence about the client certificate if an alert may concern it; else an empty text."""
     reason = _reason(error)
     if not _is_alert(error):
         return ""
@@ -334,7 +315,7 @@ def _certificate_hint(error: BaseException, has_certificate: bool) -> str:
 
 
 def _trust_hint(verify_code: int) -> str:
-    """Return a sentence that says how to trust a receiver, if it has an authority or a name of its own."""
+    """Return a sentence that says how to trust a receiver with its own authority or name; else empty."""
     if verify_code in _UNKNOWN_AUTHORITY:
         return " To trust a private authority, set tls.ca of the registration."
     if verify_code in _OTHER_NAME:
@@ -351,7 +332,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _poll_of(fileno: int) -> select.poll:
-    """Return what tells whether anything arrived: unlike a non-blocking recv, it consumes nothing."""
+    """Return a poll object for arrivals: unlike a non-blocking recv, it consumes nothing."""
     poll = select.poll()
     poll.register(fileno, select.POLLIN)
     return poll

@@ -1,4 +1,4 @@
-"""Responses whose bodies are passed on as they arrive, one request on one connection."""
+"""Passes the bodies of responses on as they arrive, one request on one connection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import trio
 
 from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
-from hookgw.delivery.http.connection import Connection, Origin
+from hookgw.delivery.http.connection import Origin, OutgoingConnection
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import ResponseFailed
 from hookgw.delivery.http.response import Response, ResponseParser
@@ -17,10 +17,8 @@ from hookgw.kernel.target_url import Target
 
 
 class StreamParser(ResponseParser):
-    """A parser whose :meth:`feed` returns true as soon as the head is complete; :meth:`take` has the body.
-
-    Attributes:
-        broken: whether the body is malformed.
+    """A parser whose :meth:`feed` returns true as soon as the head is complete; :meth:`take` returns the
+    body.
     """
 
     __slots__ = ("broken",)
@@ -31,7 +29,6 @@ class StreamParser(ResponseParser):
 
     @property
     def complete(self) -> bool:
-        """Whether all of the body has arrived."""
         return self._complete
 
     def feed(self, data: bytes) -> bool:
@@ -44,13 +41,13 @@ class StreamParser(ResponseParser):
         return Response(self.status, self._headers, b"", complete=False)
 
     def take(self) -> bytes:
-        """Return what has arrived of the body since the last call."""
+        """Return the part of the body that arrived since the last call."""
         body = b"".join(self._body)
         self._body.clear()
         return body
 
 
-class StreamConnection(Connection):
+class StreamConnection(OutgoingConnection):
     """A connection for one exchange. ``exchange`` returns at the end of the response's head."""
 
     __slots__ = ("_parser",)
@@ -95,10 +92,7 @@ class StreamTransport(LaneTransport):
     async def begin(self, target: Target, request: bytes, *, deadline: float) -> Response:
         """Send a request, and return the response without its body.
 
-        Args:
-            target: where to send it.
-            request: head and body.
-            deadline: by ``trio.current_time()``, for everything up to the end of the response's head.
+        The deadline covers everything up to the end of the response's head.
 
         Raises:
             DeliveryError: see :meth:`LaneTransport.exchange`. The connection is closed.

@@ -30,7 +30,7 @@ import trio
 
 from hookgw.delivery.http import httpx_adapter
 from hookgw.delivery.http.client_tls import USUAL_CONTEXTS, ClientContexts
-from hookgw.delivery.http.connection import Admit, Connection
+from hookgw.delivery.http.connection import Admit, OutgoingConnection
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import (
@@ -66,8 +66,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
     Args:
         dialer: opens connections to vetted addresses.
         max_answer: the most bytes of a response body that are read, before and after decoding.
-        ssl_context: for ``https``: one, or those of all TLS identities.
-        tls: how connections over TLS are made, if not as for everybody.
+        tls: the identity of the registration; ``None`` for the common context.
         deadlines: enforces the deadlines of many transports with one timer; its ``run`` must be running
             during exchanges. Without it each exchange has a cancel scope, which is slower.
         connection_age: seconds after which a connection is not used again, however busy it is. A host that
@@ -76,8 +75,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
     Attributes:
         keeps_late: whether a connection stays open for a late response.
         awaits_response: whether the connection is open for a late response; see :meth:`receive_late`.
-        admit: holds responses up; see :meth:`Connection.exchange`.
-        looks_up_for: the instance on whose behalf names are looked up; empty for the operator's own names.
+        looks_up_for: the instance whose share of lookups is used; empty for the operator's own names.
         tls: as given; set it before the first exchange.
         ended_at: when the last exchange ended, by ``trio.current_time()``.
     """
@@ -102,7 +100,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self.tls = tls
         self._deadlines = deadlines
         self._connection_age = connection_age
-        self._connection: Connection | None = None
+        self._connection: OutgoingConnection | None = None
         self._busy = False
         self.awaits_response = False
         self.ended_at = 0.0
@@ -127,10 +125,9 @@ class LaneTransport(httpx.AsyncBaseTransport):
         """Send a request and read the response to it.
 
         Args:
-            target: where to send it. The connection is kept while scheme, host and port stay the same.
-            head: the request's head, including the blank line at its end. Its ``content-length`` must be
-                the length of ``body``.
-            body: the request's body.
+            target: the connection is kept while scheme, host and port stay the same.
+            head: the request's head, including the blank line at its end. Its ``content-length`` must be the
+                length of ``body``.
             deadline: by ``trio.current_time()``, for everything from resolving to the last byte.
             started_at: on the same clock, if the caller has just read it.
 
@@ -140,7 +137,8 @@ class LaneTransport(httpx.AsyncBaseTransport):
 
         Raises:
             Blocked, ResolveFailed, ConnectFailed, OutOfDescriptors: no connection was established.
-            TlsFailed: nor here, or the receiver ended it with a TLS alert before any response.
+            TlsFailed: the handshake failed, or the receiver ended the connection with a TLS alert before any
+                response.
             SendFailed, ResponseFailed: the receiver broke the connection, or did not send HTTP.
             TimedOut: the deadline, or the dialer's connect timeout, passed before the head of the response
                 was complete; ``DeadlinePassed`` if it was the deadline, and no connection was established.
@@ -178,7 +176,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             # Before the lookup: a connection is as old as what it knows of its host's address.
             opened_at = trio.current_time()
             stream = await self._open(target, deadline)
-            self._connection = Connection(stream, origin, self._max_answer, opened_at)
+            self._connection = OutgoingConnection(stream, origin, self._max_answer, opened_at)
             self._connection.parser.decodes = self._max_answer <= _DECODED_AT_ONCE
             return await self._converse(self._connection, request, deadline, started_at)
         except DeliveryError as failure:
@@ -209,12 +207,9 @@ class LaneTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Run :meth:`exchange` for httpx. Concurrent requests wait for one another.
 
-        Args:
-            request: its body is read completely before it is sent. The longest of its timeouts
-                (``extensions["timeout"]``) is the one deadline, including the wait for other requests.
-
-        Returns:
-            The response with its body read; ``extensions["complete"]`` is :attr:`Response.complete`.
+        The body is read completely before it is sent. The longest of the request's timeouts is the one
+        deadline, which includes the wait for other requests. ``extensions["complete"]`` of the response is
+        :attr:`Response.complete`.
 
         Raises:
             httpx.TransportError: the httpx counterpart of the error of :meth:`exchange`, which is its cause.
@@ -235,7 +230,6 @@ class LaneTransport(httpx.AsyncBaseTransport):
         return httpx_adapter.to_httpx(response, request)
 
     async def aclose(self) -> None:
-        """Close the connection; :meth:`close_nowait` followed by a checkpoint."""
         self.close_nowait()
         await trio.lowlevel.checkpoint()
 
@@ -250,17 +244,16 @@ class LaneTransport(httpx.AsyncBaseTransport):
             connection.close_nowait()
 
     def rest(self) -> None:
-        """Free what only an exchange needs: a connection may be idle for long, and there are thousands."""
+        """Free the memory that only an exchange needs: thousands of connections may be idle for long."""
         if self._connection is not None:
             self._connection.rest()
 
     @property
     def fileno(self) -> int | None:
-        """The file descriptor of the open connection, if there is one."""
         return None if self._connection is None else self._connection.fileno
 
     async def _converse(
-        self, connection: Connection, request: bytes, deadline: float, started_at: float
+        self, connection: OutgoingConnection, request: bytes, deadline: float, started_at: float
     ) -> Response:
         bodiless, deadlines = request.startswith(b"HEAD "), self._deadlines
         if deadlines is None:
@@ -291,7 +284,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         raise failure
 
     async def _open(self, target: Target, deadline: float) -> Stream:
-        """Open a connection. What it raises are the errors that :meth:`exchange` names first."""
+        """Open a connection; raise the errors that :meth:`exchange` lists first."""
         started_at, self._phase = trio.current_time(), Phase.CONNECT
         # A cancel scope here, not `deadlines`: there is nothing to close yet, and connecting is rare.
         with trio.CancelScope(deadline=deadline):

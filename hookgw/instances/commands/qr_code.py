@@ -6,11 +6,7 @@ import io
 
 
 def qr_blocks(code: str) -> str:
-    """Return a QR code as lines of blocks, for a dark terminal as for a light one: scanners read both.
-
-    Args:
-        code: the text in it.
-    """
+    """Return a QR code as lines of blocks, for dark and light terminals: scanners read both."""
     import segno  # most commands show no code
 
     written = io.StringIO()

@@ -1,4 +1,4 @@
-"""Which calls of the HTTP API a connector answers. No I/O."""
+"""The calls of the HTTP API that a connector answers. No I/O."""
 
 from __future__ import annotations
 
@@ -44,5 +44,4 @@ def supports(connector: ContainedConnector, call: str) -> bool:
 
 
 def calls_of(connector: ContainedConnector) -> list[str]:
-    """Return the calls that a connector supports, in the order of :data:`CALLS`."""
     return [call for call in CALLS if supports(connector, call)]

@@ -1,4 +1,4 @@
-"""What sessions need to put inbound files into events: links to them, and who wants them inside."""
+"""Puts inbound files into events: links to them, or the files themselves."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ class InboundMedia:
     """Shared by all sessions.
 
     Args:
-        links: makes the links.
-        registry: knows who wants files inside events.
         max_data: the limit of an event's payload (``events.max_data``).
     """
 
@@ -46,7 +44,6 @@ class InboundMedia:
         self.base64_limit = largest_file(max_data)
 
     def url(self, instance: Instance, reference: str, *, mimetype: str, file_name: str) -> str:
-        """Return a link to a file; see :meth:`hookgw.auth.media_links.MediaLinks.url`."""
         return self._links.url(instance, reference, mimetype=mimetype, file_name=file_name)
 
     def wants_base64(self, instance: str) -> bool:

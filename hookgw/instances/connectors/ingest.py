@@ -1,7 +1,7 @@
-"""Requests that networks send to instances: whom they are for, their limits, and the call of the connector.
+"""Requests of networks to instances: the token, the limits, and the call of the connector.
 
-Networks do not repeat a request after a 4xx. So every failure that may pass becomes :class:`Unavailable`,
-which the API answers with 503.
+Networks do not repeat a request after a 4xx. So every temporary failure becomes :class:`Unavailable`, which
+the API answers with 503.
 """
 
 from __future__ import annotations
@@ -51,11 +51,9 @@ class IngestService:
     """Passes requests of networks to connectors.
 
     Args:
-        registry: knows the instances and their tokens.
-        connectors: run for the instances.
         rate: requests per second of one instance; 0 for no limit.
         now: a monotonic clock, in seconds.
-        on_limited: called with the name of the limit for each request that it refuses.
+        on_limited: called with the name of the limit for each refused request.
     """
 
     def __init__(
@@ -92,7 +90,7 @@ class IngestService:
             raise NotFound("There is no such instance, or the token is wrong.")
 
     def session(self, name: str) -> ConnectorSession:
-        """Return the session that takes a request, whose token was checked, and count the request.
+        """Return the session for a request with a checked token, and count the request.
 
         Raises:
             Unavailable: the connector is not ready.
@@ -113,14 +111,14 @@ class IngestService:
         return session
 
     async def answer(self, session: ConnectorSession, request: IngestRequest) -> IngestResponse:
-        """Return the connector's answer; the events that it raised are on disk.
+        """Return the connector's answer, once its events are on disk.
 
         Raises:
             ProofRefused: the network's proof is missing or wrong.
             Invalid: the request is malformed.
             NotSupported: the connector does not take this request.
-            Unavailable: anything else went wrong: the connector is not ready, fails, takes too long or works
-                on too many requests, or the gateway cannot store events.
+            Unavailable: any other failure: the connector is not ready, fails, takes too long or works on too
+                many requests, or the gateway cannot store events.
         """
         # Again: it may have ended while the body arrived.
         if self._connectors.ready_session(session.instance) is not session:
@@ -138,7 +136,7 @@ class IngestService:
         except EventLeftOut:
             return IngestResponse()  # after any other status, the network would repeat it for ever
         except (ProofRefused, Invalid, NotSupported) as refusal:
-            # Networks do not repeat it, and few show what they were told: here it can be found.
+            # Networks do not repeat it, and few show the reason that they got: here it can be found.
             if self._now() - self._logged_at.get(session, -LOGGED_EVERY) >= LOGGED_EVERY:
                 self._logged_at[session] = self._now()
                 logger.warning(

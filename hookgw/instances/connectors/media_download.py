@@ -1,4 +1,4 @@
-"""One inbound file on its way from a connector to a reader."""
+"""Passes one inbound file from a connector to a reader."""
 
 from __future__ import annotations
 
@@ -36,13 +36,7 @@ _UNKNOWN_TYPE = "application/octet-stream"
 
 
 class MediaHead(msgspec.Struct, frozen=True):
-    """What is known of a file before its content.
-
-    Attributes:
-        mimetype: never empty.
-        size: in bytes; ``None`` if the network does not say it.
-        file_name: empty if it is not known.
-    """
+    """The properties of a file before its content: ``mimetype`` is never empty, ``file_name`` may be."""
 
     mimetype: str
     size: int | None
@@ -53,11 +47,9 @@ class MediaDownload:
     """Satisfies :class:`~hookgw.records.connectors.MediaSink` for the connector.
 
     :meth:`run` is a task of the gateway. The reader waits for :meth:`head`, iterates over :meth:`chunks`, and
-    in any case calls :meth:`leave` at the end.
+    always calls :meth:`leave` at the end.
 
     Args:
-        session: of the instance.
-        link: says which file.
         limit: the most bytes of a file (``media.limit``).
 
     Attributes:
@@ -82,7 +74,7 @@ class MediaDownload:
 
     async def run(self) -> None:
         """Let the connector send the file. The outcome, also a failure, is for the reader."""
-        # For an end that nothing below explains: hookgw, or the instance, stopped meanwhile.
+        # For an unexplained end: hookgw, or the instance, stopped meanwhile.
         outcome: HookgwError | None = Unavailable("The instance was disconnected during the download.")
         self.scope.deadline = trio.current_time() + HEAD_TIMEOUT
         try:
@@ -116,7 +108,6 @@ class MediaDownload:
     # For the connector.
 
     async def begin(self, *, mimetype: str, size: int | None = None, file_name: str = "") -> None:
-        """See ``MediaSink.begin``."""
         if self._head is not None:
             raise RuntimeError("begin was called before; call it once, then write")
         if size is not None and (type(size) is not int or size < 0):
@@ -136,7 +127,6 @@ class MediaDownload:
         await trio.lowlevel.checkpoint()
 
     async def write(self, chunk: bytes) -> None:
-        """See ``MediaSink.write``."""
         if self._head is None:
             raise RuntimeError("call begin before write")
         rest = memoryview(chunk).cast("B")
@@ -176,17 +166,13 @@ class MediaDownload:
         return self._head
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the content.
-
-        Raises:
-            HookgwError: the file is not complete.
-        """
+        """Yield the content; raise ``HookgwError`` if the file is not complete."""
         async for piece in self._reader:
             yield piece
         self._check()
 
     def leave(self) -> None:
-        """End the connector's call: the reader has the whole file, or wants no more of it."""
+        """End the connector's call: the reader needs no more of the file."""
         self._has_reader = False
         self.scope.cancel()
         self._reader.close()

@@ -29,13 +29,8 @@ async def call_in_time(
 ) -> T:
     """Make a call of a connector, and return its result.
 
-    Args:
-        connector: named in the error message.
-        call: makes the call.
-        seconds: how long the call may take.
-
     Raises:
-        NetworkRefused: the call took too long, or the connector failed.
+        NetworkRefused: the call took longer than ``seconds``, or the connector failed.
         HookgwError: from the call.
     """
     with trio.move_on_after(seconds), keeping_answers():
@@ -47,13 +42,12 @@ async def call_in_time(
 
 
 class OutgoingCall(Generic[T]):
-    """One call. :meth:`run` is a task of the gateway, so that it goes on if the caller goes away.
+    """One call. :meth:`run` is a task of the gateway, so that it goes on without the caller.
 
     Call :meth:`begin` before :meth:`run`.
 
     Args:
-        session: of the instance.
-        make: makes the call. It returns something, not ``None``.
+        make: makes the call. Its result is never ``None``.
         events_of: returns the events that the result raises.
         on_ended: called once, when the call has ended and its arguments are no longer needed, with the
             result; ``None`` if it failed.
@@ -87,7 +81,7 @@ class OutgoingCall(Generic[T]):
         self._session.begin_call()
 
     async def run(self) -> None:
-        """Make the call, then raise its events. The outcome, also a failure, is for :meth:`result`."""
+        """Make the call, then raise its events. :meth:`result` returns the outcome, also a failure."""
         try:
             try:
                 assert self._make is not None  # noqa: S101 -- run() is called once

@@ -1,7 +1,7 @@
-"""The sends that had an ``Idempotency-Key``, for a while, so that a repeated request does not send twice.
+"""Remembers sends with an ``Idempotency-Key`` for a while, so that a repeated request does not send twice.
 
-It is a help for networks that cannot detect a repetition, and for the time in which the first request is
-still in progress. It is in memory: after a restart, only the network can tell.
+This helps with networks that cannot detect a repetition, and while the first request is still in progress. It
+is in memory: after a restart, only the network can tell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_MEMORY = 16 * 2**20
 class _Send(msgspec.Struct):
     digest: bytes
     call: OutgoingCall[dict[str, Any]] | None
-    # As JSON, a tenth of the memory of a dict; and each caller gets a copy of its own.
+    # As JSON, a tenth of the memory of a dict; and each caller gets a separate copy.
     message_json: bytes = b""
     ended_at: float = 0.0
 
@@ -41,9 +41,6 @@ class RecentSends:
     """Remembers sends by the instance's id and the caller's key.
 
     An instance that sends much displaces its own sends; see :data:`MOST_SENDS`.
-
-    Args:
-        clock: says how long ago a send ended.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -55,12 +52,8 @@ class RecentSends:
     async def find(self, instance_id: str, key: str, digest: bytes) -> dict[str, Any] | None:
         """Return the outcome of the same send, made before or in progress; ``None`` if there is none.
 
-        Args:
-            instance_id, key: of the send.
-            digest: of the message; see :func:`digest_of`.
-
         Raises:
-            KeyReused: the key belongs to another message.
+            KeyReused: the key belongs to another message: one with another :func:`digest_of`.
             HookgwError: as the send in progress.
         """
         send = self._in_progress.get((instance_id, key)) or self._ended.get(instance_id, {}).get(key)
@@ -76,16 +69,10 @@ class RecentSends:
         return sent
 
     def begin(self, instance_id: str, key: str, digest: bytes, call: OutgoingCall[dict[str, Any]]) -> None:
-        """Remember a send that begins."""
         self._in_progress[instance_id, key] = _Send(digest, call)
 
     def end(self, instance_id: str, key: str, message: dict[str, Any] | None) -> None:
-        """Note the end of a send.
-
-        Args:
-            instance_id, key: of the send.
-            message: what was sent; ``None`` if the send failed, so that a repetition tries again.
-        """
+        """Note the end of a send; ``None`` if it failed, so that a repetition tries again."""
         send = self._in_progress.pop((instance_id, key))
         if message is None or len(encoded := msgspec.json.encode(message)) > MOST_BYTES:
             return

@@ -46,7 +46,7 @@ logger = structlog.get_logger("hookgw.connector")
 _CODE_TIMEOUT = 10.0
 """Seconds that ``connect`` waits for a QR code or an open connection."""
 _STOP_TIMEOUT = 5.0
-"""Seconds that a cancelled connector may take to clean up. After that, nobody waits for it."""
+"""Seconds that a cancelled connector may take to clean up. After that, it is left behind."""
 REPORT_TIMEOUT = 1.0
 """Seconds that the CONNECTION_UPDATE of a connector that hookgw ends may wait to be stored."""
 
@@ -57,7 +57,7 @@ _REFUSALS = (NetworkRefused, NotSupported, Invalid)
 
 
 class _Running(NamedTuple):
-    """What connectors need only while they run."""
+    """The services that connectors need only while they run."""
 
     nursery: trio.Nursery
     accept: Accept
@@ -70,13 +70,7 @@ class Connectors:
 
     Args:
         connectors: by name, from the plugins.
-        states: the sessions of running connectors are registered there.
-        restarts: hears of failures.
-        clock: for the time of events.
         clients: the HTTP clients of each plugin with a connector; the caller closes them.
-        ingest_urls: makes the URLs at which networks call.
-        media: makes the links to files.
-        event_rules: for the events of connectors.
     """
 
     def __init__(
@@ -101,7 +95,7 @@ class Connectors:
         self._event_rules = event_rules
         self._event_left_out = event_left_out
         self._sessions = states.sessions
-        # Those whose connectors have ended by themselves, until their last event is stored.
+        # Connectors that ended by themselves, until their last event is stored.
         self._closing: dict[str, ConnectorSession] = {}
         self._running: _Running | None = None
         self._is_stopping = False
@@ -117,8 +111,8 @@ class Connectors:
         """Own the tasks of connectors until cancelled, or :meth:`stop_all`.
 
         Args:
-            accept: takes the events that sessions raise, and the states that they save.
-            load_state: finds those states.
+            accept: stores the events of sessions, and the states that they save.
+            load_state: finds saved states.
             logged_out: called with the name and the id of an instance whose connector ended by itself.
         """
         async with trio.open_nursery() as nursery:
@@ -131,11 +125,9 @@ class Connectors:
                 self._running = None
 
     def names(self) -> list[str]:
-        """Return the names of all connectors."""
         return sorted(self._connectors)
 
     def all(self) -> list[ContainedConnector]:
-        """Return all connectors, sorted by name."""
         return [self._connectors[name] for name in self.names()]
 
     def check_integration(self, name: str) -> None:
@@ -145,11 +137,7 @@ class Connectors:
             raise Invalid(f"integration: there is no connector {name!r}. Known connectors: {known}.")
 
     def missing(self, instance: Instance) -> str | None:
-        """Return why an instance cannot be connected: a sentence that says what to do.
-
-        Returns:
-            ``None`` if its connector is available.
-        """
+        """Return why an instance cannot be connected, in a sentence; ``None`` if its connector is there."""
         if instance.integration in self._connectors:
             return None
         if instance.integration:
@@ -167,9 +155,10 @@ class Connectors:
     def start(
         self, instance: Instance, *, former_servers: frozenset[Origin] = frozenset()
     ) -> ConnectorSession:
-        """Start an instance's connector, unless it runs; the caller has checked that there is one.
+        """Start an instance's connector unless it runs; the caller has checked that there is one.
 
-        ``former_servers`` were its own before its options changed: it may have to undo something there.
+        ``former_servers`` were the instance's before its options changed: it may have to undo something
+        there.
 
         Raises:
             Unavailable: hookgw is shutting down.
@@ -200,20 +189,18 @@ class Connectors:
         return session
 
     def option_rules(self, integration: str) -> ConnectorOptions:
-        """Return the rules for the options of instances with this integration."""
         connector = self._connectors.get(integration)
-        # Nobody says which options of a connector that is gone are secrets: all of them are masked.
+        # After a connector is gone, its secret options are unknown: all of them are masked.
         return connector.option_rules if connector else ConnectorOptions(integration, None)
 
     def is_running(self, name: str) -> bool:
-        """Return whether an instance's connector runs."""
         return name in self._sessions
 
     def is_closed(self, name: str) -> bool:
         """Return whether an instance's connector goes on after it has reported a closed connection.
 
         After a failure it does not: it waits for its next start, and clients that ask to connect every few
-        seconds must not take that wait away.
+        seconds must not shorten that wait.
         """
         session = self._sessions.get(name)
         return (
@@ -228,17 +215,17 @@ class Connectors:
         return self._connectors.get(instance.integration)
 
     def ready_session(self, name: str) -> ConnectorSession | None:
-        """Return the session of an instance whose connector runs and has begun to connect; else ``None``."""
+        """Return the session of an instance if its connector runs and has begun to connect."""
         session = self._sessions.get(name)
         is_ready = session is not None and session.is_running and session.has_begun
         return session if is_ready and self._running is not None else None
 
     def ingest_url(self, instance: Instance) -> str | None:
-        """Return where the network may call hookgw for an instance; ``None`` if it has no such URL."""
+        """Return the URL at which the network may call hookgw for an instance, if it has one."""
         return self._ingest_urls.url(instance, self.find(instance))
 
     def changed(self, instance: Instance) -> None:
-        """Let the session of an instance, if there is one, have its changed record."""
+        """Pass the changed record of an instance to its session, if there is one."""
         session = self._sessions.get(instance.name)
         if session is not None:
             session.use(instance)
@@ -261,16 +248,15 @@ class Connectors:
         return session
 
     def qr_code(self, name: str) -> QRCode | None:
-        """Return the code that an instance's connector shows now, if it shows one."""
+        """Return the code that an instance's connector shows now, if any."""
         session = self._sessions.get(name)
         return None if session is None else session.qr_code
 
     async def wait_for_code(self, session: ConnectorSession) -> QRCode | None:
         """Wait a moment for a connector's QR code.
 
-        Returns:
-            The code to scan; ``None`` if the connection is open, needs no code, or has ended, or if the
-            connector has said why it is closed.
+        Return ``None`` if the connection is open, needs no code, or has ended, or if the connector has said
+        why it is closed.
         """
         with trio.move_on_after(_CODE_TIMEOUT):
             while (
@@ -285,8 +271,8 @@ class Connectors:
     async def stop(self, name: str) -> None:
         """End an instance's connector, if it runs, and raise CONNECTION_UPDATE for the closed connection.
 
-        If that event cannot be stored within :data:`REPORT_TIMEOUT`, it is not repeated, but logged: the
-        connector ends all the same, and the instance's state says so.
+        If that event cannot be stored within :data:`REPORT_TIMEOUT`, it is only logged: the connector ends
+        anyway, and the instance's state says so.
         """
         ended = await self._end(name, LOGGED_OUT)
         if ended is not None:
@@ -327,13 +313,13 @@ class Connectors:
         return session
 
     def _leave_closing(self, name: str) -> None:
-        """Drop the last events of a connector that has ended: they would come after those of the next run."""
+        """Drop the last events of an ended connector: they would come after those of the next run."""
         former = self._closing.pop(name, None)
         if former is not None:
             former.refuse_events()
 
     async def leave(self, names: Collection[str]) -> None:
-        """End the connectors of instances without raising events: another node goes on with them."""
+        """End the connectors of instances without raising events: another node continues them."""
         for name in names:
             self._leave_closing(name)
         left = [session for name in names if (session := self._sessions.pop(name, None)) is not None]
@@ -380,7 +366,7 @@ class Connectors:
             )
 
     async def apply_settings(self, name: str, settings: InstanceSettings) -> list[str]:
-        """Tell an instance's connector its settings, if it runs and takes any. Return what went wrong."""
+        """Pass its settings to an instance's connector, if it runs and takes any. Return the failures."""
         session = self._sessions.get(name)
         if session is None or "settings" not in session.connector.methods:
             return []
@@ -391,7 +377,6 @@ class Connectors:
         return []
 
     async def set_presence(self, instance: Instance, presence: str) -> None:
-        """Show a presence for an instance's account; see ``InstanceService.set_presence``."""
         session = self.connected(instance)
         call = partial(session.connector.set_presence, session, presence, number=None, delay=0.0)
         await call_in_time(session.connector, call)
@@ -404,15 +389,10 @@ class Connectors:
             running.nursery.cancel_scope.cancel()
 
     def is_stopping(self) -> bool:
-        """Return whether :meth:`stop_all` was called."""
         return self._is_stopping
 
     def start_call(self, call: OutgoingCall[Any], name: str) -> None:
-        """Start a call of a connector in a task of the gateway, so that it goes on if the caller goes away.
-
-        Args:
-            call: its outcome is in ``call.result()``.
-            name: of the instance.
+        """Start a call of a connector in a task of the gateway, so that it goes on without the caller.
 
         Raises:
             Unavailable: hookgw is shutting down.
@@ -487,7 +467,7 @@ async def _run(session: ConnectorSession) -> None:
 
 
 async def _run_contained(run: Callable[[], Awaitable[None]], name: str) -> None:
-    """Run a task that a client's request started: a fault in it must not end the gateway for all others."""
+    """Run a task of a client's request: a fault in it must not end the gateway for all others."""
     try:
         await run_contained(run)
     except TaskFailed as failure:
@@ -496,7 +476,7 @@ async def _run_contained(run: Callable[[], Awaitable[None]], name: str) -> None:
 
 @contextmanager
 def _logging_refusals(session: ConnectorSession) -> Iterator[None]:
-    """Log an event that the gateway itself raises and cannot store, because its instance was deleted."""
+    """Log an event of the gateway itself that cannot be stored, because its instance was deleted."""
     try:
         yield
     except HookgwError as error:

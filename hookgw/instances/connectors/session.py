@@ -36,7 +36,7 @@ logger = structlog.get_logger("hookgw.connector")
 T = TypeVar("T")
 
 _LONGEST_MESSAGE = 2048
-"""Characters of the reason that a connector gives for a closed connection."""
+"""The longest reason of a connector for a closed connection, in characters."""
 _LARGEST_REASON = 2**31
 
 LOGGED_OUT = 401
@@ -44,12 +44,12 @@ LOGGED_OUT = 401
 _FEW, _SHORT = 10, 4096
 """So many events, of so many bytes in all, are encoded without a pause."""
 _NO_REASON = 200
-"""What a connector reports that gives no reason."""
+"""The reason if a connector gives none."""
 
 MOST_CALLS = 256
 """Outgoing calls of a session in progress, from before the call until its events are on disk."""
 MOST_UNSTORED_CALLS = 64
-"""The same while events of the session are refused: each call keeps its events in memory, and retries."""
+"""The lower limit while the store refuses this session's events, which wait in memory."""
 
 _RETRY_CALL = 5.0
 """Seconds after which a refused call may be repeated."""
@@ -67,13 +67,7 @@ class Accept(Protocol):
 
 
 class EventRules(NamedTuple):
-    """What the events of connectors must satisfy.
-
-    Attributes:
-        catalog: the known kinds.
-        max_values: JSON values of a payload (``events.max_values``).
-        max_data: bytes of a payload (``events.max_data``).
-    """
+    """The limits for connectors' events: the settings ``events.max_values`` and ``events.max_data``."""
 
     catalog: Catalog
     max_values: int
@@ -86,7 +80,7 @@ class _Request:
     is_open = True
 
 
-# A variable of the context, not of the session: its run, and requests of others, go on meanwhile.
+# A variable of the context, not of the session: its run, and other requests, go on meanwhile.
 _request: ContextVar[_Request | None] = ContextVar("request", default=None)
 
 
@@ -95,8 +89,8 @@ class ConnectorSession:
 
     Attributes:
         connector: runs the session.
-        state, qr_code, sender, profile_name, profile_picture_url: what the connector reported last.
-        codes: how many codes it has shown since the connection was open.
+        state, qr_code, sender, profile_name, profile_picture_url: as the connector reported last.
+        codes: codes shown since the connection was open.
         closed: when the connection was closed last, with the :func:`kept_reason`.
         close_reason: why the state is ``close``: a sentence.
         close_message: the sentence with which the connector itself has closed the connection; empty for none.
@@ -164,7 +158,6 @@ class ConnectorSession:
 
     @property
     def instance(self) -> str:
-        """The instance's name."""
         return self._instance.name
 
     @property
@@ -173,55 +166,44 @@ class ConnectorSession:
         return self._instance.id
 
     def use(self, instance: Instance) -> None:
-        """Take a changed record of the instance."""
         self._instance = instance
 
     @property
     def options(self) -> dict[str, Any]:
-        """The instance's options, with the defaults of the connector's schema."""
         return self._options
 
     @property
     def settings(self) -> InstanceSettings:
-        """How the account should behave."""
         return self._instance.settings
 
     @property
     def ingest_url(self) -> str | None:
-        """Where the network may call hookgw."""
         return self._ingest_urls.url(self._instance, self.connector)
 
     def secret_texts(self) -> set[str]:
-        """Return the secrets that the connector must not write into a log."""
         given = {self._instance.ingest_token, self._instance.settings.wavoip_token}
         return given | self.connector.option_rules.secrets(self._options)
 
     def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
-        """Return a signed link to an inbound file."""
         return self._media.url(self._instance, reference, mimetype=mimetype, file_name=file_name)
 
     def wants_base64(self) -> bool:
-        """Return whether a registration of the instance wants media inside its events."""
         return self._media.wants_base64(self.instance)
 
     @property
     def max_data(self) -> int:
-        """The most bytes of an event's data."""
         return self._event_rules.max_data
 
     @property
     def base64_limit(self) -> int:
-        """The bytes of the largest file that fits into an event."""
         return self._media.base64_limit
 
     @property
     def catalog(self) -> Catalog:
-        """All known event kinds."""
         return self._event_rules.catalog
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """The client for the network's API; of the listed servers it reaches the instance's own."""
         if self._http is None:
             self._http = self._clients.of_instance(
                 self.instance, lambda: self.servers() | self._former_servers
@@ -229,18 +211,15 @@ class ConnectorSession:
         return self._http
 
     def servers(self) -> frozenset[Origin]:
-        """Return the listed servers that are this instance's own."""
+        """Return the listed servers that are this instance's."""
         return self.connector.option_rules.servers(self._given_options)
 
     async def fetch(self, url: str, *, limit: int) -> FetchedFile:
-        """Return the file at a URL that a tenant gave."""
         return await self._clients.fetch(self.instance, url, limit=limit)
 
     async def decode_json(
         self, text: bytes, *, events: Sequence[str] = (), left_out: Callable[[bytes], None] | None = None
     ) -> Any:
-        """Return the JSON value in what the network sent."""
-
         def leave_out(event: LeftOut) -> None:
             self._event_left_out(self.instance, self.connector.name, f"The event {event.reason}.")
             if left_out is not None:
@@ -251,15 +230,12 @@ class ConnectorSession:
         return finish(steps) if len(text) <= PART else await self.in_turns(steps)
 
     async def in_turns(self, steps: Generator[None, None, T]) -> T:
-        """Run a long computation among those of other instances."""
         return await run_in_slices(self.instance, steps)
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        """Raise an event. Waits while the gateway cannot store it, which holds the connector back."""
         await self.emit_all([NewEvent(kind=kind, data=data, event_id=event_id)])
 
     async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
-        """Store events and the connector's state in one commit. Waits like :meth:`emit`."""
         if state is msgspec.UNSET:
             await self._store(await self._encode_all(events), None)
             return
@@ -361,20 +337,17 @@ class ConnectorSession:
         self._calls_in_progress += 1
 
     def end_call(self) -> None:
-        """Stop counting an outgoing call."""
         self._calls_in_progress -= 1
 
     async def load_state(self) -> Any:
-        """Return the state that was saved last; ``None`` if there is none."""
         return await self._load_state(self._instance.id)
 
     async def save_state(self, state: Any) -> None:
-        """Keep a JSON value. Waits like :meth:`emit`."""
         await self.emit_all([], state=state)
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Answer a request of the network in this block: no event waits, because the network repeats it.
+        """Answer a request of the network within the block: no event waits, because the network repeats it.
 
         Events that cannot be stored at once raise ``Unavailable``, also in tasks that the block starts.
         """
@@ -387,8 +360,7 @@ class ConnectorSession:
             _request.reset(token)
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
-        """Keep the code for ``connect``, and raise QRCODE_UPDATED."""
-        # The API shows what is kept here. A wrong type must fail in the connector that brought it.
+        # The API shows these values. A wrong type must fail in the connector that reported it.
         qr_code = msgspec.convert(msgspec.to_builtins(qr_code), QRCode)
         self.qr_code = qr_code
         self.codes += 1
@@ -399,7 +371,6 @@ class ConnectorSession:
         await self.emit("QRCODE_UPDATED", {"qrcode": shown})
 
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
-        """Keep the state and, if it has changed, raise CONNECTION_UPDATE."""
         await self._report(ConnectionState(state), int(reason), more, repeats=True)
 
     async def report_end(self, reason: int) -> None:
@@ -409,11 +380,9 @@ class ConnectorSession:
     async def _report(
         self, state: ConnectionState, reason: int, more: dict[str, Any], *, repeats: bool
     ) -> None:
-        """Keep the state, and raise CONNECTION_UPDATE for what is new.
+        """Keep the state, and raise CONNECTION_UPDATE for changes.
 
-        Args:
-            state, reason, more: what was reported.
-            repeats: whether a closed connection that is closed for another reason is new, too.
+        With ``repeats``, another reason of a closed connection is a change, too.
         """
         self.has_begun = True
         self.has_reported = self.has_reported or state is not ConnectionState.CONNECTING
@@ -424,8 +393,8 @@ class ConnectorSession:
         former, former_end, code = self.state, self.closed, kept_reason(reason)
         stored = self._instance.disconnection
         last = self.closed[1] if self.closed is not None else stored.code if stored is not None else None
-        # After 428 ("connection lost"), 401 ("logged out") is what a receiver has to act on. A report without
-        # a reason of its own says nothing new.
+        # After 428 ("connection lost"), a receiver must act on 401 ("logged out"). A report without a reason
+        # is no news.
         is_other_end = (
             repeats and former is state is ConnectionState.CLOSE and code not in (last, None, _NO_REASON)
         )
@@ -486,7 +455,7 @@ class ConnectorSession:
         self._is_closed = True
 
     def abandon(self) -> None:
-        """End the session, and accept no more of its events, without a word to anybody."""
+        """End the session without a report, and accept no more of its events."""
         self.refuse_events()
         for scope in tuple(self.calls):
             scope.cancel()
@@ -502,7 +471,7 @@ class ConnectorSession:
 def kept_reason(reason: object) -> int | None:
     """Return a ``statusReason`` to keep beside the event; ``None`` for anything but a short whole number.
 
-    Producers may send thousands of digits, and the nodes of a fleet tell each other of it in MessagePack.
+    Producers may send thousands of digits, and nodes of a fleet send it to each other in MessagePack.
     """
     return reason if type(reason) is int and abs(reason) < _LARGEST_REASON else None
 

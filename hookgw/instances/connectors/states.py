@@ -1,4 +1,4 @@
-"""The connection states of instances: a table that intake, connectors and the API share."""
+"""The connection states of instances, a table that intake, connectors and the API share."""
 
 from __future__ import annotations
 
@@ -21,13 +21,7 @@ _LONGEST = 2048
 
 
 class Account(NamedTuple):
-    """The account that an instance is connected as; ``None`` for what nothing has reported.
-
-    Attributes:
-        jid: its JID.
-        profile_name: its name.
-        profile_picture_url: of its picture.
-    """
+    """The account that an instance is connected as; ``None`` for values that were not reported."""
 
     jid: str | None = None
     profile_name: str | None = None
@@ -35,28 +29,21 @@ class Account(NamedTuple):
 
 
 LOGGED_OUT_HERE = "The instance was logged out of its connector."
-"""Why a connection is closed that somebody has ended on purpose, with hookgw."""
+"""The reason of a connection that a user of hookgw has ended on purpose."""
 
 
 class Closing(NamedTuple):
-    """The end of a connection.
-
-    Attributes:
-        at: when, in seconds since the epoch.
-        reason: the ``statusReason``; ``None`` if it is unknown.
-    """
+    """The end of a connection: ``at`` in seconds since the epoch, ``reason`` the ``statusReason``."""
 
     at: float
     reason: int | None
 
 
 class ConnectionReport(NamedTuple):
-    """What an event reported of a connection.
+    """An event's report of a connection.
 
     Attributes:
-        instance: the name of the instance.
-        state: of the connection.
-        at: when, in seconds since the epoch.
+        at: in seconds since the epoch.
         status_reason: of a closed connection; ``None`` if it is unknown.
         account: of an open connection.
     """
@@ -69,10 +56,7 @@ class ConnectionReport(NamedTuple):
 
 
 class ConnectionStates:
-    """What is known of each instance's connection.
-
-    Args:
-        holds: returns whether this node has an instance, by its name.
+    """The connections of instances, as far as this node knows.
 
     Attributes:
         sessions: of the connectors that run, by instance.
@@ -82,7 +66,7 @@ class ConnectionStates:
         self._holds = holds
         self._for_others: dict[str, ConnectionReport] = {}
         self._has_for_others = trio.Event()
-        # Connectors adds and removes them; everybody else only looks.
+        # Connectors adds and removes them; all others only look.
         self.sessions: dict[str, ConnectorSession] = {}
         self._reported: dict[str, ConnectionState] = {}
         self._close_reasons: dict[str, str] = {}
@@ -93,16 +77,16 @@ class ConnectionStates:
         self._has_unstored = trio.Event()
 
     def state(self, instance: str) -> ConnectionState:
-        """Return the state of an instance's connection: its connector's, or what its events reported."""
+        """Return the state of an instance's connection: its connector's, or the last one of its events."""
         session = self.sessions.get(instance)
         if session is None:
             return self._reported.get(instance, ConnectionState.CLOSE)
-        # Whatever its connector says, an instance that shows a code connects until somebody scans it: clients
-        # ask for the state again and again meanwhile, and give up when it is closed.
+        # Whatever its connector says, an instance that shows a code is connecting until the code is scanned:
+        # clients ask for the state again and again meanwhile, and stop when it is closed.
         return ConnectionState.CONNECTING if session.qr_code is not None else session.state
 
     def close_reason(self, instance: str) -> str | None:
-        """Return why an instance's connection is closed: a sentence, or ``None`` if nothing said so."""
+        """Return why an instance's connection is closed, in a sentence, or ``None`` if no report said so."""
         if self.state(instance) is not ConnectionState.CLOSE:
             return None
         session = self.sessions.get(instance)
@@ -111,7 +95,7 @@ class ConnectionStates:
         return self._close_reasons.get(instance)
 
     def closed(self, session: ConnectorSession, reason: str) -> None:
-        """Keep that an instance's connector ended, why, and when."""
+        """Keep the end of an instance's connector, with its reason and the time."""
         # Its CONNECTION_UPDATE may not have been stored: an older report must not count again.
         self._reported[session.instance] = ConnectionState.CLOSE
         self._close_reasons[session.instance] = reason
@@ -122,20 +106,18 @@ class ConnectionStates:
         self.changed(session.instance)
 
     def logged_out_here(self, instance: str) -> None:
-        """Keep that somebody has ended a connection on purpose, which may have been closed before."""
+        """Keep that a connection was ended on purpose; it may have been closed before."""
         if instance in self._closings:
             self._close_reasons[instance] = LOGGED_OUT_HERE
             self.changed(instance)
 
     def account(self, instance: str) -> Account:
-        """Return what is known of the account that an instance is connected as."""
         session = self.sessions.get(instance)
         if session is None:
             return self._accounts.get(instance, Account())
         return Account(session.sender, session.profile_name, session.profile_picture_url)
 
     def closing(self, instance: str) -> Closing | None:
-        """Return the last end of an instance's connection; ``None`` for none."""
         session = self.sessions.get(instance)
         if session is not None and session.closed is not None:
             return Closing(*session.closed)
@@ -157,7 +139,7 @@ class ConnectionStates:
         return Disconnection(at=closing.at, code=closing.reason, reason=reason, is_over=is_over)
 
     def restore(self, instance: str, stored: Disconnection) -> None:
-        """Take what was stored with an instance, unless something newer is known."""
+        """Take over the stored end of an instance's connection, unless a newer one is known."""
         if instance not in self._closings:
             self._closings[instance] = Closing(stored.at, stored.code)
             self._close_reasons[instance] = stored.reason
@@ -165,7 +147,7 @@ class ConnectionStates:
                 self._open_since.add(instance)
 
     def changed(self, instance: str) -> None:
-        """Let :meth:`take_unstored` return an instance, whose connection has ended or is open again."""
+        """Let :meth:`take_unstored` return an instance: its connection has ended or is open again."""
         self._unstored.add(instance)
         self._has_unstored.set()
 
@@ -177,7 +159,6 @@ class ConnectionStates:
         return taken
 
     def sender(self, instance: str) -> str | None:
-        """Return the account that an instance is connected as, if it is known."""
         session = self.sessions.get(instance)
         return session.sender if session else None
 
@@ -195,7 +176,7 @@ class ConnectionStates:
     def apply(self, report: ConnectionReport) -> None:
         """Take the state from a report, unless a connector runs, which knows better.
 
-        A report of an instance that another node has waits in :meth:`take_for_others`.
+        A report of another node's instance waits in :meth:`take_for_others`.
         """
         instance, state = report.instance, report.state
         if not self._holds(instance):
@@ -220,7 +201,7 @@ class ConnectionStates:
                     self.changed(instance)
 
     async def take_for_others(self) -> list[ConnectionReport]:
-        """Wait for reports of instances that other nodes have, and return them: the newest of each."""
+        """Wait for reports of other nodes' instances, and return the newest of each."""
         await self._has_for_others.wait()
         self._has_for_others = trio.Event()
         taken, self._for_others = self._for_others, {}
@@ -233,7 +214,7 @@ class ConnectionStates:
                 self.apply(report)
 
     def leave(self, instance: str) -> None:
-        """Forget an instance that moves to another node, which is told what events have reported of it."""
+        """Forget an instance that moves to another node, and pass on what its events reported."""
         state = self._reported.get(instance)
         closing = self._closings.get(instance)
         account = self._accounts.get(instance, Account())
@@ -243,7 +224,7 @@ class ConnectionStates:
             self.apply(ConnectionReport(instance, state, at, reason, account))
 
     def forget(self, instance: str) -> None:
-        """Forget an instance that was deleted."""
+        """Forget a deleted instance."""
         self._reported.pop(instance, None)
         self._close_reasons.pop(instance, None)
         self._accounts.pop(instance, None)

@@ -143,7 +143,7 @@ def _evolution_key(file: Path | None, given: str | None) -> str:
 
 
 def _existing(client: Client, found: list[SourceInstance], names: dict[str, str]) -> dict[str, Existing]:
-    """Return the instances of hookgw that have the names to import."""
+    """Return the instances of hookgw with the names to import."""
     present = {one["name"] for one in client.call("GET", "instance", "fetchInstances")}
     existing: dict[str, Existing] = {}
     wrong = 0
@@ -177,8 +177,6 @@ def _is_key(client: Client, name: str, token: str) -> bool:
 
 
 class _Result:
-    """A planned instance, and what came of it."""
-
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
         self.error: str | None = None
@@ -186,7 +184,7 @@ class _Result:
         self._warnings: list[str] = []
 
     def apply(self, client: Client) -> None:
-        """Carry the plan out; a refusal is kept, so that the others are imported all the same."""
+        """Carry the plan out; keep a refusal, so that the others are imported all the same."""
         planned = self.planned
         try:
             if planned.action is Action.CREATE:
@@ -213,7 +211,6 @@ class _Result:
             self.error = " ".join(error.messages)
 
     def show(self) -> None:
-        """Print it for people."""
         planned = self.planned
         name = planned.source if planned.name == planned.source else f"{planned.source} as {planned.name}"
         say(f"{name}: {planned.action}")
@@ -229,7 +226,6 @@ class _Result:
             say(f"  Failed: {self.error}")
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for programs."""
         planned = self.planned
         shown = {
             "source": planned.source,
@@ -244,7 +240,7 @@ class _Result:
 
 
 def _finish(results: list[_Result], *, apply: bool) -> None:
-    """Say how it went; exit with code 1 if something that was to be applied was not."""
+    """Print the result; exit with code 1 if a part of the plan was not applied."""
     counts = Counter(result.planned.action for result in results)
     conflicts = sum(1 for result in results if result.planned.conflicts)
     failed = sum(1 for result in results if result.error is not None)

@@ -1,4 +1,4 @@
-"""Decide what becomes of each instance of an Evolution API. No I/O."""
+"""Plans the import of each instance of an Evolution API. No I/O."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ _OTHER_PARTS = ("Chatwoot", "Proxy", "Rabbitmq", "Nats", "Sqs", "Kafka", "Websoc
 
 
 class Action(StrEnum):
-    """What becomes of an instance."""
-
     CREATE = "create"
     CHANGE = "change"
     NOTHING = "unchanged"
@@ -43,11 +41,10 @@ class Action(StrEnum):
 
 
 class Existing(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance of hookgw that has the name already.
+    """An instance of hookgw with the name of an import.
 
     Attributes:
         webhook: its registration without a label; ``None`` if none is set.
-        settings: how its account behaves.
         has_token: whether the token in Evolution API is one of its keys; ``None`` if that was not tried.
     """
 
@@ -57,18 +54,17 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planned(msgspec.Struct, kw_only=True):
-    """What becomes of one instance.
+    """The plan for one instance.
 
     Attributes:
         source: its name in Evolution API.
         name: its name in hookgw.
-        action: what to do.
         token: the key to keep; ``None`` if hookgw is to make one.
         integration: as in Evolution API; empty for none.
         settings: to set; ``None`` for no change.
         webhook: to set, as the body of ``/webhook/set``; ``None`` for no change.
-        conflicts: what differs from what hookgw has; it stays, unless it is to be replaced.
-        notes: what became of each part.
+        conflicts: differences from the instance in hookgw, which stays unless it is to be replaced.
+        notes: the result for each part.
     """
 
     source: str
@@ -94,15 +90,14 @@ def plan_import(
     replace: bool = False,
     global_key: str | None = None,
 ) -> list[Planned]:
-    """Return what to do with each instance, in their order.
+    """Return the plan for each instance, in their order.
 
     Args:
-        found: the instances of Evolution API.
-        existing: those of hookgw, by name.
+        existing: the instances of hookgw, by name.
         kinds: the event kinds that hookgw knows, by their names in capitals.
         names: other names in hookgw, by the name in Evolution API.
         envelope: whether registrations get Evolution API's form of the body.
-        replace: whether to replace what hookgw has.
+        replace: whether to replace hookgw's settings.
         global_key: Evolution API's, which must not become an instance's key.
     """
     planned = []
@@ -180,7 +175,7 @@ def _plan_change(
 
 
 def _differences(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Say in which fields a registration of hookgw differs; values of headers cannot be compared."""
+    """Return the fields in which a registration of hookgw differs; headers' values cannot be compared."""
     found = []
     url = with_masked_user(wanted["url"])
     if stored["url"] != url:
@@ -302,7 +297,7 @@ def _headers(found: Any, *, envelope: bool, notes: list[str]) -> dict[str, str]:
 
 
 def _token(token: Any, taken: set[str], notes: list[str]) -> str | None:
-    """Return a token that can be an instance key of hookgw, and note why another one cannot."""
+    """Return a token that can be an instance key of hookgw, or note why it cannot."""
     if not isinstance(token, str) or not token or set(token) == {"*"}:
         reason = "Evolution API does not show its token"
     elif not (_LEAST_KEY <= len(token) <= _MOST_KEY and token.isascii() and token.isprintable()):
@@ -342,6 +337,6 @@ def _is_used(part: Any) -> bool:
 
 
 def _similar(name: str) -> str:
-    """Return a name that hookgw can have, and that people recognise."""
+    """Return a name that hookgw accepts and people recognise."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.")[:128] or "instance"

@@ -1,4 +1,4 @@
-"""Read the instances of an Evolution API, over HTTP or from a file."""
+"""Reads the instances of an Evolution API, over HTTP or from a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ class SourceInstance(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name; empty if it has none."""
         name = self.instance.get("name")
         return name if isinstance(name, str) else ""
 
@@ -49,7 +48,6 @@ def read_server(url: str, key: str) -> list[SourceInstance]:
     """Read all instances of a running Evolution API, with GET requests alone.
 
     Args:
-        url: its address.
         key: its global key; with an instance's token only that instance is read.
 
     Raises:
@@ -115,7 +113,7 @@ def _get(http: httpx.Client, shown: str, path: str) -> Any:
 
 
 def read_file(file: Path) -> list[SourceInstance]:
-    """Read instances from a file that :func:`write_file` wrote, or that has its form.
+    """Read instances from a file in the form of :func:`write_file`.
 
     Raises:
         Failed: it cannot be read, or has another form.

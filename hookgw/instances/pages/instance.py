@@ -1,4 +1,4 @@
-"""The page of an instance: its connection, and what can be done with it."""
+"""The page of an instance: its connection, and the actions on it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,6 @@ _USUAL_KIND = "MESSAGES_UPSERT"
 
 
 class InstancePage:
-    """``/dashboard/instances/<instance>``.
-
-    Args:
-        site: the dashboard.
-        streams: updates connection, webhooks and deliveries.
-    """
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -62,7 +55,6 @@ class InstancePage:
             site.add(f"{path}/{name}", view, "POST", page="/instances/{instance}")
 
     async def show(self, instance: str) -> Response:
-        """Show the instance."""
         return await self.page(instance)
 
     async def page(
@@ -71,13 +63,7 @@ class InstancePage:
         """Return the page, perhaps with a form that was refused.
 
         Args:
-            instance: the instance's name.
-            form: what was entered.
-            at: which form it is: the name of its place in the template.
-            error: why it was refused.
-
-        Raises:
-            NotFound: there is no such instance.
+            at: the form's place in the template.
         """
         gateway = self._gateway
         found = gateway.instances.get(instance)
@@ -109,7 +95,6 @@ class InstancePage:
         )
 
     async def live(self, instance: str) -> Response:
-        """Stream the connection, the webhooks and the newest deliveries."""
         self._gateway.instances.get(instance)
         without_global = not visitor().principal.is_global
 
@@ -157,17 +142,14 @@ class InstancePage:
         )
 
     async def connect(self, instance: str) -> Response:
-        """Start the connector."""
         await self._site.form()
         return await self._changed(instance, "connecting", self._gateway.instances.connect(instance))
 
     async def restart(self, instance: str) -> Response:
-        """Start the connector anew."""
         await self._site.form()
         return await self._changed(instance, "connecting", self._gateway.instances.restart(instance))
 
     async def end_connection(self, instance: str) -> Response:
-        """Log the account out of its network."""
         await self._site.form()
         return await self._changed(instance, "ended", self._gateway.instances.logout(instance))
 
@@ -179,7 +161,6 @@ class InstancePage:
         return self._site.redirect(f"/instances/{quote(instance)}", done=notice)
 
     async def change_options(self, instance: str) -> Response:
-        """Change the options of the connector."""
         form = await self._site.form()
         instances = self._gateway.instances
         try:
@@ -211,7 +192,6 @@ class InstancePage:
         return self._site.redirect(f"/instances/{quote(instance)}", done="emitted")
 
     async def send(self, instance: str) -> Response:
-        """Send a text message."""
         form = await self._site.form()
         try:
             self._gateway.messages.require(instance, "sendText")

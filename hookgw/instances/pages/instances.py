@@ -24,9 +24,8 @@ class Row(NamedTuple):
     """An instance in the list.
 
     Attributes:
-        name, integration, state: of the instance.
         reason: why its connection is closed.
-        webhooks, failing: how many registrations it has, and how many of those fail now.
+        webhooks, failing: the numbers of its registrations, and of the failing ones.
         backlog: its pending deliveries.
         last_event: when its newest event was accepted, in seconds since the epoch.
     """
@@ -42,13 +41,6 @@ class Row(NamedTuple):
 
 
 class InstancesPage:
-    """``/dashboard/instances``.
-
-    Args:
-        site: the dashboard.
-        streams: updates the list.
-    """
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -82,7 +74,6 @@ class InstancesPage:
         )
 
     async def live(self) -> Response:
-        """Stream the table."""
         principal = visitor().principal
         search, number = self._asked()
 
@@ -95,7 +86,7 @@ class InstancesPage:
 
     def _asked(self) -> tuple[str, int]:
         page = request.args.get("page", "1")
-        # Six digits are enough, and int() raises an error of its own beyond 4,300.
+        # Six digits are enough, and int() raises another error beyond 4,300.
         number = int(page) if page.isascii() and page.isdecimal() and len(page) <= 6 else 1
         return request.args.get("search", "").strip()[:64], max(1, number)
 
@@ -152,7 +143,6 @@ class InstancesPage:
         return await self._site.fragment("option_fields.html", fields=option_fields(schema, {}, form))
 
     async def create(self) -> Response:
-        """Create an instance, and show its key."""
         form = await self._site.form()
         if not visitor().principal.is_global:
             raise Forbidden("Only a global key can create instances.")

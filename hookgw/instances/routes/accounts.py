@@ -26,14 +26,11 @@ _PRESENCE_BODY = json_body("PresenceRequest", shown={"presence": "available"})
 
 
 class AccountRoutes:
-    """The handlers of an instance's options, settings, restart, presence and capabilities."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._instances = gateway.instances
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("accounts", __name__)
         add = blueprint.add_url_rule
         add("/instance/options/<instance>", view_func=self.options)

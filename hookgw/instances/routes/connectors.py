@@ -16,13 +16,10 @@ if TYPE_CHECKING:
 
 
 class ConnectorRoutes:
-    """The handlers of ``/connector``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("connectors", __name__, url_prefix="/connector")
         blueprint.add_url_rule("/list", view_func=self.list_connectors)
         return blueprint

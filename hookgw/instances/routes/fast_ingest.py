@@ -19,7 +19,6 @@ class FastIngest:
     """Handles requests of networks without Quart.
 
     Args:
-        endpoint: passes them to connectors.
         fleet: says which instances are on this node; ``None`` if all are.
     """
 
@@ -28,7 +27,6 @@ class FastIngest:
         self._fleet = fleet
 
     def matches(self, scope: Any) -> bool:
-        """Return whether a request is one; the path in its scope is relative to the base path."""
         path: str = scope["path"]
         if not path.startswith(INGEST_PATH) or scope["method"] not in ("POST", "GET"):
             return False
@@ -36,17 +34,16 @@ class FastIngest:
         segments = path[len(INGEST_PATH) :].split("/", 3)
         if not (2 <= len(segments) <= 3 and all(segments)):
             return False
-        # The ordinary path forwards what is another node's.
+        # The ordinary path forwards requests for other nodes.
         return self._fleet is None or self._fleet.holds(segments[0])
 
     async def respond(self, exchange: RequestResponse) -> None:
-        """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
         instance, token, *below = scope["path"][len(INGEST_PATH) :].split("/")
         exchange.route = INGEST_BELOW_RULE if below else INGEST_RULE
         try:
             answer = await self._endpoint.answer(exchange, None, instance, token, *below)
-        except Gone:  # the client left: there is nobody to respond to
+        except Gone:  # the client left: a response would reach no one
             raise
         except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
             response = response_to(error, scope["method"], INGEST_RULE)  # not the path: it has the token

@@ -1,4 +1,4 @@
-"""``/ingest/<instance>/<token>``, and what is below it: requests of networks to instances, without a key.
+"""``/ingest/<instance>/<token>``, and paths below it: requests of networks to instances, without a key.
 
 The token in the path shows that the sender was given the URL. Whether the request is the network's own, the
 connector checks.
@@ -100,13 +100,10 @@ def _repeatable(limit: TooManyRequests) -> Unavailable:
 
 
 class IngestRoutes:
-    """The handlers of ``/ingest``, for requests that do not take the fast path."""
-
     def __init__(self, endpoint: IngestEndpoint) -> None:
         self._endpoint = endpoint
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("ingest", __name__)
         for rule in (INGEST_RULE, INGEST_BELOW_RULE):
             blueprint.add_url_rule(rule, view_func=self.get, methods=["GET"])

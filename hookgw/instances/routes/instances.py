@@ -50,15 +50,12 @@ _FEW = 100
 
 
 class InstanceRoutes:
-    """The handlers of ``/instance``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._instances = gateway.instances
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("instances", __name__, url_prefix="/instance")
         blueprint.add_url_rule("/create", view_func=self.create, methods=["POST"])
         blueprint.add_url_rule("/fetchInstances", view_func=self.fetch_instances)

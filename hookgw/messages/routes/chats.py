@@ -1,4 +1,4 @@
-"""``/chat``: what is done to messages and chats through an instance's connector."""
+"""``/chat``: calls about messages and chats, through an instance's connector."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _NUMBERS_BODY = json_body("NumbersRequest", two={"numbers": ["5511988887777", "5
 
 
 class ChatRoutes:
-    """The handlers of ``/chat``. They check in the same order as those of ``/message``."""
+    """The handlers check in the same order as those of ``/message``."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._messages = gateway.messages
@@ -65,7 +65,6 @@ class ChatRoutes:
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("chats", __name__, url_prefix="/chat")
         for path, view, method in (
             ("markMessageAsRead", self.mark_read, "POST"),

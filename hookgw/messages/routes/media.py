@@ -1,4 +1,4 @@
-"""``/media``: inbound files, for everybody who has a link to one."""
+"""``/media``: inbound files, for readers with a link."""
 
 from __future__ import annotations
 
@@ -27,13 +27,10 @@ _SAFE = {
 
 
 class MediaRoutes:
-    """The handler of ``/media``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the route."""
         blueprint = Blueprint("media", __name__, url_prefix="/media")
         blueprint.add_url_rule("/<instance>/<token>", view_func=self.download)
         return blueprint

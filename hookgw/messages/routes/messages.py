@@ -110,7 +110,6 @@ class MessageRoutes:
         self._upload_limit = gateway.settings.server.max_upload
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("messages", __name__, url_prefix="/message")
         for path, view in (
             ("sendText", self.send_text),

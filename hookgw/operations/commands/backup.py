@@ -1,4 +1,4 @@
-"""``hookgw backup`` and ``hookgw restore``: a copy of the data file, and back."""
+"""``hookgw backup`` and ``hookgw restore``: copy the data file, and back."""
 
 from __future__ import annotations
 
@@ -75,8 +75,7 @@ def restore(file: Path, force: bool, config: Path | None) -> None:
 def progress_bar(what: str) -> Iterator[Progress]:
     """Show a progress bar on standard error, if that is a terminal.
 
-    Yields:
-        A function that takes how much is done, and all of it as far as known.
+    Yield a function that takes the amount done, and the whole as far as known.
     """
     if not sys.stderr.isatty():
         yield lambda _done, _total: None

@@ -9,11 +9,6 @@ from hookgw.config.settings import StorageSettings
 
 
 def data_file(settings: StorageSettings) -> Path:
-    """Return the path of the data file.
-
-    Raises:
-        Failed: the data is in a database.
-    """
     if settings.engine == "postgresql":
         raise Failed(
             "The data is in a database (storage.engine: postgresql): use its own tools, such as pg_dump and "

@@ -1,4 +1,4 @@
-"""``hookgw health``: whether a gateway accepts and delivers events, for health checks of containers."""
+"""``hookgw health``: check that a gateway accepts and delivers events, for health checks of containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overview: what is going on now, and what is wrong."""
+"""The overview: the present figures and problems."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ _THIS_MACHINE = ip_address("127.0.0.1")
 
 
 class ShownProblem(NamedTuple):
-    """Something that is wrong.
+    """A problem.
 
     Attributes:
-        title: what it concerns.
         path: of the page below the dashboard that helps.
-        why: what is wrong, in sentences.
+        why: the problem, in sentences.
         since: seconds since the epoch; ``None`` if that is not known.
-        detail: what helps to recognise it: a URL.
-        skips: a delivery that may be skipped, with its instance and a slash before the id.
+        detail: helps to recognise it: a URL.
+        skips: a delivery that may be skipped, as ``<instance>/<id>``.
     """
 
     title: str
@@ -47,18 +46,15 @@ class ShownProblem(NamedTuple):
 
 
 class Period(NamedTuple):
-    """A row of the figures."""
-
     name: str
     counts: Counts
 
 
 class Figures(NamedTuple):
-    """What happened lately.
+    """The figures of the last minute, hour and day.
 
     Attributes:
-        periods: the last minute, hour and day.
-        minutes: deliveries that were delivered and that became dead, in each minute of the last hour.
+        minutes: delivered and dead deliveries, in each minute of the last hour.
         is_complete: whether everything was counted; otherwise these are the newest.
     """
 
@@ -68,13 +64,6 @@ class Figures(NamedTuple):
 
 
 class OverviewPage:
-    """``/dashboard/``.
-
-    Args:
-        site: the dashboard.
-        streams: updates what the page shows.
-    """
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -86,7 +75,6 @@ class OverviewPage:
         site.add("/live/overview", self.live)
 
     async def show(self) -> Response:
-        """Show what is going on."""
         most, address = self._asked()
         return await self._site.render(
             "overview.html",
@@ -95,7 +83,6 @@ class OverviewPage:
         )
 
     async def live(self) -> Response:
-        """Stream what is going on."""
         principal = visitor().principal
         most, address = self._asked()
 
@@ -107,7 +94,7 @@ class OverviewPage:
         )
 
     def _asked(self) -> tuple[int, str]:
-        """Return how many problems to show, and where the reader's programs find hookgw."""
+        """Return how many problems to show, and the URL of hookgw for the reader's programs."""
         most = ALL_PROBLEMS if request.args.get("problems") == "all" else MOST_PROBLEMS
         settings = self._gateway.settings.server
         return most, settings.public_url or f"{request.scheme}://{request.host[:255]}{settings.base_path}"
@@ -152,7 +139,7 @@ class OverviewPage:
         )
 
     async def _figures_of(self, instance: str) -> Figures:
-        """Count what became of an instance's events, from the history: the counters are the gateway's."""
+        """Count an instance's deliveries from the history: the counters are the gateway's."""
         history, now = self._gateway.history, self._gateway.clock.wall()
         day = await history.tally(instance, since=now - _DAY, without_global=True)
         minute = await history.tally(instance, since=now - 60, without_global=True)

@@ -14,11 +14,7 @@ from hookgw.site.site import NavEntry, Site, visitor
 
 
 class PluginPages:
-    """``/dashboard/plugins/<plugin>/<path>``, and the same below an instance.
-
-    Args:
-        site: the dashboard.
-    """
+    """``/dashboard/plugins/<plugin>/<path>``, and the same below an instance."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -38,7 +34,6 @@ class PluginPages:
                 yield NavEntry(page.title, f"/plugins/{quote(page.plugin)}/{page.path}", is_global=True)
 
     async def show(self, plugin: str, path: str) -> Response:
-        """Show the page of a plugin."""
         return await self._render(self._find(plugin, path, None), None)
 
     async def submit(self, plugin: str, path: str) -> Response:
@@ -46,11 +41,9 @@ class PluginPages:
         return await self._submit(self._find(plugin, path, None), None)
 
     async def show_of_instance(self, instance: str, plugin: str, path: str) -> Response:
-        """Show the page of a plugin for an instance."""
         return await self._render(self._find(plugin, path, instance), instance)
 
     async def submit_of_instance(self, instance: str, plugin: str, path: str) -> Response:
-        """Give the plugin a form of its page for an instance, and show the page again."""
         return await self._submit(self._find(plugin, path, instance), instance)
 
     def _find(self, plugin: str, path: str, instance: str | None) -> ContainedPage:
@@ -111,5 +104,5 @@ class PluginPages:
 
 
 def _with_instance(fields: dict[str, str], instance: str | None) -> dict[str, str]:
-    """Return the fields that a plugin gets, with the checked instance among them."""
+    """Return the fields for a plugin, with the checked instance among them."""
     return fields if instance is None else {**fields, "instance": instance}

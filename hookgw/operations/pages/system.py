@@ -26,13 +26,6 @@ _SECRET_SETTINGS = frozenset(
 
 
 class SystemPage:
-    """``/dashboard/system``.
-
-    Args:
-        site: the dashboard.
-        streams: updates log and figures.
-    """
-
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
@@ -48,12 +41,10 @@ class SystemPage:
             raise Forbidden("This page needs a global key.")
 
     async def show(self) -> Response:
-        """Show the system."""
         self._check()
         return await self._page()
 
     async def back_up(self) -> Response:
-        """Copy the data file into the folder of the settings."""
         self._check()
         await self._site.form()
         try:
@@ -102,7 +93,6 @@ class SystemPage:
         )
 
     async def live(self) -> Response:
-        """Stream the last lines of the log."""
         self._check()
         return self._streams.open(visitor().signed_in, "log", self._log)
 

@@ -48,13 +48,10 @@ _QUERY = (
 
 
 class AuditRoutes:
-    """The handlers of ``/audit``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("audit", __name__, url_prefix="/audit")
         blueprint.add_url_rule("/list", view_func=self.list_all)
         blueprint.add_url_rule("/list/<instance>", view_func=self.list_of_instance)

@@ -29,7 +29,6 @@ class HealthRoutes:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("operation", __name__)
         blueprint.add_url_rule("/healthz", view_func=self.healthz)
         blueprint.add_url_rule("/readyz", view_func=self.readyz)

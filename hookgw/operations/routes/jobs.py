@@ -23,13 +23,10 @@ _TAG = "Jobs"
 
 
 class JobRoutes:
-    """The handlers of ``/job``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("jobs", __name__, url_prefix="/job")
         blueprint.add_url_rule("/find/<job_id>", view_func=self.find)
         blueprint.add_url_rule("/list", view_func=self.list_jobs)

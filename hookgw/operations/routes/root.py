@@ -29,7 +29,6 @@ class RootRoutes:
         self._page = "dashboard/" if has_dashboard else "docs"
 
     def blueprint(self) -> Blueprint:
-        """Return the route."""
         blueprint = Blueprint("root", __name__)
         blueprint.add_url_rule("/", view_func=self.root)
         return blueprint

@@ -18,14 +18,11 @@ _BODY = json_body("BackupRequest", required=False, a_name={"name": "before-the-u
 
 
 class StorageRoutes:
-    """The handlers of ``/storage``."""
-
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("storage", __name__, url_prefix="/storage")
         blueprint.add_url_rule("/backup", view_func=self.backup, methods=["POST"])
         return blueprint

@@ -1,6 +1,6 @@
 """JSON Schemas of response types, with descriptions from their docstrings. No I/O.
 
-They are spelled in the way that generators of clients know best; see :func:`plain`.
+They have the spelling that generators of clients know best; see :func:`plain`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,6 @@ def structs_in(types: Sequence[Any]) -> set[type[msgspec.Struct]]:
 
 
 def enums_in(types: Sequence[Any]) -> set[type[Enum]]:
-    """Return the enums in types, at any depth."""
     return {node.cls for node in _nodes_in(types) if isinstance(node, inspect.EnumType)}
 
 

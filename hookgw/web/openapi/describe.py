@@ -1,4 +1,4 @@
-"""The decorator with which a route declares its requests and responses. No I/O."""
+"""The decorator that declares a route's requests and responses. No I/O."""
 
 from __future__ import annotations
 
@@ -61,8 +61,6 @@ class NotJson(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """The declaration of a route; see :func:`describes`."""
-
     tag: str
     responses: Mapping[int, Any]
     body: Body | None
@@ -113,7 +111,6 @@ def describes(
 
 
 def operation_of(view: Callable[..., Any]) -> Operation | None:
-    """Return the declaration of a handler; ``None`` if it has none."""
     operation: Operation | None = getattr(view, _ATTRIBUTE, None)
     return operation
 

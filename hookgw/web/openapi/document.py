@@ -67,14 +67,7 @@ _MEANINGS: Mapping[int, str] = {
 
 
 class Route(msgspec.Struct, frozen=True):
-    """A route of the application.
-
-    Attributes:
-        path: with its variables as ``<name>``.
-        method: in upper case.
-        key: the key that it requires.
-        operation: its declaration.
-    """
+    """A route of the application; variables in its path are ``<name>``."""
 
     path: str
     method: str
@@ -83,12 +76,10 @@ class Route(msgspec.Struct, frozen=True):
 
 
 def build_document(routes: Iterable[Route], bodies: Mapping[str, Schema], base_path: str) -> dict[str, Any]:
-    """Return the document, ready for JSON.
+    """Return the document, ready for JSON, with the routes in their order. ``base_path`` may be empty.
 
     Args:
-        routes: all routes, in the order of the document.
         bodies: the schemas of the bodies of requests, by their names.
-        base_path: the prefix of every path; may be empty.
     """
     known = list(routes)
     contents = _Contents(known)

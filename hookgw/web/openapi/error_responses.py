@@ -10,13 +10,7 @@ from hookgw.web.openapi.describe import JSON
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
-    """An error that many routes can have.
-
-    Attributes:
-        name: the name of its component.
-        meaning: when it occurs.
-        headers: the meanings of headers that only this error has, by name.
-    """
+    """An error that many routes can have. ``headers`` are only its own, with their meanings."""
 
     name: str
     meaning: str
@@ -81,7 +75,6 @@ _REFUSED = ErrorResponse(
 
 
 def error_components() -> dict[str, Any]:
-    """Return the ``responses`` components of the document."""
     found: dict[str, Any] = {}
     for error in (*ERRORS.values(), _REFUSED):
         # Every response has the version, whatever raised the error.

@@ -1,4 +1,4 @@
-"""Converts the OpenAPI document to what the template of ``/docs`` shows. No I/O."""
+"""Converts the OpenAPI document for the template of ``/docs``. No I/O."""
 
 from __future__ import annotations
 
@@ -54,15 +54,11 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """The operations of one tag."""
-
     name: str
     calls: list[Call]
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A named schema."""
-
     name: str
     meaning: str
     kind: list[Piece]
@@ -83,7 +79,6 @@ def groups_of(document: Node) -> list[Group]:
 
 
 def shapes_of(document: Node) -> list[Shape]:
-    """Return the named schemas, sorted by name."""
     shapes = []
     for name, schema in sorted(document["components"]["schemas"].items()):
         required = schema.get("required", ())

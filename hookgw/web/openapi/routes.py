@@ -46,7 +46,6 @@ class OpenApiRoutes:
         self._page: bytes | None = None
 
     def blueprint(self) -> Blueprint:
-        """Return the routes."""
         blueprint = Blueprint("openapi", __name__)
         blueprint.jinja_loader = load_templates("hookgw.web.openapi")
         blueprint.add_url_rule("/openapi.json", view_func=self.openapi)
@@ -78,7 +77,6 @@ class OpenApiRoutes:
 
     @cached_property
     def document(self) -> dict[str, Any]:
-        """The OpenAPI document."""
         base_path = self._gateway.settings.server.base_path
         return build_document(routes_of(self._app), self._bodies(self._gateway), base_path)
 
@@ -93,7 +91,7 @@ def _static(body: bytes, headers: dict[str, str], content_type: str) -> Response
 
 
 def routes_of(app: QuartTrio) -> Iterator[Route]:
-    """Yield every route of the HTTP API, in the order in which they were added; none of the dashboard."""
+    """Yield every route of the HTTP API, except the dashboard's, in the order in which they were added."""
     order = {endpoint: index for index, endpoint in enumerate(app.view_functions)}
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: (order[rule.endpoint], rule.rule)):
         if is_dashboard(rule.rule):

@@ -1,1 +1,1 @@
-"""The HTTP server: listeners, request framing, limits, timeouts and TLS."""
+"""The HTTP/1.1 server: listeners, request framing, limits, timeouts and TLS."""

@@ -1,7 +1,7 @@
 """A request that another ASGI server has read: hypercorn's, with HTTP/2.
 
-The application asks a :class:`~hookgw.web.server.connection.Connection` for more than ASGI has. Here,
-messages have to do:
+The application asks a :class:`~hookgw.web.server.connection.ClientConnection` for more than ASGI has. Here it
+gets the same from messages:
 
 - HTTP/2 announces no body, and each part of hookgw asks the head of HTTP/1.1 whether there is one. So a
   request without a length waits for its first message, and one with a body gets the header that says so.
@@ -32,11 +32,7 @@ _LEFT = {"type": "http.disconnect"}
 
 
 class AsgiClient:
-    """The client's side of one request; a :class:`~hookgw.web.server.client.Client`.
-
-    Args:
-        scope, receive, send: as the server calls an application (ASGI).
-    """
+    """A :class:`~hookgw.web.server.client.Client` over ASGI messages."""
 
     def __init__(
         self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
@@ -47,14 +43,13 @@ class AsgiClient:
         self._receive = receive
         self._send = send
         self._first: Any = None
-        # Two tasks of an application may receive, and the end of a response does.
+        # Two tasks of an application may receive, and the end of a response reads the rest as well.
         self._reading = trio.Lock()
         self._has_all = self._has_left = False
         self._is_started = self._is_finished = False
         self._has_length = False
 
     async def run(self, application: Application) -> None:
-        """Let an application respond."""
         headers = list(self._scope["headers"])
         length = next((value for name, value in headers if name == b"content-length"), None)
         if length is not None:
@@ -94,18 +89,16 @@ class AsgiClient:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def receive(self) -> Any:
-        """Return the next part of the body, or ``http.disconnect`` (ASGI)."""
         if self._first is not None:
             first, self._first = self._first, None
             return first
         return _LEFT if self._is_finished else await self._next()
 
     def receive_nowait(self) -> bytes | None:
-        """Return ``None``: whether all of a body has arrived, only its messages tell."""
+        """Return ``None``: only the messages tell whether all of a body has arrived."""
         return None
 
     async def send(self, message: Any) -> None:
-        """Send the start, or the next part, of the response (ASGI)."""
         if message["type"] == "http.response.start":
             fixed = FIXED_OVER_TLS if self._scope["scheme"] == "https" else FIXED
             headers = response_fields(message["headers"], fixed)
@@ -123,13 +116,12 @@ class AsgiClient:
             self._is_finished = True
 
     async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send a whole response: what two calls of :meth:`send` do."""
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _wait_end(self) -> None:
         """Read and drop the rest of the body."""
-        # For as long as the client sends: a time limit would let a client that waits for it end hypercorn.
+        # Without a time limit: with one, a client that waits for it could end hypercorn's process.
         while not (self._has_all or self._has_left):
             async with self._reading:
                 # Another task may have read the end meanwhile; after that, only the client's leaving comes.

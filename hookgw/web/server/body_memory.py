@@ -1,9 +1,9 @@
-"""The memory for request bodies: one budget for all requests, counted as far as bodies have arrived.
+"""One memory budget for all request bodies, counted as far as they have arrived.
 
 Beyond the budget, hookgw stops reading, so that TCP holds the clients up. Only the oldest body is read to its
-end, so that requests end and the others go on. What a client announces counts for nothing: a thousand clients
-that announce 16 MiB and send none of it take no memory from others. The bodies of one instance have a limit
-of their own, so that bodies that never end cannot use up the budget.
+end, so that requests end and the others go on. The announced length does not count: a thousand clients that
+announce 16 MiB and send none of it take no memory from others. The bodies of one instance have a separate
+limit, so that bodies that never end cannot use up the budget.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _RETRY_OWN_AFTER = 1.0
 
 
 class BodyMemory:
-    """Counts the bytes of bodies that are in memory.
+    """Counts the bytes of bodies in memory.
 
     Args:
         limit: the budget in bytes.
         most_of_instance: the most bytes of the bodies of one instance, as received.
-        on_limited: called with the name of the limit for each request that it refuses.
+        on_limited: called with the name of the limit for each refused request.
     """
 
     def __init__(self, limit: int, most_of_instance: int, on_limited: Callable[[str], None]) -> None:
@@ -48,16 +48,13 @@ class BodyMemory:
 
     @property
     def is_full(self) -> bool:
-        """Whether further bodies must wait."""
         return self._held.used >= self._limit
 
     def hold(self, owner: object, size: int, instance: str | None = None) -> None:
-        """Count more bytes of a request, which are in memory already, :data:`COPIES` times.
+        """Count more received bytes of a request, which are in memory already, :data:`COPIES` times.
 
         Args:
-            owner: the request.
-            size: how many, as received.
-            instance: whose they are; ``None`` until that is known, see :meth:`attribute`.
+            instance: ``None`` until it is known; see :meth:`attribute`.
 
         Raises:
             TooManyRequests: the bodies of the instance are too large together. The bytes count all the same,
@@ -77,12 +74,12 @@ class BodyMemory:
             )
 
     def attribute(self, owner: object, instance: str) -> None:
-        """Count the bytes of a request, which were nobody's so far, for an instance."""
+        """Count the bytes of a request for an instance, now that it is known."""
         if size := self._held.held(owner):
             self._of_instances.take(instance, size)
 
     def release(self, owner: object, instance: str | None = None) -> None:
-        """Count the bytes of a request no longer. Idempotent."""
+        """Stop counting the bytes of a request. Idempotent."""
         if size := self._held.held(owner):
             self._held.give(owner, size)
             if instance is not None:

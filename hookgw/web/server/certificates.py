@@ -34,9 +34,6 @@ Seen = tuple[tuple[int, int, int] | None, ...]
 class Certificates:
     """The current certificate and key.
 
-    Args:
-        settings: the paths of the files.
-
     Attributes:
         context: for new connections. Each renewal replaces this object.
 
@@ -89,11 +86,7 @@ def _load(settings: TlsSettings) -> tuple[ssl.SSLContext, float]:
 
 
 def end_of(settings: TlsSettings) -> float:
-    """Return when hookgw's own certificate (the first in its file) expires, in seconds since the epoch.
-
-    Raises:
-        StartError: see :func:`load_context`.
-    """
+    """Return when hookgw's own certificate (the first in its file) expires, in seconds since the epoch."""
     return _certificates(Path(settings.certificate or ""))[0].not_valid_after_utc.timestamp()
 
 

@@ -1,7 +1,7 @@
 """The client's side of one request, as the application sees it.
 
 ASGI passes messages. A connection can do more: it knows whether all of a body has arrived, and takes a
-response in one piece. That is most of what a short request needs.
+response in one piece. A short request needs little else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Send = Callable[[Any], Awaitable[None]]
 
 
 class Client(Protocol):
-    """The client's side: a connection, or what stands between a connection and the application."""
+    """The client's side: a connection, or an object between a connection and the application."""
 
     @property
     def announced(self) -> int | None:
@@ -26,10 +26,10 @@ class Client(Protocol):
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What was noted about the head; the application adds what it finds there.
+        """Facts noted about the head, also by the application.
 
-        A producer sends the same head with each event. All requests of a connection that follow each other
-        with the same head have the same notes.
+        A producer sends the same head with each event. Successive requests of a connection with the same head
+        share their notes.
         """
 
     async def receive(self) -> Any:
@@ -42,14 +42,13 @@ class Client(Protocol):
         """Send the start, or the next part, of the response (ASGI)."""
 
     async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send a whole response: what two calls of :meth:`send` do."""
+        """Send a whole response, as two calls of :meth:`send` would."""
 
 
 def client_of(scope: Any, receive: _Receive, send: _Send, *, has_middleware: bool = False) -> Client:
-    """Return the client's side of a request that the application is called with (ASGI).
+    """Return the client's side of a request (ASGI).
 
     Args:
-        scope, receive, send: of the request.
         has_middleware: whether a plugin's middleware is around the application. It must see all messages, and
             it may have changed the head.
     """
@@ -60,8 +59,6 @@ def client_of(scope: Any, receive: _Receive, send: _Send, *, has_middleware: boo
 
 
 class _Messages:
-    """Messages alone."""
-
     def __init__(self, announced: int | None, receive: _Receive, send: _Send) -> None:
         self.announced = announced
         self.notes: dict[str, Any] = {}

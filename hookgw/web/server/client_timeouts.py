@@ -18,8 +18,7 @@ from hookgw.web.server.request_head import Refused
 class TimedConnection(Protocol):
     """The part of a connection that timeouts and connection limits use."""
 
-    def abort(self) -> None:
-        """Close the connection at once."""
+    def abort(self) -> None: ...
 
     def time_out(self, refusal: Refused) -> None:
         """Respond with an error, then close the connection."""
@@ -29,11 +28,10 @@ class TimedConnection(Protocol):
 
 
 class Wait:
-    """The connections that wait for the same thing from their clients, the longest wait first.
+    """The connections that wait for the same action of their clients, the longest wait first.
 
     Args:
         rank: the order in which waiting connections are closed to make room; lowest first.
-        timeout: in seconds.
         expire: called with each connection that timed out, after its removal from the table.
     """
 
@@ -50,25 +48,20 @@ class Wait:
         self._deadlines[connection] = trio.current_time() + self._timeout
 
     def end(self, connection: TimedConnection) -> None:
-        """Stop the timeout of a connection."""
         self._deadlines.pop(connection, None)
 
     def first(self) -> TimedConnection | None:
-        """Return the connection that has waited longest."""
         return next(iter(self._deadlines), None)
 
     def since(self, connection: TimedConnection) -> float | None:
-        """Return the start of a connection's wait on Trio's clock; ``None`` if it does not wait."""
         deadline = self._deadlines.get(connection)
         return None if deadline is None else deadline - self._timeout
 
     def abort_all(self) -> None:
-        """Close all of them at once."""
         for connection in tuple(self._deadlines):
             connection.abort()
 
     async def watch(self) -> None:
-        """Expire connections in order, until cancelled."""
         while True:
             now = trio.current_time()
             while self._deadlines:
@@ -110,7 +103,6 @@ class ClientTimeouts:
 
     @property
     def is_closing(self) -> bool:
-        """Whether connections without an active request are closed."""
         return self._is_closing
 
     def close(self) -> None:
@@ -121,7 +113,6 @@ class ClientTimeouts:
         self.idles.abort_all()
 
     async def watch(self) -> None:
-        """Expire connections of every table, until cancelled."""
         async with trio.open_nursery() as nursery:
             for wait in self.all:
                 nursery.start_soon(wait.watch)

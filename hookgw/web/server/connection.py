@@ -6,14 +6,14 @@ body arrives no faster than the application takes it, and a request that needs n
 costs no task, no queue and no cancel scope. While the application works on a complete request, only its call
 of ``receive`` notices that the client leaves, as ASGI has it.
 
-What the server owes to every client, whatever the application does, is here:
+The server's duties to every client, whatever the application does:
 
 - Deadlines: the state of the reader says which one counts; writing has its own.
 - A response starts only after the responses to all requests before it, refusals included.
 - ``100 Continue`` leaves only before the response begins, and only when the application asks for the body.
 - A response whose request was not read to its end closes the connection: the next request cannot follow
-  bytes that nobody reads. If the rest is short, it is read first, and the connection stays open.
-- What nobody wants is read for :data:`LINGER` seconds, up to :data:`MOST_UNWANTED` bytes, and not parsed.
+  unread bytes. If the rest is short, it is read first, and the connection stays open.
+- Unwanted bytes are read for :data:`LINGER` seconds, up to :data:`MOST_UNWANTED` bytes, and not parsed.
 - A connection is closed only once the client's system has acknowledged the response: closed earlier, with
   bytes of the client's unread, the client could lose it to a reset (RFC 9112, section 9.6).
 - A client may end its side after its request, and still gets the response (RFC 9112, section 9.6): hookgw
@@ -45,15 +45,15 @@ Application = Callable[[Any, Callable[[], Awaitable[Any]], Callable[[Any], Await
 Address = tuple[str, int] | None
 
 LINGER = 1.0
-"""Seconds for which bytes that nobody wants are read."""
+"""Seconds for which unwanted bytes are read."""
 HALF_CLOSED = 120.0
 """Seconds for which the application may work for a client that has ended its side."""
 _LOOK_FOR_RESET = 1.0
 MOST_UNWANTED = 65_536
-"""Bytes that are read though nobody wants them."""
+"""Unwanted bytes that are read."""
 
 JOINED = 16_384
-"""Bytes of a part of a response that are copied, to leave in one piece with what is around them."""
+"""Bytes of a part of a response that are copied, to send them in one piece with their neighbours."""
 
 _LOOK_AGAIN = 0.05
 """Seconds until the next look at what the client has acknowledged, of which the system sends no notice."""
@@ -64,14 +64,8 @@ _ASGI = {"spec_version": "2.1", "version": "3.0"}
 _LEFT = {"type": "http.disconnect"}
 
 
-class Connection:
-    """One client's connection.
-
-    Args:
-        stream: the client's bytes. The caller closes it.
-        settings: the limits.
-        timeouts: the server's timeouts. The wait for the first request starts now.
-    """
+class ClientConnection:
+    """One client's connection. The caller closes the stream. The wait for the first request starts now."""
 
     def __init__(self, stream: ClientStream, settings: ServerSettings, timeouts: ClientTimeouts) -> None:
         self._stream = stream
@@ -82,7 +76,7 @@ class Connection:
         self._is_reading = False
         self._others = trio.lowlevel.ParkingLot()
         self._sending = trio.Lock()
-        self._left = trio.Event()  # nobody wants the response any more
+        self._left = trio.Event()  # the response is no longer wanted
         self._is_leaving = False
         # Of the current request:
         self._head: Head
@@ -102,12 +96,7 @@ class Connection:
         self._wait_in(timeouts.heads)
 
     async def run(self, application: Application, client: Address, server: Address) -> None:
-        """Serve requests until the connection must be closed.
-
-        Args:
-            application: ASGI.
-            client, server: the addresses, for the application.
-        """
+        """Serve requests until the connection must be closed."""
         fixed = {
             "type": "http",
             "asgi": _ASGI,
@@ -187,11 +176,9 @@ class Connection:
 
     @property
     def announced(self) -> int | None:
-        """The announced bytes of the current request's body; ``None`` for a chunked body."""
         return None if self._head.length == CHUNKED else self._head.length
 
     async def receive(self) -> Mapping[str, Any]:
-        """Return the next part of the body, or ``http.disconnect`` (ASGI)."""
         reader = self._reader
         while not self._is_finished:
             if self._has_all or (self._is_started and reader.is_within_body):
@@ -219,7 +206,6 @@ class Connection:
         return _LEFT
 
     def receive_nowait(self) -> bytes | None:
-        """Return the rest of the body if all of it has arrived; ``None`` if not, or if it was taken."""
         reader = self._reader
         if self._has_all or not reader.has_whole_body:
             return None
@@ -227,7 +213,9 @@ class Connection:
         return reader.part() if reader.is_within_body else b""
 
     async def _wait_left(self) -> None:
-        """Wait until nobody wants the response. Further bytes of the client's may arrive; they wait."""
+        """Wait until the client no longer wants the response. Further bytes of the client may arrive; they
+        wait.
+        """
         reader = self._reader
         while not reader.has_unread and reader.state not in (State.ENDED, State.REFUSED):
             await self._read()
@@ -241,7 +229,6 @@ class Connection:
         await self._left.wait()
 
     async def _read(self) -> None:
-        """Read once, and pass the bytes, or the end, to the reader."""
         if self._is_reading:  # another task of the application does it, for both
             await self._others.park()
             return
@@ -286,7 +273,6 @@ class Connection:
             await self._send_part(message.get("body", b""), is_last=not message.get("more_body", False))
 
     async def respond(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send a whole response: what two calls of :meth:`send` do."""
         await self._start(status, headers)
         await self._send_part(body, is_last=True)
 
@@ -300,7 +286,7 @@ class Connection:
                 await self._discard_body()
             if self._reader.state is not State.COMPLETE:
                 self._closes = True
-                self._wait_in(None)  # the rest may take as long as it likes: nobody wants it
+                self._wait_in(None)  # the rest may take as long as it likes: it is discarded
         self._closes = self._closes or self._timeouts.is_closing
         is_http_1_1 = self._head.version == "1.1"
         head = response_head(status, headers, self._fixed, is_http_1_1=is_http_1_1, closes=self._closes)
@@ -361,7 +347,7 @@ class Connection:
         await self._answer(refusal.status, refusal.message, is_head=is_head)
 
     async def _answer(self, status: int, message: str, *, is_head: bool) -> None:
-        """Send an error response in the application's place, and close."""
+        """Send an error response instead of the application, and close."""
         self._closes = True
         body = error_body(status, [message])
         headers = ((b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body)))
@@ -375,7 +361,7 @@ class Connection:
         if reader.state is State.ENDED:
             return  # no byte can arrive that would make closing a reset
         await stream.send_eof()
-        # Many clients begin to read only when they have sent all of their body.
+        # Many clients begin to read only after they have sent all of their body.
         is_sending = reader.is_within_body or reader.state is State.REFUSED
         self._wait_in(self._timeouts.heads if is_sending else self._timeouts.writes)
         unwanted, deadline = 0, trio.current_time() + LINGER
@@ -402,7 +388,6 @@ class Connection:
                 wait.begin(self)
 
     def eviction_rank(self) -> tuple[int, float] | None:
-        """Return the rank of the current wait and its start; ``None`` while hookgw works on a request."""
         for wait in (self._wait, self._timeouts.writes):
             since = wait.since(self) if wait is not None else None
             if wait is not None and since is not None:

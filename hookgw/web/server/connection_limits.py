@@ -29,12 +29,7 @@ _LOG_INTERVAL = 60.0
 
 
 class ConnectionLimits:
-    """The connections of one server.
-
-    Args:
-        settings: the limits, and the proxies to which the limit per address does not apply.
-        timeouts: the waits of the connections.
-    """
+    """The connections of one server. The limit per address does not apply to trusted proxies."""
 
     def __init__(self, settings: ServerSettings, timeouts: ClientTimeouts) -> None:
         self._limit = divide_open_files(settings.max_connections).clients
@@ -59,12 +54,8 @@ class ConnectionLimits:
     def admit(self, connection: TimedConnection, peer: str | None) -> bool:
         """Register a connection, and close another one if that is needed to make room.
 
-        Args:
-            connection: the new connection.
-            peer: the client's address; ``None`` on a Unix socket, which has no limit per address.
-
-        Returns:
-            Whether the connection was registered. If not, the caller closes it.
+        The peer is ``None`` on a Unix socket, which has no limit per address. Return whether the connection
+        was registered. If not, the caller closes it.
         """
         # Behind a proxy all clients have the proxy's address. An IPv6 client owns a whole /64.
         source = None if peer is None or self._proxies.trusts(peer) else rate_limit_key(peer)
@@ -100,7 +91,6 @@ class ConnectionLimits:
         return self._make_room(first for wait in self._timeouts.all if (first := wait.first()) is not None)
 
     def _make_room(self, candidates: Iterable[TimedConnection]) -> bool:
-        """Close the connection with the lowest rank and the longest wait, if any waits."""
         now = trio.current_time()
         worst: tuple[int, float] | None = None
         chosen = None

@@ -1,4 +1,4 @@
-"""Error responses. All have one shape, whatever raised the error.
+"""Error responses, all in one shape.
 
 ``{"status": 404, "error": "Not Found", "response": {"message": ["…"]}}``; ``message`` is a list of sentences.
 If a messaging network refused, its own code is beside them in ``code``.
@@ -40,7 +40,7 @@ _PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}
 _SECRET_PATHS = (INGEST_PATH, MEDIA_PATH)
 """Paths that end in a token."""
 BUG = "An internal error occurred; see hookgw's log."
-"""What clients learn of a bug."""
+"""The message of a bug for clients."""
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
@@ -54,20 +54,17 @@ def error_body(status: int, messages: Sequence[str], code: str | None = None) ->
 def error_response(
     status: int, messages: Sequence[str], headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return an error response for Quart."""
     return Response(error_body(status, messages), status, dict(headers or {}), content_type=JSON)
 
 
 class JsonResponse(NamedTuple):
-    """A JSON response, independent of Quart and ASGI."""
-
     status: int
     body: bytes
     headers: Mapping[str, str] = {}
 
 
 def response_to(error: Exception, method: str, path: str) -> JsonResponse:
-    """Return the response to an exception that a route raised. A bug is logged and becomes a 500."""
+    """Return the response to an exception of a route. A bug is logged and becomes a 500."""
     if not isinstance(error, HookgwError):
         # The client does not see the exception: it may hold data of other tenants.
         _log(error, method, path)
@@ -75,7 +72,7 @@ def response_to(error: Exception, method: str, path: str) -> JsonResponse:
     headers = {}
     if isinstance(error, Unauthorized):  # RFC 9110, section 15.5.2 requires the challenge
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
-    if isinstance(error, ProofRefused):  # which proof, only the network's documentation says
+    if isinstance(error, ProofRefused):  # only the network's documentation says which proof
         headers["www-authenticate"] = 'Signature realm="hookgw"'
     code = None
     if isinstance(error, NetworkRefused):
@@ -99,14 +96,13 @@ def shown_path(path: str) -> str:
 
 
 def _asked_path() -> str:
-    """Return the path that the current request asked for, with the base path, for messages."""
+    """Return the current request's path, with the base path, for messages."""
     scope: Any = request.scope
     root: str = scope.get("root_path", "")
     return root + shown_path(request.path)
 
 
 def install_error_handlers(app: QuartTrio) -> None:
-    """Give the errors that routes, or the routing itself, raise the one shape."""
     app.register_error_handler(HookgwError, _handle_route_error)
     app.register_error_handler(HTTPException, _handle_routing_error)
     app.register_error_handler(Exception, _handle_route_error)

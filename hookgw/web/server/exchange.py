@@ -1,7 +1,7 @@
-"""One request and its response, between the connection and the application: what hookgw counts and limits.
+"""Counts and limits one request and its response, between the connection and the application.
 
-A body is read up to a limit, and counts in memory as far as it has arrived; so does a response as long as the
-client has yet to read it. The request counts among those in progress, and its status among the metrics.
+A body is read up to a limit, and counts in memory as far as it has arrived. A response counts until the
+client has read it. The request counts among those in progress, and its status among the metrics.
 """
 
 from __future__ import annotations
@@ -29,18 +29,11 @@ class Gone(Exception):
 
 
 class BrokenOff(Exception):
-    """The application cannot complete the response that it began.
-
-    The connection is closed, which tells the client.
-    """
+    """The application cannot complete its response. The connection is closed, which tells the client."""
 
 
 class ActiveRequests:
-    """Counts the requests in progress: from the end of the body to the end of the response.
-
-    Args:
-        limit: the number at which :attr:`is_full` becomes true.
-    """
+    """Counts the requests in progress, up to a limit: from the end of the body to the end of the response."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -48,15 +41,12 @@ class ActiveRequests:
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit is reached."""
         return self._count >= self._limit
 
     def enter(self) -> None:
-        """Count one more request."""
         self._count += 1
 
     def leave(self) -> None:
-        """Count one request less."""
         self._count -= 1
 
 
@@ -64,14 +54,9 @@ class RequestResponse:
     """One request and its response.
 
     Args:
-        scope: of the request (ASGI).
-        client: the connection's side.
         limit: the most bytes of a body; reading more raises.
         report_status: called with this object and the status of the response.
         active: counts the request once its body is complete.
-        memory: counts the body as far as it is in memory.
-        responses: counts the response as far as it is in memory.
-        quota: counts the request for its instance; see :meth:`count_for`.
     """
 
     # Of the class, because an emit needs none of them.
@@ -146,15 +131,14 @@ class RequestResponse:
     ) -> None:
         """Count the request and its body for an instance, until both are done.
 
-        Call it before the route reads the body. What was counted is given back at the end of :meth:`run`.
+        Call this before the route reads the body. The counts are given back at the end of :meth:`run`.
 
         Args:
-            instance: its name.
-            refused_as: makes the error for the client, where 429 would be wrong.
+            refused_as: makes the error for the client, if 429 would be wrong.
 
         Raises:
-            TooManyRequests: the instance has as many requests in progress as it may.
-            HookgwError: the same, of ``refused_as``.
+            TooManyRequests: the instance has as many requests in progress as allowed; or the error of
+                ``refused_as``.
         """
         self._refused_as = refused_as
         try:
@@ -167,13 +151,13 @@ class RequestResponse:
             self._memory.attribute(self, instance)
 
     def call_at_end(self, function: Callable[[], None]) -> None:
-        """Have a function called when the exchange ends, complete or not."""
+        """Call a function when the exchange ends, complete or not."""
         self._at_end = function
 
     def stop_counting(self) -> None:
         """Stop counting the request as in progress: its response lasts as long as the client wants.
 
-        The caller must have a limit of its own.
+        The caller must have another limit.
         """
         self._leave_active()
         self._hold(0)
@@ -182,8 +166,8 @@ class RequestResponse:
     async def reserve(self, size: int) -> None:
         """Wait for memory for a response of so many bytes, before the work for it starts.
 
-        Meanwhile the request does not count as in progress. What the response does not need is given back
-        once it is made. If it needs more, and there is no room, the client gets 503 instead of it: call this
+        Meanwhile the request does not count as in progress. Unused memory is given back once the response is
+        made. If the response needs more, and there is no room, the client gets 503 instead of it: call this
         only for requests that change nothing.
 
         Raises:
@@ -207,9 +191,9 @@ class RequestResponse:
             self._room += more  # not size: an answer meanwhile has given back what there was
 
     def _hold(self, size: int) -> None:
-        """Count so many bytes of the response as in memory, and no others.
+        """Count exactly so many bytes of the response as in memory.
 
-        Of a response that must not be refused, only what fits: its holder waits for that, and nobody else.
+        A response that must not be refused counts as far as it fits: only its holder waits for the rest.
         """
         size = size if size > SMALL_RESPONSE and not self.is_static else 0
         if size != self._room:
@@ -220,19 +204,19 @@ class RequestResponse:
             self._room = size
 
     def _fits(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Return whether there is room for a response, beyond what is reserved for it, or it needs none."""
+        """Return whether a response has room beyond its reservation, or needs none."""
         size = next((int(value) for name, value in headers if name.lower() == b"content-length"), 0)
         needs_more = size > max(self._room, SMALL_RESPONSE) and not self.is_static
         if not needs_more or not self._may_be_refused:
             return True
-        # However long it is, a response that is alone is sent: it would be refused for ever.
+        # However long it is, a lone response is sent: otherwise it would be refused for ever.
         is_alone = self._responses.used == self._room
         return is_alone or self._responses.fits(self._holder, size - self._room)
 
     def _leave_if_long(self) -> None:
-        """Give up the place among the requests in progress, once a long part of the response is made.
+        """Leave the requests in progress once a long part of the response is made.
 
-        A client that does not read it takes memory, which is counted, or none.
+        A client that does not read it takes counted memory, or none.
         """
         if self._room or self.is_static:
             self._leave_active()
@@ -256,7 +240,7 @@ class RequestResponse:
         try:
             await application()
         except* (Gone, BrokenOff):
-            # The client disconnected: there is nobody to respond to. Or the response is cut off: the
+            # The client disconnected: a response would reach no one. Or the response is cut off: the
             # connection of an application that ends in the middle is closed.
             pass
         except* (TooLarge, TooManyRequests, Unavailable):
@@ -274,8 +258,7 @@ class RequestResponse:
     def hand_over(self) -> Callable[[], None]:
         """Keep counting the request and its body for work that goes on after the response.
 
-        Returns:
-            A function; call it once, when the body is no longer in memory.
+        Return a function to call once, when the body is no longer in memory.
         """
         self._holders += 1
         return self._let_go
@@ -327,7 +310,7 @@ class RequestResponse:
     def body_nowait(self) -> bytes | None:
         """Return the body if it is small and has arrived, for a caller that has authenticated the request.
 
-        ``None`` says nothing about the body. Nobody may have called :meth:`receive` or :meth:`next_message`.
+        ``None`` says nothing about the body. Call it before :meth:`receive` and :meth:`next_message`.
         """
         if self._is_large or (body := self._client.receive_nowait()) is None:
             return None
@@ -355,7 +338,7 @@ class RequestResponse:
             raise
 
     def _count_body(self, size: int) -> None:
-        """Count so many more bytes of the body, as they are in memory; refuse one that is too large."""
+        """Count so many more bytes of the body in memory; refuse a body that is too large."""
         try:
             if self._received > self._limit:
                 raise self._too_large()
@@ -378,7 +361,6 @@ class RequestResponse:
         return TooLarge(f"The body may have at most {Size(self._limit)}.")
 
     def chunks(self) -> Chunks:
-        """Return the parts of the body, for an application that uses :meth:`respond`."""
         return Chunks(self)
 
     async def respond(
@@ -386,9 +368,7 @@ class RequestResponse:
     ) -> None:
         """Send a complete response, even if some of the request's body was not read.
 
-        Args:
-            status, headers, body: of the response. Its content type and length are added.
-            content_type: of the body.
+        Its content type and length are added to the headers.
         """
         if self._is_answered:
             await trio.lowlevel.checkpoint()
@@ -414,7 +394,6 @@ class RequestResponse:
         self._leave_active()
 
     async def send(self, message: Any) -> None:
-        """Send the start, or the next part, of the response (ASGI)."""
         if self._is_answered:
             await trio.lowlevel.checkpoint()
             return
@@ -426,7 +405,7 @@ class RequestResponse:
             if self.extra:
                 message = {**message, "headers": [*message["headers"], *self.extra]}
         else:
-            # From here on, what this part needs, and not what the response might have needed.
+            # From here on, count what this part needs instead of the reservation.
             self._hold(len(message.get("body", b"")))
             self._leave_if_long()
             if not message.get("more_body", False):
@@ -446,7 +425,7 @@ class RequestResponse:
             self._memory.release(self, self._instance)  # the rest of the body is read and dropped
 
     async def answer_for(self, error: HookgwError) -> None:
-        """Respond with an error while the application still works; what it responds later is dropped.
+        """Respond with an error while the application still works; drop its later response.
 
         Nothing is sent if it has begun to respond.
         """

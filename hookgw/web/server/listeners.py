@@ -20,7 +20,7 @@ _BACKLOG = 1024
 
 @asynccontextmanager
 async def open_listeners(addresses: Sequence[str]) -> AsyncIterator[list[trio.SocketListener]]:
-    """Listen on every address for the length of a block.
+    """Listen on every address within the block.
 
     At the end of the block the sockets are closed. The files of Unix sockets are removed, unless another
     process has replaced them.

@@ -58,7 +58,6 @@ class Refused(Exception):
     """A request that hookgw does not accept.
 
     Args:
-        status: of the response.
         message: a sentence that says what would be right.
     """
 
@@ -72,8 +71,6 @@ class Head(NamedTuple):
     """A valid request head.
 
     Attributes:
-        method: in capitals.
-        path: decoded.
         raw_path, query: as sent, without the scheme and host of an absolute-form target.
         version: ``1.0`` or ``1.1``.
         fields: names in lower case and values, without ``upgrade``, which a server may ignore (RFC 9110,
@@ -96,7 +93,7 @@ class Head(NamedTuple):
 
 
 class _Fields:
-    """What llhttp finds in a head; the method's name is httptools'."""
+    """The parts of a head as llhttp finds them; httptools sets the names of the methods."""
 
     __slots__ = ("found",)
 
@@ -184,8 +181,8 @@ def _read_fields(head: bytes, at: int) -> list[tuple[bytes, bytes]]:
 
 
 def _refusal_of(head: bytes) -> str:
-    """Return the sentence for a head that llhttp refuses though each of its lines is valid."""
-    # It can only dislike what the headers say together: lengths and codings.
+    """Return the sentence for a head that llhttp refuses although each of its lines is valid."""
+    # Only the combination of headers can be at fault: lengths and codings.
     return _BAD_CODING if b"\ntransfer-encoding:" in head.lower() else _BAD_LENGTH
 
 
@@ -203,7 +200,7 @@ def _length(lengths: list[bytes], codings: list[bytes], version: str) -> int:
 
 
 def _has(values: bytes, wanted: bytes) -> bool:
-    """Return whether a list of values, separated by commas, has a value; the case makes no difference."""
+    """Return whether a comma-separated list has a value, in any case."""
     return bool(values) and any(value.strip() == wanted for value in values.lower().split(b","))
 
 
@@ -221,11 +218,7 @@ def check_begun(begun: bytes) -> None:
 
 
 def check_trailers(trailers: bytes) -> None:
-    """Check the trailers of a chunked body, to the end of their blank line.
-
-    Raises:
-        Refused: the trailers break a rule.
-    """
+    """Check the trailers of a chunked body, to the end of their blank line; raise :class:`Refused`."""
     if trailers.count(b"\n") - 1 > MAX_FIELDS:
         raise Refused(431, _TOO_MANY)
     if not _FIELDS.fullmatch(trailers):

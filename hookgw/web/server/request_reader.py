@@ -62,8 +62,6 @@ _CUT_OFF = "The body ended before its announced end (RFC 9112, section 8)."
 
 
 class State(Enum):
-    """Where a connection is; see the table above."""
-
     IDLE = auto()
     HEAD = auto()
     LENGTH = auto()
@@ -81,11 +79,7 @@ _BODY = (State.LENGTH, State.CHUNK_LINE, State.CHUNK, State.CHUNK_END, State.TRA
 
 
 class RequestReader:
-    """Reads the requests of one connection.
-
-    Args:
-        max_head: the most bytes of a head, or of trailers.
-    """
+    """Reads the requests of one connection. ``max_head`` also limits trailers, in bytes."""
 
     def __init__(self, max_head: int) -> None:
         self._max_head = max_head
@@ -102,17 +96,15 @@ class RequestReader:
 
     @property
     def is_within_body(self) -> bool:
-        """Whether the body of a request is incomplete."""
         return self.state in _BODY
 
     @property
     def has_unread(self) -> bool:
-        """Whether bytes wait to be read."""
         return self._at < len(self._data)
 
     @property
     def has_begun_head_request(self) -> bool:
-        """Whether the head that was refused, or is incomplete, is that of a HEAD request."""
+        """Whether the refused or incomplete head is that of a HEAD request."""
         return self._data.startswith(b"HEAD ", self._at)
 
     @property
@@ -128,12 +120,10 @@ class RequestReader:
         return self.state is State.COMPLETE
 
     def feed(self, data: bytes) -> None:
-        """Take more bytes of the client's."""
         self._data = self._data[self._at :] + data if self._at < len(self._data) else data
         self._at = 0
 
     def end(self) -> None:
-        """Take the end of the client's bytes."""
         if self.is_within_body:
             self.refuse(Refused(400, _CUT_OFF))
         elif self.state is not State.REFUSED:
@@ -294,6 +284,6 @@ class RequestReader:
         self.state = State.COMPLETE
 
     def next_request(self) -> None:
-        """Go on to the next request, because the response is complete."""
+        """Continue with the next request, because the response is complete."""
         if self.state is State.COMPLETE:
             self.state = State.IDLE

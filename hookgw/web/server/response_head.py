@@ -1,7 +1,7 @@
 """The head of a response. No I/O.
 
-Each line is checked once more here: a line break in a value, of a plugin or a messaging network, would be a
-response of its own for the client.
+Each line is checked once more here: a line break in a value, from a plugin or a messaging network, would
+begin another response for the client.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ class ResponseHead(NamedTuple):
     """The head of a response.
 
     Attributes:
-        data: the bytes, to the end of the blank line.
         length: the announced bytes of the body; ``None`` if it is chunked, or ends with the connection.
-        is_chunked: whether each part of the body is a chunk.
     """
 
     data: bytes
@@ -48,11 +46,8 @@ def response_head(
     """Return the head of a response.
 
     Args:
-        status: from 200.
-        headers: of the application. ``connection`` and ``transfer-encoding`` are the server's, and left out.
-        fixed: further lines.
-        is_http_1_1: whether the client understands chunks.
-        closes: whether the connection is closed after the response.
+        headers: of the application. The server sets ``connection`` and ``transfer-encoding``, so these are
+            left out.
 
     Raises:
         ValueError: a name or a value has bytes that no header may have.
@@ -92,14 +87,7 @@ def response_head(
 def response_fields(
     headers: Iterable[tuple[bytes, bytes]], fixed: Iterable[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a response whose head another server writes.
-
-    Args:
-        headers, fixed: as of :func:`response_head`.
-
-    Raises:
-        ValueError: a name or a value has bytes that no header may have.
-    """
+    """Return the headers of a response if another server writes its head; see :func:`response_head`."""
     fields = [(name.lower(), value) for name, value in headers if name.lower() not in _OF_CONNECTION]
     _check(lines_of(fields), len(fields))
     if not any(name == _NO_STORE[0] for name, _ in fields):
@@ -108,7 +96,6 @@ def response_fields(
 
 
 def lines_of(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return headers as lines of a head."""
     return b"".join(b"%b: %b\r\n" % field for field in fields)
 
 

@@ -1,12 +1,12 @@
-"""The memory for responses that clients have yet to read: one budget for all of them, which holders share.
+"""One memory budget for all responses that clients have yet to read, which holders share.
 
-A request whose response may be long reserves room before its work starts, and waits for it in line: in
-turn among holders, then among the requests of a holder. Once the response is made, it keeps what that needs,
-until the client's system has taken the bytes. What no request reserved (the response to a change, which must
-not be refused any more) counts as far as it fits: other requests of the holder wait for it, and not those of
-others. How much that can be, the limits of the requests in progress and of their bodies say.
+A request whose response may be long reserves room before its work starts, and waits for it in line: in turn
+among holders, then among the requests of a holder. Once the response is made, it keeps the memory that it
+needs, until the client's system has taken the bytes. A response without a reservation (to a change, which
+must not be refused any more) counts as far as it fits: other requests of the same holder wait for it, and not
+those of others. The limits of requests in progress and of their bodies bound its size.
 
-A holder is the instance that a key belongs to, a global key, or for a request without a key its address.
+A holder is the instance of a key, a global key, or the address of a request without a key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hookgw.kernel.errors import Unavailable
 from hookgw.kernel.units import Size
 
 SMALL = 16 * 1024
-"""Responses of at most this many bytes count nothing: those of ``server.max_requests`` are 16 MiB."""
+"""Responses of at most this many bytes are not counted: those of ``server.max_requests`` are 16 MiB."""
 LIST = 2 * 2**20
 """The bytes of a list, after which it ends with its cursor."""
 ENTRY = 32 * 1024
@@ -32,23 +32,22 @@ ENTRY = 32 * 1024
 PAGE = 256 * 1024
 """The bytes of a page of the dashboard."""
 ONE = 64 * 1024
-"""The bytes of one object. A plugin's route, which does not say how much it will be, reserves as many."""
+"""The bytes of one object. A plugin's route, whose need is unknown, reserves as many."""
 PATIENCE = 10.0
 """Seconds that a request waits for room; then it gets 503."""
 _RETRY_AFTER = 5.0
 
 # A holder may have as much as it leaves free: half of it, if it is alone. A slow client holds a response for
-# as long as server.write_timeout, so a quarter is for those who have little: no more than one list.
+# as long as server.write_timeout, so a quarter is for holders with at most one list.
 _RATIO = 1
 _RESERVED = 4
 
 
 class ResponseMemory:
-    """Counts the bytes of responses that are in memory.
+    """Counts the bytes of responses in memory, up to the limit.
 
     Args:
-        limit: the budget in bytes.
-        on_limited: called with the name of the limit for each request that it refuses.
+        on_limited: called with the name of the limit for each refused request.
     """
 
     def __init__(self, limit: int, on_limited: Callable[[str], None]) -> None:
@@ -57,19 +56,16 @@ class ResponseMemory:
 
     @property
     def used(self) -> int:
-        """The bytes that are reserved or in memory."""
         return self._share.used
 
     def fits(self, holder: str, size: int) -> bool:
-        """Return whether there is room."""
         return self._share.fits(holder, size)
 
     def room(self, holder: str) -> int:
-        """Return how many bytes a holder may have in addition; 0 and up."""
+        """Return how many more bytes a holder may have, at least 0."""
         return max(0, self._share.room(holder))
 
     def reserve_nowait(self, holder: str, size: int) -> bool:
-        """Reserve room if there is some, and return whether there was."""
         if not self._share.fits(holder, size):
             return False
         self._share.take(holder, size)
@@ -87,7 +83,7 @@ class ResponseMemory:
         raise self.refusal(holder)
 
     def refusal(self, holder: str) -> Unavailable:
-        """Return the error for a request of a holder for which there is no room, and count it."""
+        """Return the error for a holder's request without room, and count it."""
         self._on_limited("response_memory")
         return Unavailable(
             f"The response has no room: {holder} has {self._share.held(holder) / 2**20:.1f} MiB of responses "
@@ -97,7 +93,7 @@ class ResponseMemory:
         )
 
     def change(self, holder: str, before: int, now: int) -> None:
-        """Count other bytes for a holder than before, whether or not there is room for them."""
+        """Count ``now`` bytes for a holder instead of ``before``, even without room for them."""
         if now > before:
             self._share.take(holder, now - before)
         elif now < before:
@@ -105,7 +101,7 @@ class ResponseMemory:
 
 
 def holder_of(key: KeyHolder | None, client: tuple[Any, ...] | None) -> str:
-    """Return who holds the memory for the response to a request with a key, or from an address (ASGI)."""
+    """Return the holder of the memory for a response, from the request's key or address (ASGI)."""
     if key is not None:
         instance = key.principal.instance
         return f"instance {instance}" if instance is not None else f"key {key.key.name}"

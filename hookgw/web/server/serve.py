@@ -14,7 +14,7 @@ from hookgw.concurrency.tasks import TaskFailed, run_contained
 from hookgw.config.settings import ServerSettings
 from hookgw.web.server.certificates import Certificates
 from hookgw.web.server.client_timeouts import ClientTimeouts
-from hookgw.web.server.connection import Address, Application, Connection
+from hookgw.web.server.connection import Address, Application, ClientConnection
 from hookgw.web.server.connection_limits import ConnectionLimits
 from hookgw.web.server.listeners import open_listeners, url_of
 from hookgw.web.server.streams import ClientStream, TlsStream
@@ -37,8 +37,7 @@ async def serve(
     raises ``Cancelled``.
 
     Args:
-        app: the application (ASGI). Its lifespan is not used.
-        settings: the addresses, limits and timeouts.
+        app: an ASGI application; its lifespan is not used.
         certificates: for TLS on TCP ports; ``None`` for plain HTTP. Unix sockets always speak plain HTTP. The
             caller runs ``certificates.watch()``.
         watch: called once with ``ConnectionLimits.count``, for metrics.
@@ -87,7 +86,7 @@ class Server:
     async def _serve(self, accepted: trio.SocketStream) -> None:
         client, server = address_of(accepted.socket.getpeername()), address_of(accepted.socket.getsockname())
         stream = self._stream(accepted)
-        connection = Connection(stream, self._settings, self._timeouts)
+        connection = ClientConnection(stream, self._settings, self._timeouts)
         try:
             # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
             peer = client[0] if client is not None else None
@@ -116,7 +115,7 @@ class Server:
         async with trio.open_nursery() as connections:
             connections.start_soon(self._timeouts.watch)
             task_status.started(connections)
-            await trio.lowlevel.checkpoint_if_cancelled()  # nobody would stop what is shielded
+            await trio.lowlevel.checkpoint_if_cancelled()  # nothing would stop a shielded task
             connections.cancel_scope.shield = True  # open requests may finish after the listeners are gone
             await self._stopping.wait()
             self._timeouts.close()
@@ -132,7 +131,6 @@ class Server:
                 await self._emptied.wait()
 
     def count(self) -> tuple[int, int]:
-        """See :meth:`hookgw.web.server.connection_limits.ConnectionLimits.count`."""
         return self._limits.count()
 
     def stop(self) -> None:
@@ -141,5 +139,4 @@ class Server:
 
 
 def address_of(name: Any) -> Address:
-    """Return the host and port of a socket's name; ``None`` of a Unix socket's."""
     return (name[0], name[1]) if isinstance(name, tuple) else None

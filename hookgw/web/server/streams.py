@@ -1,4 +1,4 @@
-"""The two kinds of streams of clients: plain sockets, and TLS on top of them.
+"""The streams of clients: plain sockets, and TLS on top of them.
 
 A plain stream is a bare non-blocking socket. It sends first and waits only if the kernel's buffer is full,
 which most responses never fill. That saves half the cost of an exchange with Trio's own stream.
@@ -26,8 +26,8 @@ _CLOSE_TIMEOUT = 2.0
 class ClientStream:
     """A connection over TCP, or a Unix socket. At most one task may send and one may receive at a time.
 
-    Args:
-        sock: connected and non-blocking. The stream owns it.
+    It owns the socket, which is connected and non-blocking. Sending raises ``trio.BrokenResourceError`` if
+    the client is gone.
     """
 
     scheme = "http"
@@ -43,8 +43,8 @@ class ClientStream:
         """Wait for bytes; empty at the end of the stream, also if it broke or was closed."""
         while self.socket.fileno() >= 0:
             try:
-                # Waiting first: it is the one checkpoint of a request that is answered at once, and the next
-                # request has seldom arrived when the last response has just been sent.
+                # Waiting first: this is the only checkpoint of a request that is answered at once, and the
+                # next request has seldom arrived when the last response has just been sent.
                 await trio.lowlevel.wait_readable(self.socket)
                 received: bytes = self.socket.recv(_RECEIVED_AT_ONCE)
             except BlockingIOError:
@@ -56,11 +56,7 @@ class ClientStream:
         return b""
 
     def send_nowait(self, data: bytes | memoryview) -> int:
-        """Send as much as possible without waiting, and return the number of bytes taken.
-
-        Raises:
-            trio.BrokenResourceError: the client is gone.
-        """
+        """Send as much as possible without waiting, and return the number of bytes taken."""
         try:
             taken: int = self.socket.send(data)
         except BlockingIOError:
@@ -70,12 +66,7 @@ class ClientStream:
         return taken
 
     async def send_all(self, data: bytes | memoryview) -> None:
-        """Send everything.
-
-        Raises:
-            trio.BrokenResourceError: the client is gone.
-            trio.ClosedResourceError: :meth:`abort` was called.
-        """
+        """Send everything; raise ``trio.ClosedResourceError`` if :meth:`abort` was called."""
         rest = memoryview(data)
         while rest:
             rest = rest[self.send_nowait(rest) :]
@@ -83,7 +74,7 @@ class ClientStream:
                 await trio.lowlevel.wait_writable(self.socket)
 
     def is_connected(self) -> bool:
-        """Return whether the client can still get bytes, as far as is known: it has sent no reset."""
+        """Return whether the client has sent no reset, so that it may still get bytes."""
         try:
             self.socket.getpeername()
         except OSError:
@@ -91,7 +82,7 @@ class ClientStream:
         return True
 
     def has_unacknowledged(self) -> bool:
-        """Return whether the client's system has yet to acknowledge bytes, or the end, that were sent.
+        """Return whether the client's system has yet to acknowledge sent bytes, or the end.
 
         ``False`` if the stream broke or was closed, or if this system cannot tell.
         """
@@ -110,22 +101,16 @@ class ClientStream:
             self.socket.close()
 
     async def send_eof(self) -> None:
-        """Tell the client that nothing more comes, if the stream can."""
+        """Tell the client that no more bytes come, if the stream can."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
     async def aclose(self) -> None:
-        """Close. Idempotent."""
         self.abort()
 
 
 class TlsStream(ClientStream):
-    """A connection over TLS.
-
-    Args:
-        stream: the client's stream; this one owns it.
-        context: the TLS context with the certificate.
-    """
+    """A connection over TLS. It owns the client's stream."""
 
     scheme = "https"
 
@@ -136,7 +121,7 @@ class TlsStream(ClientStream):
         self._receiving = trio.CancelScope()
 
     async def handshake(self, peer: str) -> bool:
-        """Perform the TLS handshake; a client that fails it is told so by TLS alone."""
+        """Perform the TLS handshake; only TLS tells a client that it failed."""
         try:
             await self._handshake.run(rate_limit_key(peer))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -144,7 +129,6 @@ class TlsStream(ClientStream):
         return True
 
     async def receive(self) -> bytes:
-        """See :class:`ClientStream`."""
         received = b""
         if not self._receiving.cancel_called:
             self._receiving = trio.CancelScope()
@@ -157,18 +141,15 @@ class TlsStream(ClientStream):
         return 0
 
     async def send_all(self, data: bytes | memoryview) -> None:
-        """See :class:`ClientStream`."""
         # In pieces: until the client reads, TLS has all that it was given a second time, encrypted.
         for start in range(0, len(data), _SECURED_AT_ONCE):
             await self._secured.send_all(data[start : start + _SECURED_AT_ONCE])
 
     def stop_receiving(self) -> None:
-        """See :class:`ClientStream`."""
         # Shutting down the socket for reading, as without TLS, would keep TLS from writing the response.
         self._receiving.cancel()
 
     def abort(self) -> None:
-        """See :class:`ClientStream`."""
         self.socket.close()
 
     async def send_eof(self) -> None:

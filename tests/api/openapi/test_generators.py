@@ -16,8 +16,8 @@ import pytest
 import hookgw
 from hookgw import Gateway
 from hookgw.app import create_app, request_schemas
-from hookgw.web import AppApplication as Application
 from hookgw.web import OpenApiRoutes, plain
+from hookgw.web import WebApplication as Application
 
 MEDIA = {"application/json", "application/octet-stream", "multipart/form-data"}
 """The content types of requests that every generator knows."""

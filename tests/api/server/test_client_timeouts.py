@@ -8,7 +8,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.config import ServerSettings
 from hookgw.kernel import Duration
-from hookgw.web import ClientTimeouts, Connection, Refused, Wait
+from hookgw.web import ClientTimeouts, Refused, Wait
+from hookgw.web.server.connection import ClientConnection
 
 
 class Client:
@@ -24,11 +25,11 @@ class Client:
         self.fate = f"{refusal.status} {refusal.message}"
 
 
-def clients(count: int) -> list[Connection]:
-    return [cast("Connection", Client()) for _ in range(count)]
+def clients(count: int) -> list[ClientConnection]:
+    return [cast("ClientConnection", Client()) for _ in range(count)]
 
 
-def fates(*connections: Connection) -> list[str]:
+def fates(*connections: ClientConnection) -> list[str]:
     return [cast("Client", connection).fate for connection in connections]
 
 

@@ -17,8 +17,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
 from hookgw.config import ServerSettings
-from hookgw.web import AppApplication as Application
-from hookgw.web import ClientStream, ClientTimeouts, Connection, Refused
+from hookgw.web import ClientStream, ClientTimeouts, Refused
+from hookgw.web import WebApplication as Application
+from hookgw.web.server.connection import ClientConnection
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
 
@@ -94,7 +95,7 @@ async def test_a_closed_connection_has_no_timeout() -> None:
     own, other = socket.socketpair()
     with other:
         own.setblocking(False)
-        connection = Connection(ClientStream(own), ServerSettings(), timeouts)
+        connection = ClientConnection(ClientStream(own), ServerSettings(), timeouts)
         timeouts.writes.begin(connection)
         assert timeouts.heads.first() is connection
         connection.abort()
@@ -108,7 +109,7 @@ async def test_a_connection_that_ended_leaves_no_garbage() -> None:
     own, other = socket.socketpair()
     own.setblocking(False)
     with other:
-        connection = Connection(ClientStream(own), ServerSettings(), ClientTimeouts(ServerSettings()))
+        connection = ClientConnection(ClientStream(own), ServerSettings(), ClientTimeouts(ServerSettings()))
         other.send(ASK + ASK)
         other.shutdown(socket.SHUT_WR)
         gc.disable()
@@ -155,7 +156,7 @@ async def served(answer: Answer, settings: ServerSettings | None = None) -> Asyn
     own, other = socket.socketpair()
     own.setblocking(False)
     client = Client(trio.SocketStream(trio.socket.from_stdlib_socket(other)))
-    connection = Connection(
+    connection = ClientConnection(
         ClientStream(own), settings or ServerSettings(), ClientTimeouts(settings or ServerSettings())
     )
 
@@ -464,7 +465,7 @@ async def test_nothing_is_read_after_the_deadline() -> None:
     own, other = socket.socketpair()
     own.setblocking(False)
     timeouts = ClientTimeouts(settings)
-    connection = Connection(ClientStream(own), settings, timeouts)
+    connection = ClientConnection(ClientStream(own), settings, timeouts)
 
     async def run(scope: Any, receive: Any, send: Any) -> None:
         raise AssertionError("nothing may reach the application")

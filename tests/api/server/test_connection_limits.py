@@ -8,7 +8,8 @@ import structlog
 from trio.testing import MockClock
 
 from hookgw.config import ServerSettings
-from hookgw.web import ClientTimeouts, Connection, ConnectionLimits, Wait
+from hookgw.web import ClientTimeouts, ConnectionLimits, Wait
+from hookgw.web.server.connection import ClientConnection
 
 
 class Client:
@@ -19,18 +20,18 @@ class Client:
         self.peer = peer
         self.is_closed = False
         if self.wait is not None:
-            self.wait.begin(cast("Connection", self))
+            self.wait.begin(cast("ClientConnection", self))
 
     def eviction_rank(self) -> tuple[int, float] | None:
         if self.wait is None:
             return None
-        since = self.wait.since(cast("Connection", self))
+        since = self.wait.since(cast("ClientConnection", self))
         return None if since is None else (self.wait.rank, since)
 
     def abort(self) -> None:
         self.is_closed = True
         if self.wait is not None:
-            self.wait.end(cast("Connection", self))
+            self.wait.end(cast("ClientConnection", self))
 
 
 class Hall:
@@ -44,10 +45,10 @@ class Hall:
         self.limits = ConnectionLimits(settings, self.timeouts)
 
     def admit(self, client: Client) -> bool:
-        return self.limits.admit(cast("Connection", client), client.peer)
+        return self.limits.admit(cast("ClientConnection", client), client.peer)
 
     def leave(self, client: Client) -> None:
-        self.limits.remove(cast("Connection", client))
+        self.limits.remove(cast("ClientConnection", client))
 
     def seated(self, *tables: str, peer: str | None = "192.0.2.1") -> list[Client]:
         clients = [Client(self.timeouts, table, peer) for table in tables]

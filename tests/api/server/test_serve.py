@@ -18,9 +18,10 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw import Gateway, __version__
 from hookgw.config import ServerSettings
 from hookgw.kernel import StartError
-from hookgw.web import HALF_CLOSED, Connection, serve
-from hookgw.web import AppApplication as Application
+from hookgw.web import HALF_CLOSED, serve
+from hookgw.web import WebApplication as Application
 from hookgw.web.server import serve as serving
+from hookgw.web.server.connection import ClientConnection
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 
@@ -32,7 +33,7 @@ async def test_an_exception_of_one_connection_is_logged(
         raise RuntimeError("a bug of the server's")
 
     with structlog.testing.capture_logs() as logs, monkeypatch.context() as patched:
-        patched.setattr(Connection, "run", fail)
+        patched.setattr(ClientConnection, "run", fail)
         async with await server.connect() as stream:
             with pytest.raises(AssertionError):
                 await read_answer(stream)

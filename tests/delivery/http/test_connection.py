@@ -6,7 +6,8 @@ import pytest
 import trio
 
 from hookgw.delivery import SMALL_REQUEST as SMALL
-from hookgw.delivery import Connection, SendFailed, StreamBroken
+from hookgw.delivery import SendFailed, StreamBroken
+from hookgw.delivery.http.connection import OutgoingConnection
 from tests.delivery.http.raw_receiver import OK
 
 ORIGIN = ("http", "127.0.0.1", 80)
@@ -55,7 +56,7 @@ class BrokenStream:
 @pytest.mark.parametrize("size", [7, SMALL, SMALL + 1])
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
 async def test_a_response_from_before_the_break_counts(takes: int | None, size: int) -> None:
-    connection = Connection(BrokenStream(OK, takes=takes), ORIGIN, 100)
+    connection = OutgoingConnection(BrokenStream(OK, takes=takes), ORIGIN, 100)
     response = await connection.exchange(b"r" * size)
     assert (response.status, response.complete) == (200, True)
     assert not connection.reusable
@@ -64,7 +65,7 @@ async def test_a_response_from_before_the_break_counts(takes: int | None, size: 
 @pytest.mark.parametrize("size", [7, SMALL, SMALL + 1])
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
 async def test_without_a_response_sending_failed(takes: int | None, size: int) -> None:
-    connection = Connection(BrokenStream(takes=takes), ORIGIN, 100)
+    connection = OutgoingConnection(BrokenStream(takes=takes), ORIGIN, 100)
     with pytest.raises(SendFailed, match=r"before the whole request was sent: Broken pipe\."):
         await connection.exchange(b"r" * size)
     assert not connection.reusable

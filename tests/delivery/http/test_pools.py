@@ -20,7 +20,6 @@ from hookgw.delivery import (
     AddressGuard,
     Blocked,
     ConnectFailed,
-    Connection,
     ConnectionPools,
     DeadlinePassed,
     DeliveryError,
@@ -33,6 +32,7 @@ from hookgw.delivery import (
     RequestHead,
     TimedOut,
 )
+from hookgw.delivery.http.connection import OutgoingConnection
 from tests.delivery.http.raw_receiver import BODY, Server, always_ok, post, serving
 
 HOST = ("https", "receiver.example", 443, None)
@@ -448,7 +448,7 @@ def real(pools: ConnectionPools) -> tuple[PooledTransport, socket.socket]:
     assert transport is not None
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    transport._connection = Connection(PlainStream(ours), HOST[:3], 100)
+    transport._connection = OutgoingConnection(PlainStream(ours), HOST[:3], 100)
     return transport, theirs
 
 

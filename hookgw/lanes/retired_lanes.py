@@ -1,9 +1,9 @@
-"""Parked lanes: lanes without a task, because they have been idle for a while.
+"""Retired lanes have no task, because they have been idle for a while.
 
 The task, the memory channel and everything else a lane works with are gone. Its
-:class:`~hookgw.lanes.lane_memory.LaneMemory` stays:
-the position that the lane had reached, because its last settlements may not be on disk yet, and its last
-outcome, which is shown. Ten thousand parked lanes cost a few MiB.
+:class:`~hookgw.lanes.lane_memory.LaneMemory` stays: the position that the lane had reached, because its last
+settlements may not be on disk yet, and the last outcome, which is shown. Ten thousand retired lanes cost a
+few MiB.
 """
 
 from __future__ import annotations
@@ -22,44 +22,40 @@ FORGET_AT_ONCE = 500
 """The most lanes that are forgotten without a checkpoint, so that other tasks run in between."""
 
 
-class ParkedLanes:
-    """The parked lanes, in the order in which they are to be forgotten."""
+class RetiredLanes:
+    """The retired lanes, in the order in which they are to be forgotten."""
 
     def __init__(self) -> None:
         self._memories: dict[str, LaneMemory] = {}
         self._timer = trio.CancelScope()
 
     def put(self, lane: str, memory: LaneMemory) -> None:
-        """Park a lane.
+        """Retire a lane.
 
-        Lanes are forgotten in the order in which they were parked: a lane with a late ``until`` also keeps
-        the lanes that were parked after it.
+        Lanes are forgotten in the order in which they were retired: a lane with a late ``until`` also keeps
+        the lanes that were retired after it.
         """
         self._memories[lane] = memory
         if self._timer.deadline > memory.until:
             self._timer.deadline = memory.until
 
     def take(self, lane: str) -> LaneMemory | None:
-        """Remove a lane, because it has something to do."""
         return self._memories.pop(lane, None)
 
     def redirect(self, lane: str) -> None:
-        """Note that the registration of a lane has another target."""
         self._memories[lane].redirected()
 
     def find(self, lane: str) -> LaneMemory | None:
-        """Return the memory of a lane, if it is parked."""
         return self._memories.get(lane)
 
     def lanes(self) -> list[str]:
-        """Return the keys of all parked lanes."""
         return list(self._memories)
 
     async def wait_due(self) -> list[str]:
         """Wait until lanes are due, forget them, and return their keys.
 
-        No checkpoint lies between forgetting lanes and the return, so no lane is forgotten without the
-        caller's knowledge.
+        No checkpoint lies between forgetting lanes and the return, so the caller knows of every lane that is
+        forgotten.
         """
         await trio.lowlevel.checkpoint()
         while True:
@@ -74,7 +70,6 @@ class ParkedLanes:
                 await trio.sleep_forever()
 
     def forget(self, lanes: list[str]) -> list[str]:
-        """Forget lanes; return the same list."""
         for lane in lanes:
             self._memories.pop(lane, None)
         return lanes
