@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from trio.testing import MockClock
 
 from hookgw.config import everything_in
 from hookgw.kernel import Schema
 from hookgw.plugins import discovery, loading, startup_hooks
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.schema import migrate
+from hookgw.testing.pytest_plugin import run_on
 from hookgw.web import Route, build_document
 from hookgw.web import WebApplication as Application
 from hookgw.web.openapi import routes
@@ -151,6 +153,18 @@ def _documents_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routes, "build_document", known)
         yield
+
+
+@pytest.fixture
+def autojump_clock(request: pytest.FixtureRequest) -> MockClock:
+    """pytest-trio's, but ``usefixtures`` suffices for it."""
+    return run_on(MockClock(autojump_threshold=0), request)
+
+
+@pytest.fixture
+def mock_clock(request: pytest.FixtureRequest) -> MockClock:
+    """pytest-trio's, but ``usefixtures`` suffices for it."""
+    return run_on(MockClock(), request)
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ async def open_kit(
     clock = trio.lowlevel.current_clock()
     if not isinstance(clock, MockClock):
         raise StartError(
-            "The test gateway needs Trio's mock clock: name hookgw_clock among the test's own arguments."
+            "The test gateway needs Trio's mock clock: add the fixture hookgw_clock to the test."
         )
     merged: dict[str, Any] = {"storage": {}, "delivery": {}, "auth": {"global_key": _KEY}, **(settings or {})}
     # A test needs little space, and its clock may jump over days: no look at the disk once a second.

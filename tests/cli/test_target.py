@@ -59,10 +59,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     ],
 )
 def test_options_come_first_then_the_environment_then_the_profile(
-    environ: dict[str, str],
-    options: dict[str, str],
-    variables: dict[str, str],
-    found: tuple[str, str | None],
+    environ: dict[str, str], options: dict[str, str], variables: dict[str, str], found: tuple[str, str | None]
 ) -> None:
     given = {"server": None, "key": None, "key_file": None, "profile": None} | options
     assert find_target(**given, environ=environ | variables) == found  # type: ignore[arg-type]

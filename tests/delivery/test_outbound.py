@@ -203,9 +203,7 @@ async def test_a_disabled_registration_has_no_warnings() -> None:
     assert await outbound.warnings(registered("http://10.1.2.3/", enabled=False)) == []
 
 
-async def test_looking_up_a_name_for_warnings_has_a_timeout(
-    mock_clock: MockClock,
-) -> None:
+async def test_looking_up_a_name_for_warnings_has_a_timeout(mock_clock: MockClock) -> None:
     async def silent(*_: Any, **__: Any) -> Any:
         asked.set()
         await trio.sleep_forever()

@@ -106,7 +106,7 @@ def test_calls_without_a_network_are_answered_by_all(connector: ContainedConnect
 
 
 async def test_an_instance_without_options_is_made_or_refused_with_sentences(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit,
 ) -> None:
     refused = {}
     for name in ALL:

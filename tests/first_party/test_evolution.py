@@ -344,9 +344,7 @@ def states(session: FakeSession) -> list[str]:
     return [data["state"] for data in session.data_of("CONNECTION_UPDATE")]
 
 
-async def test_states_raise_no_doubles(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_states_raise_no_doubles(session: FakeSession, evolution: Evolution, taking: Take) -> None:
     assert states(session) == ["connecting", "open"]
     update = evolution.envelope("shop", "connection.update", {"instance": "shop", "state": "open"})
     for _ in range(2):
@@ -365,9 +363,7 @@ async def test_states_raise_no_doubles(
     assert (more["wuid"], more["profileName"], more["instance"]) == (WUID, "Loja", "shop")
 
 
-async def test_a_state_with_strange_fields(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_a_state_with_strange_fields(session: FakeSession, taking: Take) -> None:
     strange = {"state": "close", "statusReason": "x", "reason": 1, "self": 2, "n": 2**80, "message": "Bye."}
     assert await taking({"event": "connection.update", "data": {**strange, "instance": "other"}}) == 200
     data = session.data_of("CONNECTION_UPDATE")[-1]
@@ -380,9 +376,7 @@ async def test_a_state_with_strange_fields(
     }
 
 
-async def test_a_late_state_changes_nothing(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
-) -> None:
+async def test_a_late_state_changes_nothing(session: FakeSession, evolution: Evolution, taking: Take) -> None:
     closed = evolution.envelope("shop", "connection.update", {"instance": "shop", "state": "close"})
     opened = evolution.envelope("shop", "connection.update", {"instance": "shop", "state": "open"})
     assert await taking(opened) == 200
@@ -391,7 +385,7 @@ async def test_a_late_state_changes_nothing(
 
 
 async def test_a_state_that_was_missed_is_looked_up(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
+    session: FakeSession, evolution: Evolution, taking: Take
 ) -> None:
     evolution.accounts["shop"].state = "close"
     await trio.sleep(CHECK_INTERVAL + 1)
@@ -405,7 +399,7 @@ async def test_a_state_that_was_missed_is_looked_up(
     "data", [None, [], {}, {"state": None}, {"state": "paused"}, {"state": ["open"]}, "open"]
 )
 async def test_an_update_without_a_state_is_an_ordinary_event(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, data: Any
+    session: FakeSession, taking: Take, data: Any
 ) -> None:
     assert await taking({"event": "connection.update", "data": data}) == 200
     assert session.data_of("CONNECTION_UPDATE")[-1] == data

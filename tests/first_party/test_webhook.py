@@ -408,10 +408,7 @@ async def test_a_clock_may_be_five_minutes_off(
     ],
 )
 async def test_a_wrong_signature_is_refused(
-    webhook: ContainedConnector,
-    new_session: NewSession,
-    request_of: Callable[[], IngestRequest],
-    said: str,
+    webhook: ContainedConnector, new_session: NewSession, request_of: Callable[[], IngestRequest], said: str
 ) -> None:
     session = new_session(**SIGNED)
     with pytest.raises(ProofRefused, match=said):

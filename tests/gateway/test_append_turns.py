@@ -158,7 +158,7 @@ async def accept(kit: GatewayKit, instance: str, tag: int, count: int) -> None:
 
 
 async def test_a_flood_of_one_instance_delays_the_next_event_of_another_by_few_commits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     for name in ("noisy", "quiet"):
         await hookgw_gateway.register(hookgw_receiver.url, instance=name, events=("CALL",))

@@ -208,7 +208,7 @@ def shown(found: list[AuditEntry]) -> list[tuple[str, str | None, str | None]]:
     return [(entry.action, entry.instance, entry.subject) for entry in found]
 
 
-async def test_a_life_of_an_instance(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_a_life_of_an_instance(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     with acting_as(CRM):
         holder = gateway.authenticator.authenticate(GatewayKit.key, None)
@@ -257,7 +257,7 @@ async def test_a_life_of_an_instance(hookgw_gateway: GatewayKit, hookgw_clock: M
 
 
 async def test_a_registration_that_hookgw_disables_is_no_act_of_a_client(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.will(answer(410))
@@ -271,9 +271,7 @@ async def test_a_registration_that_hookgw_disables_is_no_act_of_a_client(
     assert "410" in last.details["reason"]
 
 
-async def test_sending_again(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_sending_again(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit("CALL", {})
@@ -296,7 +294,7 @@ async def test_a_first_start_records_the_key_that_it_creates(tmp_path: Path, hoo
         assert (entry.action, entry.subject, entry.actor) == ("key.create", "default", HOOKGW)
 
 
-async def test_the_holder_of_a_key(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_the_holder_of_a_key(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("bar", token="the-key-of-bar")
     holder = gateway.authenticator.authenticate("the-key-of-bar", None)

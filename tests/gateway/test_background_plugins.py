@@ -86,7 +86,7 @@ async def test_it_may_still_send_at_the_end(
     assert kit.plugin_failures == []
 
 
-async def test_it_may_read_the_metrics(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_it_may_read_the_metrics(hookgw_gateway: GatewayKit) -> None:
     families = {family.name for family in await hookgw_gateway.gateway.metrics.collect()}
     assert {"hookgw_events_accepted", "hookgw_registration_oldest_seconds"} <= families
     text = hookgw_gateway.gateway.metrics.render()[0].decode()

@@ -25,6 +25,8 @@ from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.media import EVENT_RULES, inbound_media
 
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+
 KIND = "CALL"
 
 
@@ -56,12 +58,7 @@ async def pending(kit: GatewayKit) -> list[str]:
     ],
 )
 async def test_at_a_limit_producers_are_refused_until_there_is_room(
-    tmp_path: Path,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    limits: dict[str, int],
-    named: str,
-    status: int,
+    tmp_path: Path, hookgw_receiver: Receiver, limits: dict[str, int], named: str, status: int
 ) -> None:
     hookgw_receiver.will(answer(503))
     async with open_kit(tmp_path, settings={"limits": limits}) as kit:
@@ -79,9 +76,7 @@ async def test_at_a_limit_producers_are_refused_until_there_is_room(
         await hookgw_receiver.wait_for(5)
 
 
-async def test_nothing_of_a_refused_batch_is_kept(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_nothing_of_a_refused_batch_is_kept(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 5}}) as kit:
         await kit.register(hookgw_receiver.url)
@@ -95,7 +90,7 @@ async def test_nothing_of_a_refused_batch_is_kept(
 
 
 async def test_an_event_is_refused_for_all_where_one_is_at_its_limit(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async with (
         open_receiver() as dead,
@@ -113,9 +108,7 @@ async def test_an_event_is_refused_for_all_where_one_is_at_its_limit(
         assert hookgw_receiver.ids == [*ids, "others"]
 
 
-async def test_bytes_are_limited_too(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_bytes_are_limited_too(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_bytes": "2KiB"}, "events": {"max_data": "2KiB"}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -140,7 +133,7 @@ async def fill(kit: GatewayKit, instance: str) -> int:
 
 
 async def test_one_instance_cannot_fill_the_outbox_for_another(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     webhooks = [{"url": hookgw_receiver.url, "events": [KIND], "label": "all"}]
@@ -156,7 +149,7 @@ async def test_one_instance_cannot_fill_the_outbox_for_another(
 
 
 async def test_what_is_pending_stays_when_the_share_becomes_smaller(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {**SHARED, "on_full": "drop_oldest"}}
@@ -176,7 +169,7 @@ async def test_what_is_pending_stays_when_the_share_becomes_smaller(
 
 
 async def test_a_batch_that_alone_is_over_a_limit_never_passes(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 2, "on_full": "drop_oldest"}}) as kit:
         await kit.register(hookgw_receiver.url)
@@ -185,7 +178,7 @@ async def test_a_batch_that_alone_is_over_a_limit_never_passes(
 
 
 async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 3}}) as kit:
@@ -208,9 +201,7 @@ async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
         assert len(await pending(kit)) == 3
 
 
-async def test_what_is_pending_at_the_start_counts(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_what_is_pending_at_the_start_counts(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"deliveries": 3}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -255,9 +246,7 @@ async def test_a_connector_is_held_back(
     assert hookgw_receiver.ids[2:] == ["second"]
 
 
-async def test_the_oldest_make_room_where_they_may(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_the_oldest_make_room_where_they_may(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(answer(503))
     settings = {"limits": {"registration_deliveries": 5, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -279,7 +268,7 @@ async def test_the_oldest_make_room_where_they_may(
 
 
 async def test_room_is_made_in_steps_where_one_is_not_enough(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hookgw.store.sqlite.pending_changes.STEP", 3)
     hookgw_receiver.default = answer(503)
@@ -294,9 +283,7 @@ async def test_room_is_made_in_steps_where_one_is_not_enough(
         assert len(await pending(kit)) == 10
 
 
-async def test_bytes_make_room_too(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_bytes_make_room_too(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"bytes": "4KiB", "on_full": "drop_oldest"}, "events": {"max_data": "4KiB"}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -307,9 +294,7 @@ async def test_bytes_make_room_too(
         assert await pending(kit) == [*ids[2:], "large"]
 
 
-async def test_no_instance_makes_room_for_another(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_no_instance_makes_room_for_another(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"deliveries": 5, "on_full": "drop_oldest"}}
     async with open_receiver() as dead, open_kit(tmp_path, settings=settings) as kit:
@@ -331,7 +316,7 @@ async def test_no_instance_makes_room_for_another(
 
 
 async def test_the_largest_registration_of_the_instance_makes_room_and_no_more_than_is_needed(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     limits = {"deliveries": 500, "instance_reserved_deliveries": 0, "on_full": "drop_oldest"}
@@ -350,7 +335,7 @@ async def test_the_largest_registration_of_the_instance_makes_room_and_no_more_t
 
 
 async def test_making_room_holds_up_no_other_instance(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hookgw_receiver.default = answer(503)
     settings = {
@@ -404,7 +389,7 @@ async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
 
 
 async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While room is made its lanes change, and all that is pending has moved before the event goes in."""
     making, made = trio.Event(), trio.Event()
@@ -434,7 +419,7 @@ async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
 
 
 async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_meanwhile(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
@@ -459,7 +444,7 @@ async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_mean
 
 
 async def test_producers_that_come_at_once_keep_the_limit_together(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_deliveries": 10, "on_full": "drop_oldest"}}
@@ -499,7 +484,7 @@ async def done(kit: GatewayKit, job: Job, count: int) -> Job:
 
 
 async def test_a_replay_waits_for_room_and_leaves_half_of_it(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"limits": {"registration_deliveries": 8}}
     async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
@@ -521,7 +506,7 @@ async def test_a_replay_waits_for_room_and_leaves_half_of_it(
 
 
 async def test_a_replay_that_has_no_room_at_all_goes_on_after_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"limits": {"registration_deliveries": 8}}
     async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
@@ -540,7 +525,7 @@ async def test_a_replay_that_has_no_room_at_all_goes_on_after_a_restart(
 
 
 async def test_a_replay_of_one_instance_leaves_room_for_the_others(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"limits": {"deliveries": 40, "instance_reserved_deliveries": 2}}
     async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
@@ -557,9 +542,7 @@ async def test_a_replay_of_one_instance_leaves_room_for_the_others(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_resend_is_refused_at_a_limit(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_resend_is_refused_at_a_limit(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     settings = {"limits": {"registration_deliveries": 3, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)

@@ -22,6 +22,8 @@ from hookgw.store.sqlite import audit, pending_changes, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_pending import KIND, emit, states
 
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+
 ALL = Cancellation()
 
 
@@ -69,7 +71,7 @@ def refuse_audit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_is_cancelled_is_not_sent_and_can_be_replayed(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.will(answer(503, headers={"retry-after": "100"}))
@@ -116,7 +118,7 @@ async def test_an_attempt_in_flight_is_waited_for(
 
 
 async def test_only_the_own_events_of_a_global_webhook_and_only_for_its_operator(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"global_webhooks": [{"url": f"{hookgw_receiver.url}?global"}]}
     hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
@@ -134,7 +136,7 @@ async def test_only_the_own_events_of_a_global_webhook_and_only_for_its_operator
 
 
 async def test_a_paused_lane_counts_what_is_left(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -150,9 +152,7 @@ async def test_a_paused_lane_counts_what_is_left(
     assert hookgw_receiver.ids == ["other"]
 
 
-async def test_unknown_names(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_unknown_names(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     for call in (
         hookgw_gateway.gateway.deliveries.cancel,
@@ -192,7 +192,7 @@ async def test_a_long_one_becomes_a_job_that_goes_on_after_a_restart(
 
 
 async def test_after_a_restart_it_holds_the_lanes_of_its_instance_alone(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seed 5741 of the simulator: what waited for another instance was overtaken, and then stayed."""
     monkeypatch.setattr(pending_changes, "STEP", 2)
@@ -221,10 +221,7 @@ async def test_after_a_restart_it_holds_the_lanes_of_its_instance_alone(
 
 
 async def test_a_disk_that_refuses_at_first_cancels_nothing(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
@@ -245,10 +242,7 @@ async def test_a_disk_that_refuses_at_first_cancels_nothing(
 
 
 async def test_a_disk_that_refuses_the_audit_leaves_no_job_to_the_next_start(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = hookgw_gateway.gateway
     hookgw_receiver.will(answer(wait=5))
@@ -263,10 +257,7 @@ async def test_a_disk_that_refuses_the_audit_leaves_no_job_to_the_next_start(
 
 
 async def test_a_count_ends(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cancellation, "MOST_COUNTED", 2)
     await hookgw_gateway.register(hookgw_receiver.url)

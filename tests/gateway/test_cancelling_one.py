@@ -17,6 +17,8 @@ from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.gateway.test_pending import KIND, emit, states
 
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+
 DEAD, DELIVERED, PENDING = DeliveryState.DEAD, DeliveryState.DELIVERED, DeliveryState.PENDING
 CANCELLED = "Cancelled by hookgw."
 
@@ -37,7 +39,7 @@ def refuse_the_first(request: Received) -> Any:
 
 
 async def test_a_lane_goes_on_behind_a_head_that_waits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = refuse_the_first
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -60,7 +62,7 @@ async def test_a_lane_goes_on_behind_a_head_that_waits(
 
 
 async def test_an_attempt_in_flight_is_cut_off_and_recorded_with_its_body(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -100,7 +102,7 @@ async def test_one_that_is_not_the_head_goes_and_the_attempt_in_flight_does_not(
 
 
 async def test_the_wait_of_a_head_that_stays_is_not_cut_short(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "100"}))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -153,7 +155,7 @@ async def test_a_response_that_comes_first_wins_and_the_answer_says_so(
 
 
 async def test_of_two_calls_at_once_one_cancels_and_the_other_is_told(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -201,9 +203,7 @@ async def test_other_lanes_do_not_stop(
     assert all(state is DELIVERED for one, state in (await states(hookgw_gateway)).items() if one != heads[0])
 
 
-async def test_a_paused_lane_stays_paused(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_paused_lane_stays_paused(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url)
     await gateway.registrations.pause("shop")
@@ -218,9 +218,7 @@ async def test_a_paused_lane_stays_paused(
     assert hookgw_receiver.ids == ids[1:]
 
 
-async def test_a_lane_that_waits_for_its_rate(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_lane_that_waits_for_its_rate(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, rate=parse_rate("1/s"))
     ids = await emit(hookgw_gateway, 4)
     await hookgw_receiver.wait_for(1)
@@ -232,9 +230,7 @@ async def test_a_lane_that_waits_for_its_rate(
     assert hookgw_receiver.ids == [one for one in ids if one != waiting[0]]
 
 
-async def test_a_lane_that_waits_for_a_connection(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_lane_that_waits_for_a_connection(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(hang())
     async with open_kit(tmp_path, settings={"delivery": {"host_connections": 1}}) as kit:
         await kit.register(hookgw_receiver.url, instance="bar")
@@ -254,7 +250,7 @@ async def test_a_lane_that_waits_for_a_connection(
 
 
 async def test_deliveries_that_move_to_other_lanes_stay_cancelled(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -269,7 +265,7 @@ async def test_deliveries_that_move_to_other_lanes_stay_cancelled(
     assert sorted(hookgw_receiver.ids[1:]) == [ids[1], ids[2], ids[5]]  # type: ignore[type-var]
 
 
-async def test_what_is_refused(tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock) -> None:
+async def test_what_is_refused(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
     settings = {"global_webhooks": [{"url": f"{hookgw_receiver.url}?global"}]}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -314,7 +310,7 @@ async def test_a_disk_that_refuses_cancels_nothing_and_cuts_nothing_off(
 
 
 async def test_a_caller_that_leaves_does_not_stop_it(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -336,7 +332,7 @@ async def test_a_caller_that_leaves_does_not_stop_it(
 
 
 async def test_a_restart_after_the_call_sends_nothing_of_it(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(hang())
     async with open_kit(tmp_path) as kit:
@@ -350,9 +346,7 @@ async def test_a_restart_after_the_call_sends_nothing_of_it(
     assert hookgw_receiver.ids == ids
 
 
-async def test_beside_a_cancellation_of_many(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_beside_a_cancellation_of_many(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.will(answer(wait=5))
     await hookgw_gateway.register(hookgw_receiver.url)
     ids = await emit(hookgw_gateway, 3)

@@ -60,10 +60,7 @@ def _swept_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("outcome", [200, 500, 503, 410])
 async def test_instances_that_come_and_go(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    outcome: int,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, outcome: int
 ) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     hookgw_receiver.default = answer(outcome)
@@ -98,9 +95,7 @@ async def test_instances_that_come_and_go(
 
 
 async def test_a_deletion_during_the_commit_of_a_connection_update(
-    hookgw_gateway: GatewayKit,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     await gateway.instances.create("shop")

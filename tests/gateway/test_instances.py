@@ -31,6 +31,8 @@ from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, op
 from hookgw.testing.connector import connect_at_once
 from tests.support.keys import principal_of
 
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+
 DATA = {"key": {"remoteJid": "5511@s.whatsapp.net", "fromMe": False, "id": "A"}}
 
 
@@ -74,9 +76,7 @@ def test_what_is_no_name(name: object) -> None:
 # Creating
 
 
-async def test_a_created_instance_has_a_key_of_its_own(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_created_instance_has_a_key_of_its_own(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     shop, key, _ = await gateway.instances.create("shop", integration="fake", options={"a": [1]})
     _, other_key, _ = await gateway.instances.create("bar")
@@ -100,7 +100,7 @@ async def test_a_created_instance_has_a_key_of_its_own(
     ],
 )
 async def test_tokens_that_cannot_be_keys(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str, error: type[HookgwError]
+    hookgw_gateway: GatewayKit, token: str, error: type[HookgwError]
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", token="shop-token")
@@ -111,21 +111,19 @@ async def test_tokens_that_cannot_be_keys(
 
 
 @pytest.mark.parametrize("token", ["12345678", "x" * 256, "with space"])
-async def test_tokens_at_the_edge(hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str) -> None:
+async def test_tokens_at_the_edge(hookgw_gateway: GatewayKit, token: str) -> None:
     _, key, _ = await hookgw_gateway.gateway.instances.create("shop", token=token)
     assert key == token
     assert principal_of(hookgw_gateway.gateway, token) == Principal("shop")
 
 
 @pytest.mark.parametrize("token", [None, ""])
-async def test_without_a_token_a_key_is_made(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str | None
-) -> None:
+async def test_without_a_token_a_key_is_made(hookgw_gateway: GatewayKit, token: str | None) -> None:
     _, key, _ = await hookgw_gateway.gateway.instances.create("shop", token=token)
     assert len(key) == 32
 
 
-async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     with pytest.raises(Invalid, match="instanceName"):
         await gateway.instances.create("a b")
@@ -137,7 +135,7 @@ async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit, hookg
     assert [i.name for i in gateway.instances.all()] == ["shop"]
 
 
-async def test_one_name_is_created_once(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_one_name_is_created_once(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     results = await together(*[partial(gateway.instances.create, "shop")] * 5)
     created = [result for result in results if not isinstance(result, HookgwError)]
@@ -146,7 +144,7 @@ async def test_one_name_is_created_once(hookgw_gateway: GatewayKit, hookgw_clock
     assert principal_of(gateway, created[0][1]) == Principal("shop")
 
 
-async def test_one_token_is_given_once(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_one_token_is_given_once(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     names = [f"shop{n}" for n in range(5)]
     results = await together(*[partial(gateway.instances.create, n, token="same-token") for n in names])
@@ -156,9 +154,7 @@ async def test_one_token_is_given_once(hookgw_gateway: GatewayKit, hookgw_clock:
     assert principal_of(gateway, "same-token") == Principal(created[0])
 
 
-async def test_a_caller_that_goes_away_leaves_nothing_half_made(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_a_caller_that_goes_away_leaves_nothing_half_made(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -172,7 +168,7 @@ async def test_a_caller_that_goes_away_leaves_nothing_half_made(
         await trio.testing.wait_all_tasks_blocked(0.001)
 
 
-async def test_keys_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_keys_outlive_a_restart(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         _, key, _ = await kit.gateway.instances.create("shop")
     async with open_kit(tmp_path) as kit:
@@ -185,7 +181,7 @@ async def test_keys_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -
 
 
 async def test_a_deleted_instance_leaves_nothing_to_its_successor(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     """Neither its key, nor its registrations, nor what was pending, nor the ids of its events."""
     gateway, receiver = hookgw_gateway.gateway, hookgw_receiver
@@ -216,7 +212,7 @@ async def test_a_deleted_instance_leaves_nothing_to_its_successor(
 
 
 async def test_an_instance_may_be_called_like_a_kind_and_be_deleted(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     for name in ("MESSAGES_UPSERT", "shop"):
@@ -246,9 +242,7 @@ async def test_what_is_on_the_wire_ends_in_peace_when_its_instance_is_deleted(
     assert hookgw_gateway.gateway.store.statistics().pending == 0
 
 
-async def test_what_was_deleted_stays_away_after_a_restart(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_what_was_deleted_stays_away_after_a_restart(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path) as kit:
         _, key, _ = await kit.gateway.instances.create("shop")
@@ -265,14 +259,12 @@ async def test_what_was_deleted_stays_away_after_a_restart(
         assert len(hookgw_receiver.requests) == 1
 
 
-async def test_deleting_what_does_not_exist(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_deleting_what_does_not_exist(hookgw_gateway: GatewayKit) -> None:
     with pytest.raises(NotFound):
         await hookgw_gateway.gateway.instances.delete("shop")
 
 
-async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     _, key, _ = await gateway.instances.create("shop")
     results = await together(
@@ -293,9 +285,7 @@ async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
 # Connecting
 
 
-async def test_connected_instances_are_connected_again_after_a_restart(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_connected_instances_are_connected_again_after_a_restart(tmp_path: Path) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         for name in ("on", "off", "never"):
@@ -321,7 +311,7 @@ LOGGED_OUT = "The network logged the account out."
 
 @pytest.mark.parametrize("ends_it", ["connect", "logout", "delete"])
 async def test_an_account_that_was_logged_out_needs_attention_until_somebody_acts(
-    tmp_path: Path, hookgw_clock: MockClock, ends_it: str
+    tmp_path: Path, ends_it: str
 ) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
@@ -354,9 +344,7 @@ async def test_an_account_that_was_logged_out_needs_attention_until_somebody_act
         assert await problems_of(kit) == []
 
 
-async def test_an_end_that_an_event_reported_is_known_after_a_restart(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_an_end_that_an_event_reported_is_known_after_a_restart(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.gateway.instances.create("shop")
         for data in ({"state": "open"}, {"state": "close", "statusReason": 401}):
@@ -374,7 +362,7 @@ async def test_an_end_that_an_event_reported_is_known_after_a_restart(
 
 
 async def test_a_disk_that_refuses_the_end_of_a_connection_gets_it_later(
-    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.gateway.instances.create("shop")
@@ -394,7 +382,7 @@ async def test_a_disk_that_refuses_the_end_of_a_connection_gets_it_later(
 
 
 async def test_a_start_that_is_cancelled_while_connectors_start_is_no_failure(
-    tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by seed 44873 of the simulator: the process ended with an error."""
     async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
@@ -441,9 +429,7 @@ async def test_connecting_again_begins_a_closed_connection_anew(
         assert instances.connection_state("shop") is ConnectionState.OPEN
 
 
-async def test_connecting_again_does_not_shorten_the_wait_after_a_failure(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_connecting_again_does_not_shorten_the_wait_after_a_failure(tmp_path: Path) -> None:
     async def fail(session: Session) -> None:
         await trio.lowlevel.checkpoint()
         raise RuntimeError("broken")
@@ -461,7 +447,7 @@ async def test_connecting_again_does_not_shorten_the_wait_after_a_failure(
         assert connector.runs == runs
 
 
-async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path) -> None:
     async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
         await kit.gateway.instances.connect("shop")
@@ -481,9 +467,7 @@ async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_c
 
 
 @pytest.mark.parametrize("call", ["connect", "logout"])
-async def test_what_has_no_connector_is_not_connected(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, call: str
-) -> None:
+async def test_what_has_no_connector_is_not_connected(hookgw_gateway: GatewayKit, call: str) -> None:
     gateway = hookgw_gateway.gateway
     with pytest.raises(NotFound):
         await getattr(gateway.instances, call)("shop")
@@ -492,9 +476,7 @@ async def test_what_has_no_connector_is_not_connected(
         await getattr(gateway.instances, call)("shop")
 
 
-async def test_an_account_logged_out_on_the_phone_is_not_connected_again(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_an_account_logged_out_on_the_phone_is_not_connected_again(tmp_path: Path) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
@@ -509,10 +491,7 @@ async def test_an_account_logged_out_on_the_phone_is_not_connected_again(
 
 
 async def test_a_logout_that_the_disk_refuses_to_keep_is_logged(
-    hookgw_gateway: GatewayKit,
-    connector: FakeConnector,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, connector: FakeConnector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(instance: Instance) -> None:
         await trio.lowlevel.checkpoint()
@@ -531,7 +510,7 @@ async def test_a_logout_that_the_disk_refuses_to_keep_is_logged(
 
 
 async def test_an_account_connected_anew_stays_connected_after_an_old_logout(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
@@ -549,7 +528,7 @@ async def test_an_account_connected_anew_stays_connected_after_an_old_logout(
 
 
 async def test_connecting_and_logging_out_at_once_agree(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector
 ) -> None:
     """Whichever comes last, what runs is what is on disk."""
     gateway = hookgw_gateway.gateway
@@ -563,7 +542,7 @@ async def test_connecting_and_logging_out_at_once_agree(
 
 
 async def test_a_connect_whose_caller_goes_away_is_whole(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
@@ -576,7 +555,7 @@ async def test_a_connect_whose_caller_goes_away_is_whole(
 
 
 async def test_a_closed_connection_starts_again_although_the_caller_of_connect_goes_away(
-    tmp_path: Path, hookgw_clock: MockClock
+    tmp_path: Path,
 ) -> None:
     has_closed, is_ending, may_end = trio.Event(), trio.Event(), trio.Event()
 
@@ -609,7 +588,7 @@ async def test_a_closed_connection_starts_again_although_the_caller_of_connect_g
 
 
 async def test_a_deleted_instance_is_disconnected_for_good(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
@@ -626,7 +605,7 @@ async def test_a_deleted_instance_is_disconnected_for_good(
 
 
 async def test_the_account_is_the_sender_of_its_events(
-    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver
 ) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop", integration="fake")
@@ -644,9 +623,7 @@ async def test_the_account_is_the_sender_of_its_events(
     ]
 
 
-async def test_the_state_of_an_instance_whose_events_come_by_http(
-    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
-) -> None:
+async def test_the_state_of_an_instance_whose_events_come_by_http(hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     await gateway.instances.create("shop")
     await hookgw_gateway.emit("CONNECTION_UPDATE", {"instance": "shop", "state": "open"})
@@ -656,7 +633,7 @@ async def test_the_state_of_an_instance_whose_events_come_by_http(
 
 
 async def test_a_failing_connector_ends_neither_the_gateway_nor_other_instances(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     async def script(session: Session) -> None:
         await session.set_state(ConnectionState.OPEN)

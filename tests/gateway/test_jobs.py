@@ -409,10 +409,7 @@ async def test_an_error_in_hookgw_fails_a_job_that_is_not_stored_yet(
 
 
 async def test_a_disk_that_refuses_at_once_changes_nothing(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     await fill(kit, hookgw_receiver)
@@ -429,9 +426,7 @@ async def test_a_disk_that_refuses_at_once_changes_nothing(
     await kit.emit(KIND, {})
 
 
-async def test_a_quick_job_leaves_no_record(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_a_quick_job_leaves_no_record(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     await fill(kit, hookgw_receiver)
     assert not (await gateway.instances.delete("shop")).is_running
@@ -466,10 +461,7 @@ async def test_a_finished_job_is_kept_for_a_day(
 
 
 async def test_jobs_take_turns(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kit, gateway = hookgw_gateway, hookgw_gateway.gateway
     await fill(kit, hookgw_receiver)

@@ -17,6 +17,8 @@ from hookgw.testing import FakeConnector, GatewayKit
 from hookgw.webhooks import RegistrationChange
 from tests.gateway.test_keys import everything
 
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+
 Call = Callable[[Gateway], Awaitable[Any]]
 
 # Every call that changes what belongs to an instance.
@@ -89,9 +91,7 @@ async def state(gateway: Gateway) -> tuple[Instance, list[Registration], bool, i
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_a_call_that_waited_leaves_a_later_instance_alone(
-    call: Call, gateway: Gateway, hookgw_clock: MockClock
-) -> None:
+async def test_a_call_that_waited_leaves_a_later_instance_alone(call: Call, gateway: Gateway) -> None:
     registry = gateway.registry
     shop, (webhook,) = registry.instance("shop"), registry.of_instance("shop")
 
@@ -112,7 +112,7 @@ async def test_a_call_that_waited_leaves_a_later_instance_alone(
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_a_call_that_waited_asks_again_who_owns_the_instance(
-    call: Call, gateway: Gateway, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    call: Call, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a fleet, its shard may have gone to another node."""
 
@@ -135,7 +135,7 @@ async def test_a_call_that_waited_asks_again_who_owns_the_instance(
 
 @pytest.mark.parametrize("call", ["delete", "logout", "restart"])
 async def test_a_call_that_waited_for_the_network_leaves_a_later_instance_alone(
-    call: str, connector: Slow, gateway: Gateway, hookgw_clock: MockClock
+    call: str, connector: Slow, gateway: Gateway
 ) -> None:
     async def make() -> None:
         with pytest.raises(NotFound, match=r"^The instance 'shop' was deleted\.$"):

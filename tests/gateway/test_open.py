@@ -31,6 +31,8 @@ from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.store.sqlite.previous_version import NAMES, Name, Truth, load_truth, unpack
 
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+
 KIND = "CALL"
 
 
@@ -113,12 +115,7 @@ def _bug(*_: object, **__: object) -> None:
 )
 @pytest.mark.parametrize("ends", ["by a stray Cancelled", "by an exception"])
 async def test_no_task_of_the_gateway_ends_silently(
-    tmp_path: Path,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
-    task: type,
-    method: str,
-    ends: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: type, method: str, ends: str
 ) -> None:
     commit = GroupCommit._commit
     with trio.CancelScope() as ended:
@@ -146,9 +143,7 @@ async def test_no_task_of_the_gateway_ends_silently(
     assert caught.value.subgroup((TaskFailed, RuntimeError)) is not None
 
 
-async def test_nothing_is_accepted_while_nothing_is_dispatched(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_nothing_is_accepted_while_nothing_is_dispatched(tmp_path: Path) -> None:
     async with open_kit(tmp_path) as kit:
         await kit.register("http://127.0.0.1:9/")
         kit.gateway.dispatcher.stop()
@@ -156,7 +151,7 @@ async def test_nothing_is_accepted_while_nothing_is_dispatched(
             await kit.emit(KIND, {})
 
 
-async def test_a_second_gateway_on_the_same_file_is_refused(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_second_gateway_on_the_same_file_is_refused(tmp_path: Path) -> None:
     async with open_kit(tmp_path):
         with pytest.RaisesGroup(StartError, allow_unwrapped=True, flatten_subgroups=True) as caught:
             async with open_kit(tmp_path):
@@ -167,18 +162,14 @@ async def test_a_second_gateway_on_the_same_file_is_refused(tmp_path: Path, hook
 @pytest.mark.parametrize(
     "block", [{"url": "ftp://x/"}, {"url": "http://x/", "plugins": {"message_filters": {"typo": 1}}}]
 )
-async def test_bad_global_webhooks_stop_the_start(
-    tmp_path: Path, hookgw_clock: MockClock, block: dict[str, object]
-) -> None:
+async def test_bad_global_webhooks_stop_the_start(tmp_path: Path, block: dict[str, object]) -> None:
     settings = {"global_webhooks": [block]}
     with pytest.RaisesGroup(ConfigError, allow_unwrapped=True, flatten_subgroups=True):
         async with open_kit(tmp_path, settings=settings):
             pytest.fail("opened")
 
 
-async def test_global_webhooks_hear_every_instance(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_global_webhooks_hear_every_instance(tmp_path: Path, hookgw_receiver: Receiver) -> None:
     settings = {"global_webhooks": [{"url": hookgw_receiver.url, "events": [KIND]}]}
     async with open_kit(tmp_path, settings=settings) as kit:
         for name in ("a", "b"):
@@ -213,7 +204,7 @@ def by_instance(ids: list[Any]) -> dict[str, list[str]]:
 
 
 async def test_a_refused_event_of_one_instance_blocks_only_that_instance(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     def refuse_bob(request: Received) -> Any:
         return answer(503) if request.json["instance"] == "bob" else answer()
@@ -240,7 +231,7 @@ async def test_a_refused_event_of_one_instance_blocks_only_that_instance(
     ],
 )
 async def test_what_is_pending_follows_a_changed_global_webhook(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, change: dict[str, Any]
+    tmp_path: Path, hookgw_receiver: Receiver, change: dict[str, Any]
 ) -> None:
     hookgw_receiver.default = answer(503)
     block = {"url": hookgw_receiver.url, "label": "crm"}

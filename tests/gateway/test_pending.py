@@ -20,6 +20,8 @@ from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
 
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+
 KIND = "CALL"
 CHATS = ("ana", "bob", "eva")
 
@@ -54,7 +56,7 @@ async def wait_for_lanes(kit: GatewayKit, registration: Registration) -> None:
 
 
 async def test_two_registrations_of_one_url_do_not_share_an_order(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     def refuse_the_shop(request: Received) -> Any:
         return answer(503) if request.json["instance"] == "shop" else answer()
@@ -86,7 +88,7 @@ TARGETS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("what", TARGETS)
 async def test_a_waiting_head_is_due_at_once_at_another_target(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, what: str, restart: bool
+    tmp_path: Path, hookgw_receiver: Receiver, what: str, restart: bool
 ) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "1000"}))
     url = hookgw_receiver.url + ("new" if what == "url" else "")
@@ -109,7 +111,7 @@ async def test_a_waiting_head_is_due_at_once_at_another_target(
 
 
 async def test_a_change_of_something_else_leaves_the_wait_alone(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.will(answer(503, headers={"retry-after": "100"}))
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -123,7 +125,7 @@ async def test_a_change_of_something_else_leaves_the_wait_alone(
 
 
 async def test_another_target_begins_with_short_waits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     hookgw_receiver.default = answer(503)
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -145,7 +147,7 @@ async def test_another_target_begins_with_short_waits(
 
 
 async def test_a_body_fixed_for_the_former_url_keeps_its_bytes(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver() as old:
         old.default = answer(503)
@@ -343,10 +345,7 @@ async def test_a_further_change_during_the_move_wins(
 
 
 async def test_a_further_url_during_the_move(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_receiver() as other:
         _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
@@ -358,11 +357,7 @@ async def test_a_further_url_during_the_move(
 
 @pytest.mark.parametrize("how", ["disable", "delete", "delete instance"])
 async def test_a_registration_that_goes_during_the_move_is_parked_whole(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
-    how: str,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     registration, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
     if how == "disable":
@@ -379,10 +374,7 @@ async def test_a_registration_that_goes_during_the_move_is_parked_whole(
 
 
 async def test_disabled_and_enabled_again_during_the_move(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
     await hookgw_gateway.register(hookgw_receiver.url, enabled=False)
@@ -422,10 +414,7 @@ async def test_an_attempt_that_outlasts_being_disabled_stays_before_what_comes_l
 
 
 async def test_replayed_and_resent_during_the_move(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     hookgw_receiver.default = answer(422)
@@ -444,7 +433,7 @@ async def test_replayed_and_resent_during_the_move(
 
 
 async def test_the_oldest_make_room_during_the_move(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"limits": {"registration_deliveries": 9, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -457,7 +446,7 @@ async def test_the_oldest_make_room_during_the_move(
 
 
 async def test_a_gateway_that_closes_half_way_goes_on_at_the_next_start(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_kit(tmp_path) as kit:
         registration, sent, _ = await start_slow_repartition(kit, hookgw_receiver, monkeypatch)
@@ -477,7 +466,7 @@ def close_lanes(gateway: Gateway) -> None:
 
 
 async def test_a_change_of_lanes_while_the_gateway_closes_is_refused(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     close_lanes(hookgw_gateway.gateway)
@@ -487,10 +476,7 @@ async def test_a_change_of_lanes_while_the_gateway_closes_is_refused(
 
 
 async def test_a_further_change_of_lanes_that_waits_while_the_gateway_closes_is_refused(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by seed 26899 of the simulator: it was an internal error."""
 
@@ -517,10 +503,7 @@ async def test_a_further_change_of_lanes_that_waits_while_the_gateway_closes_is_
 
 
 async def test_a_change_of_lanes_that_the_disk_refuses_changes_nothing(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object, **__: object) -> None:
         raise StorageUnavailable("disk full")
@@ -571,7 +554,7 @@ async def test_a_change_of_concurrency_of_ordering_instance_moves_nothing(
 
 
 async def test_a_limit_on_attempts_that_changes_while_lanes_run(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, ordering=Ordering.INSTANCE, concurrency=1)
     sent = await emit(hookgw_gateway, 2)
@@ -587,7 +570,7 @@ async def test_a_limit_on_attempts_that_changes_while_lanes_run(
 
 
 async def test_a_changed_url_takes_what_is_pending_along_in_its_order(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     async with open_receiver() as old:
         old.default = answer(500)
@@ -603,7 +586,7 @@ async def test_a_changed_url_takes_what_is_pending_along_in_its_order(
 
 @pytest.mark.parametrize("how", ["delete", "disable"])
 async def test_what_is_pending_for_a_registration_that_goes_is_parked(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, how: str
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, how: str
 ) -> None:
     hookgw_receiver.default = answer(500)
     await hookgw_gateway.register(hookgw_receiver.url)

@@ -20,6 +20,8 @@ from hookgw.store import DeliveryQuery, ReplayStep
 from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 
+pytestmark = pytest.mark.usefixtures("hookgw_clock")
+
 KIND = "CALL"
 EVER = Replay(since=0.0)
 ALL = Replay(since=0.0, state="all")
@@ -48,7 +50,7 @@ async def dead_letters(kit: GatewayKit, receiver: Receiver, count: int) -> list[
 
 
 async def test_a_dead_letter_is_sent_again_with_its_id_and_bytes(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     hookgw_receiver.will(answer(400))
@@ -64,7 +66,7 @@ async def test_a_dead_letter_is_sent_again_with_its_id_and_bytes(
 
 
 async def test_a_delivered_one_is_sent_again_behind_what_waits(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     done = await hookgw_gateway.emit(KIND, {"n": 1})
@@ -80,7 +82,7 @@ async def test_a_delivered_one_is_sent_again_behind_what_waits(
 
 
 async def test_what_is_pending_is_not_sent_twice(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     hookgw_receiver.will(answer(503))
@@ -93,7 +95,7 @@ async def test_what_is_pending_is_not_sent_twice(
 
 
 async def test_where_there_is_nowhere_to_send_it(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     (event_id,) = await dead_letters(hookgw_gateway, hookgw_receiver, 1)
     gateway = hookgw_gateway.gateway
@@ -109,7 +111,7 @@ async def test_where_there_is_nowhere_to_send_it(
 
 
 async def test_it_goes_to_where_the_registration_points_now(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 2)
     await hookgw_gateway.register(f"{hookgw_receiver.url}new")
@@ -124,7 +126,7 @@ async def test_it_goes_to_where_the_registration_points_now(
 
 
 @pytest.mark.parametrize("name", ["dlv_99", "nothing"])
-async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
     with pytest.raises(NotFound, match="instance 'shop' does not exist"):
         await gateway.deliveries.resend("shop", name)
@@ -141,10 +143,7 @@ async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit, hookgw
 
 
 async def test_dead_letters_come_in_their_original_order(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pending_changes, "REPLAY_STEP", 3)
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 10)
@@ -160,9 +159,7 @@ async def test_dead_letters_come_in_their_original_order(
     assert (await hookgw_gateway.gateway.deliveries.replay("shop", ALL)).done == 11
 
 
-async def test_the_choice_of_deliveries(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
-) -> None:
+async def test_the_choice_of_deliveries(hookgw_gateway: GatewayKit, hookgw_receiver: Receiver) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.register(f"{hookgw_receiver.url}crm", label="crm")
     now = hookgw_gateway.gateway.clock.wall()
@@ -185,7 +182,7 @@ async def test_the_choice_of_deliveries(
 
 
 async def test_global_webhooks_take_part_unless_a_label_is_named(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
     settings = {"global_webhooks": [{"url": hookgw_receiver.url}]}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -232,10 +229,7 @@ class Steps:
 
 
 async def test_who_goes_away_does_not_stop_it(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 5)
     await recover(hookgw_gateway, hookgw_receiver)
@@ -256,7 +250,7 @@ async def test_who_goes_away_does_not_stop_it(
 
 
 async def test_a_gateway_that_closes_says_how_far_it_came_and_goes_on_at_the_next_start(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
 
@@ -288,10 +282,7 @@ async def test_a_gateway_that_closes_says_how_far_it_came_and_goes_on_at_the_nex
 
 
 async def test_a_disk_that_refuses_at_once_starts_nothing(
-    hookgw_gateway: GatewayKit,
-    hookgw_receiver: Receiver,
-    hookgw_clock: MockClock,
-    monkeypatch: pytest.MonkeyPatch,
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await dead_letters(hookgw_gateway, hookgw_receiver, 3)
 
@@ -351,7 +342,7 @@ async def is_free(lock: AbstractAsyncContextManager[None]) -> bool:
 
 
 async def test_changes_of_the_instance_do_not_wait_for_the_jobs_of_others(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     await dead_letters(hookgw_gateway, hookgw_receiver, 1)
     gateway = hookgw_gateway.gateway
@@ -365,7 +356,7 @@ async def test_changes_of_the_instance_do_not_wait_for_the_jobs_of_others(
 
 
 async def test_the_jobs_of_others_do_not_wait_for_a_change_of_the_instance(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver
 ) -> None:
     """A change may hold its lock for half a minute, for example while a connector stops."""
     await dead_letters(hookgw_gateway, hookgw_receiver, 1)

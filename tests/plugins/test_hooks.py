@@ -258,10 +258,7 @@ async def test_an_exception_is_the_plugins_failure(
 
 
 async def test_an_async_hook_has_a_deadline(
-    hooks_of: HooksOf,
-    event: Event,
-    registration: Registration,
-    mock_clock: trio.testing.MockClock,
+    hooks_of: HooksOf, event: Event, registration: Registration, mock_clock: trio.testing.MockClock
 ) -> None:
     mock_clock.autojump_threshold = 0
 

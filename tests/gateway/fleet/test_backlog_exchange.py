@@ -11,7 +11,6 @@ import pytest
 import trio
 import trio.testing
 from structlog.testing import capture_logs
-from trio.testing import MockClock
 
 from hookgw.config import LimitsSettings
 from hookgw.core import Backlog, Need
@@ -21,6 +20,8 @@ from hookgw.records import FleetNode, FleetView
 from hookgw.store import PendingChange
 from hookgw.store.fleet import BacklogNews
 from tests.gateway.test_backlog import Observer
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 class Database:
@@ -165,7 +166,7 @@ def of(count: int, size: int = 0, registration: str = "reg_1", instance: str = "
     return {(registration, instance): (count, size or 100 * count)}
 
 
-async def test_nodes_hear_of_each_other_within_a_second(world: World, autojump_clock: MockClock) -> None:
+async def test_nodes_hear_of_each_other_within_a_second(world: World) -> None:
     a, b, c = (world.start() for _ in range(3))
     await trio.sleep(2)
     a.change(of(5))
@@ -187,7 +188,7 @@ def has_noted_nothing(node: Node) -> bool:
     return node.backlog._noted is None
 
 
-async def test_a_node_alone_notes_nothing_and_asks_nothing(world: World, autojump_clock: MockClock) -> None:
+async def test_a_node_alone_notes_nothing_and_asks_nothing(world: World) -> None:
     a = world.start()
     a.change(of(5))
     await trio.sleep(100)
@@ -195,9 +196,7 @@ async def test_a_node_alone_notes_nothing_and_asks_nothing(world: World, autojum
     assert (world.database.told, world.database.counts) == ({}, 0)
 
 
-async def test_it_counts_what_a_node_had_not_told_when_it_was_killed(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_it_counts_what_a_node_had_not_told_when_it_was_killed(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     b.change(of(7))
@@ -214,9 +213,7 @@ async def test_it_counts_what_a_node_had_not_told_when_it_was_killed(
     world.check()
 
 
-async def test_a_node_that_was_removed_and_joins_again_begins_anew(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_a_node_that_was_removed_and_joins_again_begins_anew(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     b.change(of(7))
@@ -232,9 +229,7 @@ async def test_a_node_that_was_removed_and_joins_again_begins_anew(
     assert a.backlog.count == 9
 
 
-async def test_the_exchange_goes_on_while_a_long_count_is_taken(
-    world: World, autojump_clock: MockClock
-) -> None:
+async def test_the_exchange_goes_on_while_a_long_count_is_taken(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     world.database.count_takes = 20.0
@@ -251,7 +246,7 @@ async def test_the_exchange_goes_on_while_a_long_count_is_taken(
 
 
 async def test_what_rests_is_counted_right_however_busy_others_are(
-    world: World, nursery: trio.Nursery, autojump_clock: MockClock
+    world: World, nursery: trio.Nursery
 ) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
@@ -278,7 +273,7 @@ async def test_what_rests_is_counted_right_however_busy_others_are(
 
 
 async def test_what_is_accepted_and_delivered_while_a_node_counts_is_not_pending_for_it(
-    world: World, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
@@ -299,7 +294,7 @@ async def test_what_is_accepted_and_delivered_while_a_node_counts_is_not_pending
     world.check()
 
 
-async def test_a_node_hears_what_another_one_has_taken_away(world: World, autojump_clock: MockClock) -> None:
+async def test_a_node_hears_what_another_one_has_taken_away(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     a.change(of(30) | of(30, registration="reg_2"))
@@ -315,7 +310,7 @@ async def test_a_node_hears_what_another_one_has_taken_away(world: World, autoju
     world.check()
 
 
-async def test_a_lost_answer_counts_nothing_twice(world: World, autojump_clock: MockClock) -> None:
+async def test_a_lost_answer_counts_nothing_twice(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     with capture_logs() as log:
@@ -329,7 +324,7 @@ async def test_a_lost_answer_counts_nothing_twice(world: World, autojump_clock: 
     assert len(log) <= 2  # once for each node
 
 
-async def test_news_that_is_gone_is_counted(world: World, autojump_clock: MockClock) -> None:
+async def test_news_that_is_gone_is_counted(world: World) -> None:
     a, b = world.start(), world.start()
     await trio.sleep(2)
     with frozen(b):
@@ -351,9 +346,7 @@ def frozen(node: Node) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-async def test_at_random_all_nodes_know_what_is_pending(
-    world: World, autojump_clock: MockClock, seed: int
-) -> None:
+async def test_at_random_all_nodes_know_what_is_pending(world: World, seed: int) -> None:
     rng = random.Random(seed)
     database = world.database
     for _ in range(3):

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import structlog
 import trio
-from trio.testing import MockClock
 
 from hookgw import Conflict
 from hookgw.fleet import HEARTBEAT, Lease, Ownership
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import DEAD_AFTER, SHARDS, FleetNode, FleetView, ShardEpoch, share_targets
 from hookgw.store.fleet import RecordChanges
+
+pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 class Database:
@@ -196,7 +197,7 @@ def check(*nodes: Node) -> None:
         seen |= node.sends_for
 
 
-async def test_one_node_holds_everything(autojump_clock: MockClock) -> None:
+async def test_one_node_holds_everything() -> None:
     node = Node(Database(), "a")
     async with running(node):
         await trio.sleep(1)
@@ -204,7 +205,7 @@ async def test_one_node_holds_everything(autojump_clock: MockClock) -> None:
         assert node.ownership.view.owner_of(7) is not None
 
 
-async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share(autojump_clock: MockClock) -> None:
+async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
 
@@ -231,7 +232,7 @@ async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share(autojum
                 assert sorted(said(logs)[1:]) == [("a", 128, 2), ("b", 128, 2)]
 
 
-async def test_a_node_that_is_due_none_has_begun(autojump_clock: MockClock) -> None:
+async def test_a_node_that_is_due_none_has_begun() -> None:
     database = Database()
     node = Node(database, "one too many")
     for number in range(SHARDS):
@@ -245,7 +246,7 @@ async def test_a_node_that_is_due_none_has_begun(autojump_clock: MockClock) -> N
         assert not node.works_on
 
 
-async def test_nodes_share_evenly_and_a_new_one_moves_only_its_share(autojump_clock: MockClock) -> None:
+async def test_nodes_share_evenly_and_a_new_one_moves_only_its_share() -> None:
     database = Database()
     nodes = [Node(database, name) for name in "abc"]
     async with running(*nodes[:2]):
@@ -259,7 +260,7 @@ async def test_nodes_share_evenly_and_a_new_one_moves_only_its_share(autojump_cl
             check(*nodes)
 
 
-async def test_others_take_over_from_a_killed_node(autojump_clock: MockClock) -> None:
+async def test_others_take_over_from_a_killed_node() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b) as scopes:
@@ -273,9 +274,7 @@ async def test_others_take_over_from_a_killed_node(autojump_clock: MockClock) ->
         assert b.acquired[-1] - killed < DEAD_AFTER + 2 * HEARTBEAT
 
 
-async def test_when_the_clock_of_the_database_jumps_forward_nobody_is_taken_for_dead(
-    autojump_clock: MockClock,
-) -> None:
+async def test_when_the_clock_of_the_database_jumps_forward_nobody_is_taken_for_dead() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b) as scopes:
@@ -293,7 +292,7 @@ async def test_when_the_clock_of_the_database_jumps_forward_nobody_is_taken_for_
         assert len(b.works_on) == SHARDS
 
 
-async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) -> None:
+async def test_a_node_that_leaves_hands_over_at_once() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b) as scopes:
@@ -319,7 +318,7 @@ async def test_a_node_that_leaves_hands_over_at_once(autojump_clock: MockClock) 
             assert [node.name for node in database.nodes.values()] == ["b"]
 
 
-async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too(autojump_clock: MockClock) -> None:
+async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too() -> None:
     database = Database()
     node = Node(database, "a")
     node.starting_takes = 2.0
@@ -331,7 +330,7 @@ async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too(autojump_
         assert database.owners == [None] * SHARDS
 
 
-async def test_a_node_that_was_cut_off_stops_before_others_begin(autojump_clock: MockClock) -> None:
+async def test_a_node_that_was_cut_off_stops_before_others_begin() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b):
@@ -349,7 +348,7 @@ async def test_a_node_that_was_cut_off_stops_before_others_begin(autojump_clock:
         assert not a.is_suspended
 
 
-async def test_a_node_that_was_removed_works_again_as_a_new_member(autojump_clock: MockClock) -> None:
+async def test_a_node_that_was_removed_works_again_as_a_new_member() -> None:
     database = Database()
     a = Node(database, "a")
     async with running(a):
@@ -363,9 +362,7 @@ async def test_a_node_that_was_removed_works_again_as_a_new_member(autojump_cloc
         assert len(a.sends_for) == SHARDS
 
 
-async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over(
-    autojump_clock: MockClock,
-) -> None:
+async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over() -> None:
     database = Database()
     a = Node(database, "a")
     async with running(a):
@@ -381,7 +378,7 @@ async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over(
         assert not database.nodes
 
 
-async def test_what_no_other_node_took_goes_on(autojump_clock: MockClock) -> None:
+async def test_what_no_other_node_took_goes_on() -> None:
     database = Database()
     a, b = Node(database, "a"), Node(database, "b")
     async with running(a, b):
@@ -401,9 +398,7 @@ async def test_what_no_other_node_took_goes_on(autojump_clock: MockClock) -> Non
         assert database.moved == moved
 
 
-async def test_after_an_outage_the_first_node_that_is_back_waits_for_the_others(
-    autojump_clock: MockClock,
-) -> None:
+async def test_after_an_outage_the_first_node_that_is_back_waits_for_the_others() -> None:
     database = Database()
     a, b, dead = Node(database, "a"), Node(database, "b"), Node(database, "dead")
     async with running(a, b):
@@ -424,7 +419,7 @@ async def test_after_an_outage_the_first_node_that_is_back_waits_for_the_others(
         assert len(a.sends_for | b.sends_for) == SHARDS
 
 
-async def test_a_second_node_of_a_name_is_refused(autojump_clock: MockClock) -> None:
+async def test_a_second_node_of_a_name_is_refused() -> None:
     database = Database()
     a, other = Node(database, "a"), Node(database, "a")
     async with running(a):
@@ -432,7 +427,7 @@ async def test_a_second_node_of_a_name_is_refused(autojump_clock: MockClock) -> 
             await other.ownership.join()
 
 
-async def test_a_node_that_was_killed_comes_back_under_its_name(autojump_clock: MockClock) -> None:
+async def test_a_node_that_was_killed_comes_back_under_its_name() -> None:
     database = Database()
     a, again = Node(database, "a"), Node(database, "a")
     async with running(a) as scopes:
@@ -444,7 +439,7 @@ async def test_a_node_that_was_killed_comes_back_under_its_name(autojump_clock: 
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_at_random_no_two_nodes_send_for_one_shard(seed: int, autojump_clock: MockClock) -> None:
+async def test_at_random_no_two_nodes_send_for_one_shard(seed: int) -> None:
     chance = random.Random(seed)
     database = Database()
     nodes = [Node(database, name) for name in "abcd"]
