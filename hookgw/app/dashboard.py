@@ -40,7 +40,7 @@ class Dashboard:
 
     def __init__(self, gateway: Gateway) -> None:
         self.site = site = Site(gateway, SLICES)
-        self.streams = Streams(gateway.sessions, gateway.fleet.holds if gateway.fleet else lambda _: True)
+        self.streams = Streams(gateway.sessions, gateway.node.holds)
         SignIn(site)
         # In the order of the navigation.
         OverviewPage(site, self.streams)

@@ -19,12 +19,14 @@ from hookgw.core.metrics import Metrics
 from hookgw.core.operational.events import OperationalEvents
 from hookgw.core.plugin_restarts import PluginRestarts
 from hookgw.core.registry import Registry
+from hookgw.core.this_node import Refresh, ThisNode
 from hookgw.deliveries.history import DeliveryHistory
 from hookgw.deliveries.service import DeliveryService
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.events.accept import EventIntake
 from hookgw.events.erasure import Erasures
-from hookgw.fleet.fleet import Fleet
+from hookgw.fleet.fleet_node import FleetNode
+from hookgw.fleet.peers import Peers
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
 from hookgw.instances.service import InstanceService
@@ -79,7 +81,9 @@ class Gateway:
         audit: lists changes and their actors.
         backups: copies the data file.
         views: the lists and pages of all nodes.
-        fleet: this node among others; ``None`` with a storage that only one process uses.
+        node: this node, and what it may do.
+        refresh: reads the records that other nodes have changed.
+        peers: the other nodes; ``None`` with a storage that only one process uses.
         registry: the instances and registrations of this node.
         connectors: runs the connector of each instance.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
@@ -120,7 +124,14 @@ class Gateway:
     clock: Clock
     metrics: Metrics
     views: Views
-    fleet: Fleet | None = None
+    node: ThisNode
+    refresh: Refresh
+    peers: Peers | None
+
+    @property
+    def fleet(self) -> FleetNode | None:
+        """This node among others; ``None`` with a storage that only one process uses."""
+        return None if self.peers is None else self.peers.node
 
     def lanes(self) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that have work, or had some recently."""
@@ -135,9 +146,9 @@ class Gateway:
         # If the store works but the lanes do not run, events would be accepted and never delivered.
         if not self.dispatcher.is_running:
             raise Unavailable("The dispatcher is not running.")
-        if self.fleet is not None and not self.fleet.has_lease():
+        if not self.node.may_act():
             raise Unavailable("This node cannot reach the database: it delivers nothing.")
-        if self.fleet is not None and not self.fleet.has_begun():
+        if not self.node.has_begun():
             raise Unavailable("This node has not begun with its first shards yet.")
         if recovering := self.dispatcher.recovering:
             raise Unavailable(

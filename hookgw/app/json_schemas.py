@@ -19,106 +19,23 @@ from hookgw.app.gateway import Gateway
 from hookgw.deliveries.requests import REPLAY_STATES
 from hookgw.events.erasure_request import MAX_JID
 from hookgw.events.schemas import EMITTED_EVENT
-from hookgw.instances.requests import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
+from hookgw.instances.fields import ACCOUNT_PRESENCES, CREATE, OPTIONS_REQUEST, PRESENCE, SETTINGS_REQUEST
 from hookgw.kernel.rules import HEADERS
 from hookgw.kernel.schema_parts import (
     MOMENT_SCHEMA,
     NAME_SCHEMA,
-    TIME_SCHEMA,
     Schema,
     enum,
     flag,
-    length,
     or_null,
     ref,
 )
+from hookgw.keys.fields import KEY
 from hookgw.messages.schemas import MESSAGE_COMPONENTS
-from hookgw.webhooks.change import REGISTRATION, UPDATE
+from hookgw.webhooks.change import REGISTRATION, ROTATE, UPDATE
 from hookgw.webhooks.fields import RETRY, plugin_blocks
 from hookgw.webhooks.filters import CONDITION
 from hookgw.webhooks.tls import TLS
-
-ROTATE: Schema = {
-    "type": "object",
-    "description": "The grace period of the old secret.",
-    "additionalProperties": False,
-    "properties": {"grace": length("0s", "30d", "How long the old secret keeps signing; 24h by default.")},
-}
-
-_SETTING_MEANINGS = {
-    "reject_call": "Whether calls are refused.",
-    "msg_call": "The text that a refused caller gets.",
-    "groups_ignore": "Whether messages of groups raise no events.",
-    "always_online": "Whether the account is shown as online all the time.",
-    "read_messages": "Whether incoming messages are marked as read.",
-    "sync_full_history": "Whether messages from before the connection are fetched.",
-    "read_status": "Whether status messages of others are marked as seen.",
-    "wavoip_token": "A token for calls over Wavoip; the mask keeps the stored one.",
-}
-_SETTING_FIELDS: dict[str, Schema] = {
-    spellings[0]: or_null(
-        {"type": "boolean"} if kind is bool else {"type": "string", "maxLength": MAX_SETTING},
-        _SETTING_MEANINGS[name],
-    )
-    for name, (spellings, kind) in SETTINGS.items()
-}
-
-SETTINGS_REQUEST: Schema = {
-    "type": "object",
-    "description": "A missing field keeps its stored value.",
-    "properties": _SETTING_FIELDS,
-}
-
-OPTIONS_REQUEST: Schema = {
-    "type": "object",
-    "description": "Options of the connector; null removes one, and a masked secret keeps its value. Fields "
-    "of `/instance/create` are no options.",
-    "additionalProperties": True,
-}
-
-PRESENCE: Schema = {
-    "type": "object",
-    "description": "A presence.",
-    "required": ["presence"],
-    "properties": {"presence": ref("AccountPresence") | {"description": "The presence."}},
-}
-
-CREATE: Schema = {
-    "type": "object",
-    "description": "All other fields are options for the connector.",
-    "required": ["instanceName"],
-    "properties": {
-        "instanceName": NAME_SCHEMA | {"description": "The name."},
-        "token": {
-            "type": ["string", "null"],
-            "pattern": "^([ -~]{8,256})?$",
-            "description": "The instance key; if missing, hookgw creates one.",
-        },
-        "integration": or_null(
-            ref("ConnectorName"), "The connector; if missing, all events arrive over HTTP."
-        ),
-        "qrcode": {
-            "type": ["boolean", "null"],
-            "description": "Whether to connect the instance at once, and return a code to scan.",
-        },
-        "webhook": or_null(ref("RegistrationRequest"), "The registration to set with the instance."),
-        **_SETTING_FIELDS,
-    },
-    # For the options: without it, some generators have no place for further fields.
-    "additionalProperties": True,
-}
-
-KEY: Schema = {
-    "type": "object",
-    "description": "Send expiresIn or expiresAt; with neither, the key lasts as long as the caller's key.",
-    "required": ["name"],
-    "properties": {
-        "name": NAME_SCHEMA | {"description": "The name."},
-        "expiresIn": length("1s", "3650d", "How long the key is valid."),
-        "expiresAt": or_null(TIME_SCHEMA, "The time at which the key expires."),
-    },
-}
-
 
 REPLAY: Schema = {
     "type": "object",

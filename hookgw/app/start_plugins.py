@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from hookgw.config.settings import Settings
+from hookgw.instances.connectors.runner import Connectors
+from hookgw.instances.fields import CREATE_FIELDS
 from hookgw.kernel.errors import ConfigError
 from hookgw.plugins.hooks import Hooks
 from hookgw.records.event_kinds import BUILT_IN_KINDS
@@ -24,7 +26,7 @@ def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[Pars
     Raises:
         StartError: a plugin failed, or the configuration breaks a rule of a plugin or of hookgw.
     """
-    hooks.configure(settings.plugins.options)
+    hooks.configure(settings.plugins.options, reserved=CREATE_FIELDS)
     while True:
         before = hooks.plugins()
         # This checks the connectors, too.
@@ -37,6 +39,17 @@ def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[Pars
     if not any(plugin.error for plugin in hooks.plugins()):
         _check_integrations(settings.instances.integrations, hooks.connectors())
     return catalog, webhooks
+
+
+def remove_switched_off(hooks: Hooks, catalog: Catalog, connectors: Connectors) -> None:
+    """Remove what plugins provide that were switched off after :func:`start_plugins`.
+
+    Call this before anything runs: they have done nothing yet.
+    """
+    kept = hooks.kinds()
+    for kind in [kind for kind in catalog if kind.plugin and kind not in kept]:
+        catalog.remove(kind)
+    connectors.keep(hooks.connectors())
 
 
 def _check_integrations(integrations: Mapping[str, str], connectors: Collection[str]) -> None:

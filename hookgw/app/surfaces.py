@@ -84,5 +84,5 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         app.register_blueprint(blueprint)
     app.expect_plugins()
     gateway.hooks.routes(app, gateway)
-    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest, gateway.fleet))
+    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest, gateway.node.holds))
     return app

@@ -77,7 +77,7 @@ def show_silent_nodes(nodes: str) -> None:
 
 
 class Column(NamedTuple):
-    """A column of a table. The last columns that fit are left out first.
+    """A column of a table, and its form in a narrow terminal.
 
     Attributes:
         least: the width to which long cells are cut; ``None``: they are never cut. An id that is cut cannot

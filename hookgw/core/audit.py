@@ -107,5 +107,5 @@ class Audit:
         await self._store.record_audit(entries)
 
     async def list(self, query: AuditQuery) -> AuditPage:
-        """Return entries, the newest first; see :meth:`hookgw.store.protocol.Audit.list_audit`."""
+        """Return entries, the newest first; see :meth:`hookgw.store.Audit.list_audit`."""
         return await self._store.list_audit(query)

@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hookgw.core.audit import Audit
-from hookgw.kernel.audited import LONGEST, Audited, FieldChange, changes_of, text_of
+from hookgw.instances.fields import AUDITED as OF_INSTANCE
+from hookgw.kernel.audited import LONGEST, Audited, FieldChange, changes_of
 from hookgw.kernel.masking import without_user
-from hookgw.kernel.times import rfc3339
+from hookgw.keys.fields import FIELDS as KEY_FIELDS
 from hookgw.records.api_keys import Key
 from hookgw.records.audit import HOOKGW, AuditAction, AuditEntry
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import Registration
-
-OF_INSTANCE: Audited = {
-    "integration": ("integration", text_of),
-    "requested_integration": ("requestedIntegration", None),
-    "options": ("options", None),
-    "settings": ("settings", None),
-    "ingest_token": ("ingestUrl", None),
-}
 
 
 def registration_changed(
@@ -89,8 +82,6 @@ def keys_changed(
         entries.append(entry)
     for key_hash in after.keys() - before.keys():
         key = after[key_hash]
-        expires = None if key.expires_at is None else rfc3339(key.expires_at)
-        entries.append(
-            audit.entry(AuditAction.KEY_CREATE, instance, key.name, details={"expiresAt": expires})
-        )
+        shown = {one.json: one.audit(getattr(key, one.attribute)) or None for one in KEY_FIELDS if one.audit}
+        entries.append(audit.entry(AuditAction.KEY_CREATE, instance, key.name, details=shown))
     return entries

@@ -32,7 +32,7 @@ class LimitedOutbox:
     """Appends events within the limits, and counts pending deliveries.
 
     Args:
-        catch_up: in a fleet, reads the records that other nodes have changed, up to a version at least.
+        catch_up: reads the records that other nodes have changed, up to a version at least.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class LimitedOutbox:
         settings: LimitsSettings,
         drop_oldest: DropOldest,
         disk: DiskSpaceWatch,
-        catch_up: Callable[[int], Awaitable[None]] | None = None,
+        catch_up: Callable[[int], Awaitable[None]],
     ) -> None:
         self._catch_up = catch_up
         self._store = store
@@ -60,7 +60,7 @@ class LimitedOutbox:
         state: ConnectorState | None = None,
         epoch: ShardEpoch | None = None,
     ) -> list[bool]:
-        """Append events; see :meth:`hookgw.store.protocol.Outbox.append`.
+        """Append events; see :meth:`hookgw.store.Outbox.append`.
 
         At a limit everything is refused, also deliveries to registrations that have room, so that an accepted
         event reaches every registration that wants it. With ``limits.on_full: drop_oldest``, the oldest
@@ -83,8 +83,6 @@ class LimitedOutbox:
             try:
                 return await self._append_once(address, state, epoch)
             except RecordsChanged as changed:
-                if self._catch_up is None:
-                    raise
                 await self._catch_up(changed.version)
 
     async def _append_once(
@@ -114,8 +112,6 @@ class LimitedOutbox:
             try:
                 return await self._append(appends, need)
             except RecordsChanged as changed:
-                if self._catch_up is None:
-                    raise
                 await self._catch_up(changed.version)
 
     @contextmanager

@@ -92,30 +92,18 @@ class Jobs:
         self._disk: Share[WaitingClaim] = Share(1, ratio=1)
 
     async def load(self) -> None:
-        """Read the records. Jobs that were running count as running from now on.
-
-        In a fleet they are taken up with their shard instead; see :meth:`take_up`.
-        """
+        """Read the records of jobs that have ended. The others are taken up with their shard."""
         for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
-            if job.is_running and self._store.shared is not None:
-                continue
-            if job.is_running:
-                self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
-            else:
+            if not job.is_running:
                 self._finished[job.id] = job
 
     async def run(
         self, begin: Mapping[JobKind, Begin], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Continue the jobs of the earlier process, and carry out new ones, until cancelled.
-
-        It has started once the earlier jobs are prepared. ``begin`` prepares each kind.
-        """
+        """Carry out jobs until cancelled. ``begin`` prepares each kind."""
         async with trio.open_nursery() as nursery:
             self._nursery, self._begin = nursery, begin
             try:
-                for running in list(self._running.values()):
-                    self._continue(running)
                 task_status.started()
                 while True:
                     await trio.sleep(PRUNE_EVERY)
@@ -124,11 +112,12 @@ class Jobs:
                 self._nursery = None
 
     async def take_up(self, concerns: Callable[[Job], bool]) -> None:
-        """Continue jobs that another node has left. They are prepared when this returns."""
+        """Continue jobs that another process has left. They are prepared when this returns."""
         for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
             if job.is_running and concerns(job) and job.id not in self._running and self._nursery is not None:
                 running = self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
-                self._continue(running)
+                logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
+                self._nursery.start_soon(self._carry_out, running, self._begin[job.kind](running))
 
     async def leave(self, concerns: Callable[[Job], bool]) -> None:
         """Leave jobs to another node; return once their work here has ended."""
@@ -138,17 +127,13 @@ class Jobs:
         for running in left:
             await running.ended.wait()
 
-    async def stored(self) -> list[Job]:
-        """Return the stored jobs of all nodes, the newest first."""
+    async def everywhere(self) -> list[Job]:
+        """Return the jobs of this node, and those of others that are in the store, the newest first."""
+        if self._store.shared is None:
+            return self.all()  # the store has no others, and is not read for a page that looks each second
         found = await self._store.load_jobs()
         found.update((job.id, job) for job in self.all())
         return sorted(found.values(), key=lambda job: job.started, reverse=True)
-
-    def _continue(self, running: RunningJob) -> None:
-        job = running.job
-        logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
-        assert self._nursery is not None  # noqa: S101 -- the callers have checked it
-        self._nursery.start_soon(self._carry_out, running, self._begin[job.kind](running))
 
     def new(self, kind: JobKind, instance: str, **more: object) -> Job:
         return msgspec.structs.replace(

@@ -49,7 +49,7 @@ class GlobalKeys:
                 keyring.add_global(key)
 
     def includes_lasting(self) -> bool:
-        """Return whether a key never expires. Without such a key, the operator is locked out one day."""
+        """Return whether any key never expires. If all expire, the operator is locked out one day."""
         return self.configured is not None or any(key.expires_at is None for key in self.stored)
 
 

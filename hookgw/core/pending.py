@@ -70,29 +70,25 @@ class PendingDeliveries:
         # In a fleet, a re-partition that another node goes on with is cancelled.
         self._scopes: dict[str, tuple[trio.CancelScope, trio.Event]] = {}
 
-    async def run(
-        self, stale: Iterable[str], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
-        """Continue re-partitions that were cut off, and carry out new ones, until :meth:`stop`.
-
-        Args:
-            stale: the ids of registrations with lanes that :meth:`is_stale`.
-        """
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Carry out re-partitions until :meth:`stop`."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
-                for registration_id in stale:
-                    logger.info("re-partitioning continues", registration=registration_id)
-                    await nursery.start(self._repartition, registration_id)
                 task_status.started()
                 await trio.sleep_forever()
             finally:
                 self._nursery = None
 
     async def take_up(self, stale: Iterable[str]) -> None:
-        """Continue re-partitions that another node has left. The lanes are paused when this returns."""
+        """Continue re-partitions that another process has left. The lanes are paused when this returns.
+
+        Args:
+            stale: the ids of registrations with lanes that :meth:`is_stale`.
+        """
         for registration_id in stale:
             if self._nursery is not None and registration_id not in self._repartitions:
+                logger.info("re-partitioning continues", registration=registration_id)
                 await self._nursery.start(self._repartition, registration_id)
 
     async def leave(self, registrations: Iterable[str]) -> None:

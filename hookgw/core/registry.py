@@ -214,7 +214,7 @@ class Registry:
         """Store a registration. A registration of the configuration changes only in memory.
 
         Args:
-            due, job: see :meth:`hookgw.store.protocol.Records.put_registration`. A job of a registration of
+            due, job: see :meth:`hookgw.store.Records.put_registration`. A job of a registration of
                 the configuration is not stored: the next start begins with the configuration.
         """
         instance = self._instances.get(registration.instance)

@@ -19,7 +19,7 @@ _RETRY_AFTER = 1.0
 
 
 class DeliveryHistory:
-    """Lists and finds deliveries; :class:`hookgw.store.protocol.History` describes each read.
+    """Lists and finds deliveries; :class:`hookgw.store.History` describes each read.
 
     Reads share the connections to the data file. An instance with many reads at a time would delay the reads
     of all others, so it has :data:`MOST_READS`. The operator's reads are counted apart: a tenant must not

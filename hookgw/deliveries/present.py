@@ -6,6 +6,7 @@ import msgspec
 
 from hookgw.deliveries import responses
 from hookgw.events import responses as event_responses
+from hookgw.kernel.fields import write_time
 from hookgw.kernel.masking import with_masked_user
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.times import rfc3339
@@ -13,7 +14,6 @@ from hookgw.records.deliveries import DeliveryState
 from hookgw.records.events import Catalog
 from hookgw.records.registrations import Registration
 from hookgw.store import DeliveryReport, DeliverySummary
-from hookgw.web.present import present_time
 from hookgw.webhooks import lane_responses
 from hookgw.webhooks.fields import Showing
 from hookgw.webhooks.lane_responses import present_attempt
@@ -33,8 +33,8 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
         label=registration.label if registration else None,
         url=with_masked_user(registration.url) if registration else None,
         accepted_at=rfc3339(delivery.accepted_at),
-        finished_at=present_time(delivery.finished_at),
-        next_attempt_at=present_time(delivery.next_at) if pending else None,  # stale once it is settled
+        finished_at=write_time(delivery.finished_at),
+        next_attempt_at=write_time(delivery.next_at) if pending else None,  # stale once it is settled
         attempts=delivery.attempts,
         last_attempt=present_attempt(delivery.last_attempt) if delivery.last_attempt else None,
     )

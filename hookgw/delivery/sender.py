@@ -1,6 +1,6 @@
 """The sender turns a delivery into a request, sends it, and reports the result as an attempt.
 
-It knows plugins, envelope, signature and transport; ``dispatch`` knows queues and retries.
+It knows plugins, envelope, signature and transport; ``lanes`` knows queues and retries.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class EventIntake:
 
     Args:
         server_url: added to events that have none.
-        catch_up: in a fleet, reads records that other nodes have changed.
+        catch_up: reads the records that other nodes have changed.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class EventIntake:
         *,
         is_dispatching: Callable[[], bool],
         server_url: str | None,
-        catch_up: Callable[[], Awaitable[None]] | None = None,
+        catch_up: Callable[[], Awaitable[None]],
     ) -> None:
         self._catch_up = catch_up
         self._is_dispatching = is_dispatching
@@ -151,9 +151,7 @@ class EventIntake:
             name = "" if is_short else getattr(events[0], "instance", "")
             holder = name if type(name) is str else ""
             events = finish(steps) if is_short else await run_in_slices(holder, steps)
-        if self._catch_up is not None and any(
-            self._registry.find_instance(event.instance) is None for event in events
-        ):
+        if any(self._registry.find_instance(event.instance) is None for event in events):
             await self._catch_up()  # created on another node a moment ago, perhaps
         # The caller may emit for these, and not for later instances of their names.
         instances: dict[str, Instance | None] = {}

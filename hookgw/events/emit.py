@@ -67,8 +67,8 @@ class EmitEndpoint:
             HookgwError: the response is an error.
         """
         gateway = self._gateway
-        if gateway.fleet is not None and gateway.instances.find(instance) is None:
-            await gateway.fleet.catch_up()  # another node may have made it a moment ago
+        if gateway.instances.find(instance) is None:
+            await gateway.refresh.catch_up()  # another node may have made it a moment ago
         gateway.instances.get(instance)  # 404 comes before any error of the body
         query: bytes = exchange.scope["query_string"]
         by_message = bool(query) and _asks_for_dedupe(query)

@@ -44,8 +44,7 @@ class FastEmit:
         headers = notes.get(_HEADERS) or notes.setdefault(_HEADERS, FirstHeaders(scope["headers"]))
         try:
             instance = scope["path"][len(EMIT_PATH) :]
-            if self._gateway.fleet is not None:
-                await learn_key(self._gateway, exchange)
+            await learn_key(self._gateway, exchange)
             # 401 and 403 before the body is read, as on the ordinary path.
             check_access(authenticate(self._gateway, exchange).principal, instance)
             body = await self._endpoint.emit(instance, headers, None, exchange)

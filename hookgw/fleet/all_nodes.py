@@ -18,8 +18,9 @@ import trio
 
 from hookgw.auth.fleet_secret import HEADER, OF_NODE, VALID_FOR, Origin
 from hookgw.concurrency.clock import Clock
-from hookgw.fleet.fleet import Fleet
-from hookgw.records.fleet import FleetNode
+from hookgw.core.this_node import ThisNode
+from hookgw.fleet.peers import Peers
+from hookgw.records.fleet import FleetMember
 from hookgw.records.shards import shard_of
 
 PATH = "/fleet/"
@@ -75,12 +76,16 @@ class AllNodes:
     """Asks this node and the others.
 
     Args:
+        peers: the others; ``None`` if there can be none.
         base_path: of the HTTP API, the same on all nodes.
         answers: the functions that answer for this node.
     """
 
-    def __init__(self, fleet: Fleet | None, base_path: str, clock: Clock, answers: Answers) -> None:
-        self.fleet = fleet
+    def __init__(
+        self, node: ThisNode, peers: Peers | None, base_path: str, clock: Clock, answers: Answers
+    ) -> None:
+        self.node = node
+        self._peers = peers
         self._path = base_path + PATH
         self._clock = clock
         self._answers = answers
@@ -102,21 +107,21 @@ class AllNodes:
             instances: ask only the nodes that have these; an instance that moves has none.
             within: the seconds that all nodes together have to answer.
         """
-        fleet = self.fleet
-        if fleet is None:
-            return Gathered({"": await self._answers[question](asked)})
-        nodes = list(fleet.view.nodes)
+        this, peers = self.node, self._peers
+        if peers is None:
+            return Gathered({this.label: await self._answers[question](asked)})
+        nodes = list(this.view.nodes)
         if instances is not None:
-            owners = {fleet.view.owners[shard_of(name)] for name in instances}
+            owners = {this.view.owners[shard_of(name)] for name in instances}
             nodes = [node for node in nodes if node.generation in owners]
         found: dict[str, Part] = {}
         body = msgspec.msgpack.encode(asked)
 
-        async def ask_one(node: FleetNode) -> None:
-            if node.name == fleet.node:
+        async def ask_one(node: FleetMember) -> None:
+            if node.name == this.name:
                 found[node.name] = await self._answers[question](asked)
             else:
-                part = await self._ask_other(fleet, node, question, body)
+                part = await self._ask_other(peers, node, question, body)
                 if part is not None:
                     found[node.name] = part
 
@@ -136,17 +141,17 @@ class AllNodes:
         )
 
     async def _ask_other(
-        self, fleet: Fleet, node: FleetNode, question: Question[Asked, Part], body: bytes
+        self, peers: Peers, node: FleetMember, question: Question[Asked, Part], body: bytes
     ) -> Part | None:
-        if fleet.secret is None:
+        if peers.secret is None:
             return None
         target = f"{self._path}{question.name}?{digest_of(body)}".encode()
-        signed = fleet.secret.sign("POST", target, Origin("", OF_NODE), self._clock.wall())
+        signed = peers.secret.sign("POST", target, Origin("", OF_NODE), self._clock.wall())
         url = httpx.URL(node.url).copy_with(raw_path=target)
         headers = [(HEADER, signed), (b"content-type", b"application/msgpack")]
-        with fleet.calls.waiting(node):
+        with peers.calls.waiting(node):
             try:
-                response = await fleet.http.post(url, content=body, headers=headers)
+                response = await peers.http.post(url, content=body, headers=headers)
                 self._note_refusal(node.name, is_refused=response.status_code == _REFUSED)
                 if response.status_code == 200:
                     return msgspec.msgpack.decode(response.content, type=question.part)

@@ -31,7 +31,7 @@ import structlog
 import trio
 
 from hookgw.core.backlog import Backlog, Need
-from hookgw.fleet.ownership import Ownership
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.kernel.errors import StorageUnavailable
 from hookgw.store.fleet import BacklogNews, SharedBacklog
 from hookgw.store.records import PendingChange
@@ -75,7 +75,7 @@ class BacklogExchange:
         self,
         shared: SharedBacklog,
         backlog: Backlog,
-        ownership: Ownership,
+        node: FleetNode,
         removed: Callable[[str], None] | None = None,
     ) -> None:
         self._removed = removed
@@ -83,7 +83,7 @@ class BacklogExchange:
         self._removed_at = -math.inf
         self._shared = shared
         self._backlog = backlog
-        self._ownership = ownership
+        self._node = node
         # Of this node's own news.
         self._generation = 0
         self._number = 0
@@ -133,7 +133,7 @@ class BacklogExchange:
 
     def _look(self) -> bool:
         """Look which nodes are there; return whether there are others."""
-        view, generation = self._ownership.view, self._ownership.generation
+        view, generation = self._node.view, self._node.generation
         others = {node.generation for node in view.nodes} - {generation}
         if self._known.keys() - others:
             self._must_count = True  # a node that is gone may have changed more than it has told

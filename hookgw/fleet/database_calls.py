@@ -7,21 +7,18 @@ change that the call has begun goes on: cut off half-way, it would be worse.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import trio
 
+from hookgw.core.this_node import Answer
 from hookgw.fleet.lease import HEARTBEAT
-from hookgw.fleet.ownership import Ownership
 from hookgw.kernel.errors import StorageUnavailable
 
 ANSWER_AFTER = 8.0
 """Seconds after which a call is answered for the database."""
-
-Answer = Callable[[StorageUnavailable], Awaitable[None]]
-"""Answers a call in the place of what works on it."""
 
 
 @dataclass(eq=False)
@@ -34,8 +31,8 @@ class _Call:
 class DatabaseCalls:
     """The calls of clients at this node."""
 
-    def __init__(self, ownership: Ownership) -> None:
-        self._ownership = ownership
+    def __init__(self, is_slow: Callable[[], bool]) -> None:
+        self._is_slow = is_slow
         self._calls: set[_Call] = set()
 
     @contextmanager
@@ -53,7 +50,7 @@ class DatabaseCalls:
         async with trio.open_nursery() as nursery:
             while True:
                 await trio.sleep(HEARTBEAT)
-                if self._ownership.is_database_slow():
+                if self._is_slow():
                     due = trio.current_time() - ANSWER_AFTER
                     for call in [call for call in self._calls if call.since <= due]:
                         self._calls.discard(call)

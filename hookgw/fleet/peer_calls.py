@@ -16,9 +16,9 @@ import httpx
 import structlog
 import trio
 
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.lease import HEARTBEAT
-from hookgw.fleet.ownership import Ownership
-from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView
+from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView
 
 PROBE_AFTER = 2.0
 """Seconds that a call has waited when its node is asked whether it can be reached; and between questions."""
@@ -33,7 +33,7 @@ logger = structlog.get_logger("hookgw.fleet")
 
 @dataclass(eq=False)
 class _Call:
-    node: FleetNode
+    node: FleetMember
     shard: int | None
     scope: trio.CancelScope
     since: float
@@ -57,15 +57,15 @@ class PeerCalls:
         base_path: of the HTTP API, the same on all nodes.
     """
 
-    def __init__(self, ownership: Ownership, http: httpx.AsyncClient, base_path: str) -> None:
-        self._ownership = ownership
+    def __init__(self, node: FleetNode, http: httpx.AsyncClient, base_path: str) -> None:
+        self._node = node
         self._http = http
         self._path = f"{base_path}/healthz".encode()
         self._calls: set[_Call] = set()
         self._probed: set[int] = set()
 
     @contextmanager
-    def waiting(self, node: FleetNode, shard: int | None = None) -> Iterator[trio.CancelScope]:
+    def waiting(self, node: FleetMember, shard: int | None = None) -> Iterator[trio.CancelScope]:
         """Cancel the block when no answer of a node can be expected any more.
 
         Args:
@@ -88,11 +88,11 @@ class PeerCalls:
             while True:
                 # Also without heartbeats: the database may be away.
                 with trio.move_on_after(HEARTBEAT):
-                    await self._ownership.wait_viewed()
+                    await self._node.wait_viewed()
                 now = trio.current_time()
                 slow: defaultdict[int, list[_Call]] = defaultdict(list)
                 for call in self._calls:
-                    if call.is_lost(self._ownership.view, now):
+                    if call.is_lost(self._node.view, now):
                         call.scope.cancel()
                     elif now >= call.since + PROBE_AFTER and not call.scope.cancel_called:
                         slow[call.node.generation].append(call)
@@ -100,7 +100,7 @@ class PeerCalls:
                     self._probed.add(generation)
                     nursery.start_soon(self._probe, slow[generation][0].node)
 
-    async def _probe(self, node: FleetNode) -> None:
+    async def _probe(self, node: FleetMember) -> None:
         url = httpx.URL(node.url).copy_with(raw_path=self._path)
         try:
             await self._http.get(url, timeout=PROBE_WITHIN)

@@ -6,55 +6,40 @@ its own instances: they could be a moment older than its memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import msgspec
 import trio
 
-from hookgw.auth.keyring import Keyring
-from hookgw.core.browser_sessions import BrowserSessions
-from hookgw.core.keyring_loading import GlobalKeys
-from hookgw.core.registry import Registry
+from hookgw.core.this_node import KnownRecords, Refresh
 from hookgw.records.browser_sessions import BrowserSession
 from hookgw.records.instances import Instance
 from hookgw.records.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store.fleet import Membership, RecordChanges
 
 
-class RecordRefresh:
-    """Keeps the records in memory as they are in the database.
+class RecordRefresh(Refresh):
+    """Reads the changes from the database.
 
     Args:
         holds: returns whether this node holds an instance, by its name.
     """
 
-    def __init__(
-        self,
-        members: Membership,
-        registry: Registry,
-        keyring: Keyring,
-        global_keys: GlobalKeys,
-        sessions: BrowserSessions,
-        holds: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, members: Membership, records: KnownRecords, holds: Callable[[str], bool]) -> None:
         self._members = members
-        self._registry = registry
-        self._keyring = keyring
-        self._global_keys = global_keys
-        self._sessions = sessions
+        self._registry, self._keyring, self._global_keys, self._sessions = records
         self._holds = holds
         self._lock = trio.Lock()
         self._reads = 0
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        async with self._members.starting():
+            await self.catch_up()
+            yield
+
     async def catch_up(self, version: int | None = None) -> None:
-        """Read changes until now, unless a version is known already.
-
-        Args:
-            version: reading is not needed if at least this version is known; ``None`` for the latest commit.
-
-        Raises:
-            StorageUnavailable: the database refuses.
-        """
         reads = self._reads
         async with self._lock:
             if version is not None and self._members.known_version >= version:

@@ -1,4 +1,4 @@
-"""Instances: their records, connectors and states."""
+"""Instances: their fields, and how requests create and change them. No I/O."""
 
 from typing import TYPE_CHECKING
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -9,6 +10,8 @@ from msgspec import UNSET
 
 from hookgw.instances import responses
 from hookgw.instances.connectors.states import Account, Closing
+from hookgw.instances.fields import SETTINGS
+from hookgw.kernel.fields import presenter
 from hookgw.kernel.masking import MASK
 from hookgw.kernel.times import rfc3339
 from hookgw.records.connectors import ConnectionState, QRCode
@@ -76,9 +79,7 @@ def present_listed_instance(
     )
 
 
-def present_settings(settings: InstanceSettings) -> responses.Settings:
-    token = MASK if settings.wavoip_token else ""
-    return responses.Settings(**{**msgspec.structs.asdict(settings), "wavoip_token": token})
+present_settings: Callable[[InstanceSettings], Any] = presenter(responses.Settings, SETTINGS)
 
 
 def present_connection(

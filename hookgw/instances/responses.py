@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from hookgw.instances.fields import SETTINGS
+from hookgw.kernel.fields import response_type
 from hookgw.kernel.schema_parts import Time
 from hookgw.records.connectors import ConnectionState
 from hookgw.web.responses import Backlog
@@ -221,28 +223,10 @@ class ConnectorOptions(Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: list[str] | UnsetType = UNSET
 
 
-class Settings(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How an instance's account behaves.
-
-    Attributes:
-        reject_call: whether calls are refused.
-        msg_call: the text that a refused caller gets.
-        groups_ignore: whether messages of groups raise no events.
-        always_online: whether the account is shown as online all the time.
-        read_messages: whether incoming messages are marked as read.
-        sync_full_history: whether messages from before the connection are fetched.
-        read_status: whether status messages of others are marked as seen.
-        wavoip_token: a token for calls over Wavoip, masked.
-    """
-
-    reject_call: bool
-    msg_call: str
-    groups_ignore: bool
-    always_online: bool
-    read_messages: bool
-    sync_full_history: bool
-    read_status: bool
-    wavoip_token: str
+if TYPE_CHECKING:  # its fields are those of the table
+    Settings = Any
+else:
+    Settings = response_type("Settings", SETTINGS, "How an instance's account behaves.")
 
 
 class NamedSettings(Struct, frozen=True, rename="camel"):

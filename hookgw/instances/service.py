@@ -51,10 +51,10 @@ class CreatedInstance(NamedTuple):
 
 
 class InstanceService:
-    """The calls that change instances.
+    """The calls that change instances, or show them.
 
-    Every change raises ``StorageUnavailable`` if the disk refuses: nothing has changed. Every method with a
-    name raises ``NotFound`` if there is no such instance, unless it says otherwise.
+    Every change raises ``StorageUnavailable`` if the disk refuses, and nothing has changed; and ``NotFound``
+    if there is no such instance, as ``get`` and ``connection_state`` do.
     """
 
     def __init__(

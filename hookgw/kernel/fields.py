@@ -20,10 +20,15 @@ from hookgw.kernel.audited import camel
 from hookgw.kernel.json_fields import Fields, as_bool, as_object, duration, one_of, whole_number
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.schema_parts import DURATION_SCHEMA, Length, Schema, or_null, ref
+from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import Duration
 
 REQUIRED: Any = object()
 """For a field without which a ``set`` is refused."""
+
+
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 @dataclass
@@ -44,16 +49,12 @@ class Kind:
     check: Callable[..., Any]
     schema: Schema
     shown: Any
-    write: Callable[[Any], Any] = lambda value: value
+    write: Callable[[Any], Any] = _unchanged
     needs: bool = False
     empty: Any = None
     note: str = ""
     legend: str = ""
     widget: ClassVar[str] = "textarea"
-
-    def present(self, value: Any) -> Any:
-        """Return what responses show for a value of the record."""
-        return self.write(value)
 
     def into_form(self, value: Any) -> Any:
         """Return what a form shows for a value of a response; bytes are JSON, which the form indents."""
@@ -124,6 +125,11 @@ def write_length(seconds: Any) -> Any:
     return str(Duration(seconds)) if isinstance(seconds, int | float) else seconds
 
 
+def write_time(seconds: float | None) -> str | None:
+    """Return a time in RFC 3339; ``None`` for no time, which records also write as 0."""
+    return rfc3339(seconds) if seconds else None
+
+
 class Choice(Line):
     """One of some words, a component of the OpenAPI document; a form shows a meaning beside each."""
 
@@ -162,6 +168,9 @@ class Parts(Kind):
         super().__init__(self._read, ref(f"{name}Request"), shown, self._write, needs=True, legend=legend)
         self.table, self.record = table, record
         self._is_closed, self._whole = is_closed, whole
+        self._readers = [(part.json, part.reader()) for part in table]
+        self._none = record(**dict.fromkeys(part.attribute for part in table))
+        self._shown_none = self._show(self._none)
 
     def _read(self, value: Any, where: str, reading: Reading) -> Any:
         inner = Fields((where, as_object(value, where)))
@@ -179,8 +188,12 @@ class Parts(Kind):
         return {part.json: part.kind.write(getattr(value, part.attribute)) for part in self.table}
 
     def present(self, value: Any) -> Any:
-        shown = {part.json: part.shown(value, None) for part in self.table}
-        return {name: one for name, one in shown.items() if one is not UNSET}
+        """Return what responses show for a value of the record."""
+        # Most records have none of the parts.
+        return {**self._shown_none} if value == self._none else self._show(value)
+
+    def _show(self, value: Any) -> dict[str, Any]:
+        return {name: one for name, read in self._readers if (one := read(value, None)) is not UNSET}
 
 
 class Input(Struct):
@@ -224,9 +237,10 @@ class Shown(Struct):
     def __post_init__(self) -> None:
         self.json = self.json or camel(self.name)
 
-    def shown(self, record: Any, context: Any) -> Any:
-        """Return the value in a response."""
-        return self.show(record, context) if self.show else getattr(record, self.name, UNSET)
+    def reader(self) -> Callable[[Any, Any], Any]:
+        """Return what makes the value in a response, of the record and of what that is shown with."""
+        name = self.name
+        return self.show or (lambda record, _: getattr(record, name, UNSET))
 
 
 class Field(Shown, kw_only=True):
@@ -275,10 +289,18 @@ class Field(Shown, kw_only=True):
             return self.kind.schema | {"description": meaning}
         return or_null(self.kind.schema, meaning)
 
-    def shown(self, record: Any, context: Any) -> Any:
-        show = self.show
-        value = show(record, context) if show else self.kind.present(getattr(record, self.attribute))
-        return UNSET if value is None and self.is_optional else value
+    def reader(self) -> Callable[[Any, Any], Any]:
+        # Made once, and without the calls that this field does not need: lists show many records.
+        attribute = self.attribute
+        present = self.kind.present if isinstance(self.kind, Parts) else self.kind.write
+        show = self.show or (
+            (lambda record, _: getattr(record, attribute))
+            if present is _unchanged
+            else (lambda record, _: present(getattr(record, attribute)))
+        )
+        if not self.is_optional:
+            return show
+        return lambda record, context: UNSET if (one := show(record, context)) is None else one
 
 
 class Reading(NamedTuple):
@@ -336,7 +358,7 @@ def response_type(name: str, rows: Iterable[Shown], doc: str) -> Any:
     )
 
 
-def presenter(cls: Any, rows: Iterable[Shown]) -> Callable[[Any, Any], Any]:
+def presenter(cls: Any, rows: Iterable[Shown]) -> Callable[..., Any]:
     """Return what makes a response of a record and of what that is shown with."""
-    shown = [(row.name, row.shown) for row in rows if row.shows]
-    return lambda record, context: cls(**{name: show(record, context) for name, show in shown})
+    readers = [(row.name, row.reader()) for row in rows if row.shows]
+    return lambda record, context=None: cls(**{name: read(record, context) for name, read in readers})

@@ -75,9 +75,5 @@ def or_null(schema: Schema, description: str = "") -> Schema:
     return nullable | ({"description": description} if description else {})
 
 
-def length(low: str, high: str, description: str) -> Schema:
-    return or_null(DURATION_SCHEMA, f"{description} From {low} to {high}.")
-
-
 def flag(description: str) -> Schema:
     return {"type": ["boolean", "null"], "description": description}

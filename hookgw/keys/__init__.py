@@ -1,4 +1,4 @@
-"""API keys."""
+"""API keys: their fields, how requests create them and how responses show them. No I/O."""
 
 from typing import TYPE_CHECKING
 

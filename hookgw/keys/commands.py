@@ -8,11 +8,18 @@ from typing import Any
 import click
 
 from hookgw.command.client import Client, server_options
+from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_moment
 from hookgw.command.names import complete_instances, read_name
 from hookgw.command.output import Column, json_option, say, show_fields, show_json, show_table, table_options
+from hookgw.keys.fields import FIELDS
 
-CREATED = {"name": "name", "instance": "instance", "key": "key", "expiresAt": "expires"}
+CREATED = {
+    "name": "name",
+    "instance": "instance",
+    "key": "key",
+    **{one.json: one.heading for one in FIELDS[1:] if one.shows},
+}
 """The headings, by the field of a key."""
 LISTED = {
     "name": Column("name", least=12),
@@ -45,28 +52,15 @@ def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @key.command()
 @click.argument("name", callback=read_name)
 @instance_option
-@click.option("--expires-in", metavar="DURATION", help="How long the key is valid, for example 30d.")
-@click.option(
-    "--expires-at",
-    metavar="TIME",
-    callback=read_moment,
-    help="When it expires, for example 2026-12-31T00:00:00Z.",
-)
+@add_options(options_of(FIELDS, {"expires_at": (("--expires-at",), {"callback": read_moment})}).values())
 @server_options
 @json_option
-def create(
-    client: Client,
-    name: str,
-    instance: str | None,
-    expires_in: str | None,
-    expires_at: str | None,
-    as_json: bool,
-) -> None:
+def create(client: Client, name: str, instance: str | None, as_json: bool, **fields: Any) -> None:
     """Create a key and print it.
 
     The key is shown once. Store it now.
     """
-    body = {"name": name, "expiresIn": expires_in, "expiresAt": expires_at}
+    body = body_of(FIELDS, {"name": name, **fields})
     created = client.call("POST", "key", "create", instance, body=body)
     if as_json:
         show_json(created)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from urllib.parse import quote
 
 from quart import Response
 
 from hookgw.kernel.errors import HookgwError
-from hookgw.keys.requests import parse_key_request
+from hookgw.keys.fields import FIELDS, parse_key_request
+from hookgw.records.api_keys import Key
 from hookgw.records.instances import check_name
+from hookgw.site.field_form import from_form
 from hookgw.site.site import Form, Site, visitor
 
 
@@ -22,23 +24,8 @@ class ShowInstance(Protocol):
     ) -> Awaitable[Response]: ...
 
 
-class Row(NamedTuple):
-    """A key in the list.
-
-    Attributes:
-        created_at, expires_at: seconds since the epoch; ``None`` or 0 for unknown and never.
-        is_own: whether it is the key of the session.
-    """
-
-    name: str
-    created_at: float
-    expires_at: float | None
-    is_expired: bool
-    is_own: bool
-
-
 class KeyForms:
-    """Creates and revokes keys of an instance. ``show`` shows its page again."""
+    """Creates and revokes keys of an instance; ``show`` shows the page of the instance again."""
 
     def __init__(self, site: Site, show: ShowInstance) -> None:
         self._site = site
@@ -48,23 +35,18 @@ class KeyForms:
         site.add(f"{path}/create", self.create_key, "POST", page=page)
         site.add(f"{path}/<key_name>/revoke", self.revoke_key, "POST", page=page)
 
-    def rows(self, instance: str) -> list[Row]:
+    def rows(self, instance: str) -> list[tuple[Key, bool, bool]]:
+        """Return the keys, the oldest first; whether each has expired; whether it is the session's."""
         now, own = self._gateway.clock.steady(), visitor().holder.key.hash
-        return [
-            Row(key.name, key.created_at, key.expires_at, key.is_expired(now), key.hash == own)
-            for key in self._gateway.keys.list(instance)
-        ]
+        return [(key, key.is_expired(now), key.hash == own) for key in self._gateway.keys.list(instance)]
 
     async def create_key(self, instance: str) -> Response:
         form = await self._site.form()
         now = self._gateway.clock.steady()
-        asked = {"name": form.get("key_name"), "expiresIn": form.get("expires_in") or None}
         try:
-            request, _ = parse_key_request(asked, now=now)
-            check_name(request.name, "The name of the key")
-            made, key = await self._gateway.keys.create(
-                instance, request.name, expires_at=request.expires_at, maker=visitor().holder
-            )
+            asked, _ = parse_key_request({"name": form.get("key_name")} | from_form(FIELDS, form), now=now)
+            check_name(asked["name"], "The name of the key")
+            made, key = await self._gateway.keys.create(instance, **asked, maker=visitor().holder)
         except HookgwError as error:
             return await self._show(instance, form=form, at="keys", error=error)
         # Not a redirect: the key is shown in this response, and nowhere else.

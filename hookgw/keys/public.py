@@ -2,5 +2,4 @@
 
 from __future__ import annotations
 
-from hookgw.keys.requests import *
 from hookgw.keys.service import *

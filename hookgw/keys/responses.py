@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Struct, UnsetType
+from hookgw.kernel.fields import presenter, response_type
+from hookgw.keys.fields import CREATED, SHOWN, Showing
+from hookgw.records import api_keys
 
-from hookgw.kernel.schema_parts import Time
+if TYPE_CHECKING:  # their fields are those of the table
+    Key = Any
+    CreatedKey = Any
+else:
+    Key = response_type(
+        "Key",
+        SHOWN,
+        "The stored data of a key. hookgw stores only a hash of the key and cannot show the key again.",
+    )
+    CreatedKey = response_type("CreatedKey", CREATED, "A new key.")
 
-
-class Key(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The stored data of a key. hookgw stores only a hash of the key and cannot show the key again.
-
-    Attributes:
-        name: unique among the keys of the instance, or among the global keys.
-        instance: the instance's name; ``null`` for a global key.
-        state: whether the key is valid.
-        created_at: when the key was created; ``null`` if unknown.
-        expires_at: when the key expires; ``null`` for never.
-        origin: the first key of the chain in which each key created the next; ``null`` if a global key
-            created this one for an instance.
-        current: whether this call used the key.
-    """
-
-    name: str
-    instance: str | None
-    state: Literal["active", "expired"]
-    created_at: Time | None
-    expires_at: Time | None
-    origin: str | None
-    current: bool
-
-
-class CreatedKey(Key, frozen=True, kw_only=True, rename="camel"):
-    """A new key.
-
-    Attributes:
-        key: the key itself, which is shown only here.
-        warnings: fields of the request that were ignored.
-    """
-
-    key: str
-    warnings: list[str] | UnsetType = UNSET
+present_key: Callable[[api_keys.Key, Showing], Any] = presenter(Key, SHOWN)
+present_created_key: Callable[[api_keys.Key, Showing], Any] = presenter(CreatedKey, CREATED)

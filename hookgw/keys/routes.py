@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
 from quart import Blueprint, Response
 
 from hookgw.keys import responses
-from hookgw.keys.present import present_key
-from hookgw.keys.requests import parse_key_request
+from hookgw.keys.fields import Showing, parse_key_request
+from hookgw.keys.responses import present_created_key, present_key
 from hookgw.records.instances import check_name
 from hookgw.web import responses as common
 from hookgw.web.auth import current_holder
@@ -62,13 +63,10 @@ class KeyRoutes:
     async def _create(self, instance: str | None) -> Response:
         now, holder = self._gateway.clock.steady(), current_holder()
         asked, warnings = parse_key_request(await read_json(self._limit), now=now)
-        name = check_name(asked.name, "name")  # it becomes a part of paths and log lines
-        stored, key = await self._gateway.keys.create(
-            instance, name, expires_at=asked.expires_at, maker=holder
-        )
-        fields = msgspec.structs.asdict(present_key(stored, instance, current=holder.key, now=now))
-        created = responses.CreatedKey(key=key, warnings=warnings or msgspec.UNSET, **fields)
-        return json_response(created, 201)
+        check_name(asked["name"], "name")  # it becomes a part of paths and log lines
+        stored, key = await self._gateway.keys.create(instance, **asked, maker=holder)
+        created = present_created_key(stored, Showing(instance, holder.key, now))
+        return json_response(replace(created, key=key, warnings=warnings or UNSET), 201)
 
     @describes(_TAG, {200: list[responses.Key]})
     async def list_keys(self, instance: str) -> Response:
@@ -82,8 +80,8 @@ class KeyRoutes:
 
     def _list(self, instance: str | None) -> Response:
         now, current = self._gateway.clock.steady(), current_holder().key
-        keys = self._gateway.keys.list(instance)
-        return json_response([present_key(key, instance, current=current, now=now) for key in keys])
+        showing = Showing(instance, current, now)
+        return json_response([present_key(key, showing) for key in self._gateway.keys.list(instance)])
 
     @describes(_TAG, {200: common.Done}, errors=(409,))
     async def delete(self, instance: str, key_name: str) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any
 
 import msgspec
 import structlog
@@ -95,13 +96,14 @@ class KeyService:
 
     @completes
     async def create(
-        self, scope: str | None, name: str, *, expires_at: float | None, maker: KeyHolder
+        self, scope: str | None, name: str, *, maker: KeyHolder, expires_at: float | None = None, **given: Any
     ) -> tuple[Key, str]:
         """Create a key, and remove the expired keys of the same scope.
 
         Args:
             expires_at: seconds since the epoch; ``None`` for the expiry of the maker's key.
             maker: the holder of the key that makes the request.
+            given: further fields of the key.
 
         Returns:
             The stored part of the key, and the key itself, which cannot be shown again.
@@ -130,6 +132,7 @@ class KeyService:
                 created_at=self._clock.wall(),
                 expires_at=maker.key.expires_at if expires_at is None else expires_at,
                 origin="" if scope != maker.principal.instance else maker.key.origin or maker.key.name,
+                **given,
             )
             if made.is_expired(now):
                 raise Invalid(f"The key would have expired already: it is {rfc3339(now)} now.")

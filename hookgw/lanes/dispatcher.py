@@ -20,7 +20,7 @@ import trio
 from hookgw.concurrency.tasks import RETRY_WAITS, TaskFailed, run_contained
 from hookgw.config.settings import DeliverySettings
 from hookgw.fair import PerHolder
-from hookgw.lanes.held_shards import HeldShards, every_lane
+from hookgw.lanes.held_shards import HeldShards
 from hookgw.lanes.idle_lanes import IdleLanes
 from hookgw.lanes.lane import Lane
 from hookgw.lanes.retired_lanes import RetiredLanes
@@ -37,11 +37,11 @@ class Dispatcher:
     """Owns the lanes.
 
     Args:
-        shards: in a fleet, the shards of this node; ``None`` if it delivers everything.
+        shards: those of this node.
     """
 
-    def __init__(self, settings: DeliverySettings, shards: HeldShards | None = None) -> None:
-        self._shards = shards or every_lane()
+    def __init__(self, settings: DeliverySettings, shards: HeldShards) -> None:
+        self._shards = shards
         # Each release waits for its own lanes, and several may wait at a time.
         self._lane_endings = trio.lowlevel.ParkingLot()
         self._lanes: dict[str, Lane] = {}
@@ -63,20 +63,17 @@ class Dispatcher:
     async def run(
         self,
         services: LaneServices,
-        backlog: Iterable[tuple[str, int]],
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Start a lane for each backlog, then run lanes until :meth:`stop` or cancellation.
+        """Run lanes until :meth:`stop` or cancellation; :meth:`acquire` starts them.
 
         Args:
-            backlog: the keys of lanes with pending deliveries, and how many each has.
         """
         try:
             async with trio.open_nursery() as nursery:
                 self._running = services, nursery
                 try:
-                    self.start(backlog)
                     task_status.started()
                     with self._stop:
                         async with trio.open_nursery() as timers:
@@ -277,7 +274,7 @@ class Dispatcher:
         found = lanes.values() if registration is None else [lanes.get(registration, ())]
         return {one.lane: one.count for part in found for one in part}
 
-    # What only a fleet uses.
+    # Shards come and go.
 
     async def acquire(
         self, shards: Collection[int], backlog: Callable[[], Awaitable[Iterable[tuple[str, int]]]]

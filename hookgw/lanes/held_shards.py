@@ -1,4 +1,4 @@
-"""The shards of this node: in a fleet, its dispatcher starts only the lanes in these shards.
+"""The shards of this node: its dispatcher starts only the lanes in these shards.
 
 A node hears of the deliveries that it appends itself, and of other nodes' deliveries in its own shards. After
 the node has taken a shard, and until it knows the pending deliveries there, it only notes the lanes that it
@@ -10,22 +10,74 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from hookgw.records.lanes import registration_of
+from hookgw.records.registrations import Registration
+from hookgw.records.shards import shard_of_registration
+
+UNKNOWN = -1
+"""Stands for the shard of a registration that this node does not know: it holds no such shard."""
+
+MOST_KNOWN = 100_000
+"""Registrations of which a node remembers the shard after they are gone."""
+
 
 class HeldShards:
-    """The shards of one node.
+    """The shards of one node, and which shard each lane is in.
+
+    A registration keeps its shard here after it is gone, so that its lanes are found as long as they run. The
+    shards that were looked up first are forgotten first: those lanes have ended long ago, or the registration
+    is still there.
+
+    Args:
+        registration: returns a registration by its id.
 
     Attributes:
         is_suspended: whether no lane may begin an attempt, because the node's lease has ended.
+        unknown: lanes of registrations that this node did not know when it was asked.
     """
 
-    def __init__(self, shard_of_lane: Callable[[str], int]) -> None:
+    def __init__(self, registration: Callable[[str], Registration | None]) -> None:
         self.is_suspended = False
-        self.shard_of_lane = shard_of_lane
+        self.unknown: set[str] = set()
+        self._registration = registration
+        self._known: dict[str, int] = {}
         self._held: set[int] = set()
         self._noted: dict[int, set[str]] = {}
 
     def held(self) -> frozenset[int]:
         return frozenset(self._held)
+
+    def shard_of_lane(self, lane: str) -> int:
+        """Return the shard of a lane, by its key; :data:`UNKNOWN` if its registration is.
+
+        Such a lane is noted in :attr:`unknown`.
+        """
+        shard = self._find(lane)
+        if shard == UNKNOWN:
+            self.unknown.add(lane)
+        elif (registration_id := registration_of(lane)) not in self._known:
+            if len(self._known) == MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[registration_id] = shard
+        return shard
+
+    def take_unknown(self) -> set[str]:
+        """Return the lanes in :attr:`unknown`, and forget them there."""
+        unknown, self.unknown = self.unknown, set()
+        return unknown
+
+    def is_wanted(self, lane: str) -> bool:
+        """Return whether this node must hear of what others append to a lane. Called in any thread."""
+        shard = self._find(lane)
+        return shard == UNKNOWN or shard in self._held or shard in self._noted
+
+    def _find(self, lane: str) -> int:
+        registration_id = registration_of(lane)
+        shard = self._known.get(registration_id)
+        if shard is None:
+            registration = self._registration(registration_id)
+            return UNKNOWN if registration is None else shard_of_registration(registration)
+        return shard
 
     def admits(self, lane: str) -> bool:
         """Return whether a lane may start; note the lane if its shard is being acquired."""
@@ -36,10 +88,6 @@ class HeldShards:
         if noted is not None:
             noted.add(lane)
         return False
-
-    def is_of_interest(self, shard: int) -> bool:
-        """Return whether this node must hear of deliveries appended in a shard. Called in any thread."""
-        return shard in self._held or shard in self._noted
 
     def begin(self, shards: Collection[int]) -> None:
         """Note the lanes of these shards from now on."""
@@ -57,8 +105,11 @@ class HeldShards:
             self._noted.pop(shard, None)
 
 
-def every_lane() -> HeldShards:
-    """Return the shards of a node that shares its storage with no other: one shard, with all lanes."""
-    shards = HeldShards(lambda _: 0)
-    shards.complete([0])
-    return shards
+class EveryLane(HeldShards):
+    """The shards of the only node: all lanes are in the first one, so that nothing is looked up or kept."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: None)
+
+    def shard_of_lane(self, lane: str) -> int:  # noqa: ARG002
+        return 0

@@ -646,7 +646,7 @@ class Lane:
         await self._attempt(delivery, plan)
 
     async def _wait_until_settled(self) -> None:
-        """In a fleet, wait until the last attempt is on disk, or a flag is set. Otherwise, no checkpoint."""
+        """Wait until the last attempt is on disk, or a flag is set, if others might take the lane over."""
         settling, self._settling = self._settling, 0
         if not settling or self._must_refresh or self._must_stop:
             return
@@ -693,8 +693,7 @@ class Lane:
             if self._is_outdated(registration):
                 pools.give_back(transport)
                 return
-        may_send = self._services.may_send
-        if may_send is not None and not may_send():
+        if not self._services.may_send():
             # Another node may be at this delivery by now. This one was frozen, or cannot reach the database.
             pools.give_back(transport)
             delivery.next_at = self._services.clock.steady() + LEASE_WAIT
@@ -803,7 +802,7 @@ class Lane:
                 reason=describe_late(attempt),
             )
             settling = self._services.outbox.settle_nowait(settlement)
-            if self._services.may_send is not None:
+            if self._services.is_shared:
                 self._settling = settling
             await self._services.monitor.answered_late(attempt, delivery, plan.registration)
             await self._finished(delivery, plan.registration, settlement)
@@ -864,7 +863,7 @@ class Lane:
         # Requested before the monitor hears of the attempt, because its observers can take long. A crash
         # before the commit repeats this attempt: at least once.
         settling = self._services.outbox.settle_nowait(settlement)
-        if self._services.may_send is not None:
+        if self._services.is_shared:
             self._settling = settling
         if pending:
             self._note_failure(delivery, now - attempt.duration)

@@ -87,7 +87,8 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
         registration: returns a registration as it is now, by id; ``None`` if there is none.
         history: has the finished deliveries; ``None`` if earlier attempts do not matter.
         memory: the bytes that lanes may have in memory.
-        may_send: in a fleet, returns whether this node's lease is valid; ``None`` without a fleet.
+        may_send: returns whether this node may make an attempt now.
+        is_shared: whether another node may take lanes over. Then each attempt waits for the last one on disk.
     """
 
     outbox: Outbox
@@ -98,9 +99,10 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     monitor: LaneMonitor
     clock: Clock
     settings: DeliverySettings
+    may_send: Callable[[], bool]
+    is_shared: bool
     history: History | None = None
     rates: RateLimits = msgspec.field(default_factory=RateLimits)
-    may_send: Callable[[], bool] | None = None
 
 
 class DeliveryPlan(msgspec.Struct, frozen=True):

@@ -24,17 +24,17 @@ async def prune_history(
     clock: Clock,
     storage: StorageSettings,
     events: EventsSettings,
-    is_responsible: Callable[[], bool] | None = None,
+    is_responsible: Callable[[], bool],
 ) -> None:
     """Keep the history within ``storage.retention`` and ``storage.history_limit``, until cancelled.
 
     Ids of events are kept for ``events.dedupe``, within ``events.dedupe_limit``, and entries of the audit for
-    ``storage.audit``. In a fleet, one node is responsible at a time.
+    ``storage.audit``. One node is responsible at a time.
     """
     while True:
         # Not at once: a start has better things to do with the disk.
         await trio.sleep(PRUNE_EVERY)
-        if is_responsible is not None and not is_responsible():
+        if not is_responsible():
             continue
         try:
             now = clock.steady()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
+from hookgw.kernel.fields import write_time
 from hookgw.kernel.times import rfc3339
 from hookgw.operations import responses
 from hookgw.records.audit import ActorKind, AuditEntry
 from hookgw.records.jobs import Job, JobKind
-from hookgw.web.present import present_time
 
 
 def present_job(job: Job) -> responses.Job:
@@ -21,7 +21,7 @@ def present_job(job: Job) -> responses.Job:
         total=job.total,
         events=job.events if job.kind is JobKind.ERASE else UNSET,
         started=rfc3339(job.started),
-        finished=present_time(job.finished),
+        finished=write_time(job.finished),
         error=job.error,
         warning=UNSET if job.warning is None else job.warning,
     )

@@ -192,8 +192,9 @@ class Views:
 
         For one instance it has no figures: they are of all instances.
         """
-        fleet = self.nodes.fleet
-        asked = OverviewAsked(instance, most, counts_instances=fleet is not None and instance is None)
+        node = self.nodes.node
+        shows_nodes = node.is_shared and instance is None
+        asked = OverviewAsked(instance, most, counts_instances=shows_nodes)
         gathered = await self.nodes.ask(OVERVIEW, asked, instances=None if instance is None else [instance])
         parts = list(gathered.parts.values())
         webhooks = heapq.nsmallest(
@@ -201,17 +202,17 @@ class Views:
         )
         others = sorted(chain.from_iterable(part.instances for part in parts), key=lambda one: one.instance)
         nodes = []
-        if fleet is not None and instance is None:
+        if shows_nodes:
             nodes = [
                 NodeState(
-                    node.name,
+                    one.name,
                     shards,
-                    node.heartbeat_age,
-                    node.is_leaving,
-                    node.name == fleet.node,
-                    gathered.parts.get(node.name),
+                    one.heartbeat_age,
+                    one.is_leaving,
+                    one.name == node.name,
+                    gathered.parts.get(one.name),
                 )
-                for node, shards in fleet.nodes()
+                for one, shards in node.view.counted()
             ]
         return Overview(
             # Of this node, at least: one for each period, and one for each minute.

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
-from hookgw.instances.requests import CREATE_FIELDS
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.plugins.boundary import WrongResult
 from hookgw.records.dashboard_pages import DashboardPage
@@ -165,8 +164,13 @@ def check_option_name(name: object) -> str:
     return str.__str__(name)
 
 
-def check_connector(connector: Any) -> CheckedConnector:  # noqa: C901 -- one rule after the other
-    """Return the parts of a connector, if it follows the rules of ``docs/plugins.md``."""
+def check_connector(  # noqa: C901 -- one rule after the other
+    connector: Any, reserved: frozenset[str] = frozenset()
+) -> CheckedConnector:
+    """Return the parts of a connector, if it follows the rules of ``docs/plugins.md``.
+
+    Its options have no ``reserved`` name.
+    """
     if inspect.isclass(connector):
         raise WrongResult(f"its list contains the class {connector.__name__}; return an object of it")
     # Duck-typed: a connector need not inherit from anything of hookgw's.
@@ -225,7 +229,7 @@ def check_connector(connector: Any) -> CheckedConnector:  # noqa: C901 -- one ru
         schema = _json_copy(schema, what)
         if problem := check_schema(schema):
             raise WrongResult(f"{what} is not a valid JSON Schema: {problem}")
-        if taken := sorted(CREATE_FIELDS & schema.get("properties", {}).keys()):
+        if taken := sorted(reserved & schema.get("properties", {}).keys()):
             raise WrongResult(
                 f"{what} has the option {taken[0]}, but this is a field of create itself: choose another name"
             )

@@ -108,6 +108,7 @@ class StartupHooks:
         self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
         self.generation = 0
         self._options: Mapping[str, Any] = {}  # of the configuration
+        self._reserved = frozenset[str]()
         self._checked_options: Mapping[str, Any] = {}  # while they are checked
         # Plugins that are loaded, without those that are switched off.
         self._secret_names = {info.name: frozenset[str]() for info in loaded.plugins if info.enabled}
@@ -130,11 +131,13 @@ class StartupHooks:
         """Return the names of plugins by the names of their modules, if they are modules."""
         return dict(self._modules)
 
-    def configure(self, options: Mapping[str, Any]) -> None:  # noqa: C901 -- reads once from top to bottom
+    def configure(  # noqa: C901 -- reads once from top to bottom
+        self, options: Mapping[str, Any], *, reserved: frozenset[str] = frozenset()
+    ) -> None:
         """Give each plugin its block of ``plugins.options``, or ``{}``. Call this before any other hook.
 
         The ``servers`` of a plugin with connectors or a background task are hookgw's: the plugin does not get
-        them. A plugin that returns ``False`` is switched off.
+        them. A plugin that returns ``False`` is switched off. No option of a connector may be ``reserved``.
 
         Raises:
             ConfigError: a block belongs to no known plugin or to one without options, is not a mapping, or
@@ -144,7 +147,7 @@ class StartupHooks:
         # First: from here on, messages must not show them.
         for implementation, name in self._lists("hookgw_secret_options", "names", check_option_name):
             self._secret_names[implementation.plugin] |= {name}
-        self._options = options
+        self._options, self._reserved = options, reserved
         # All problems are collected: a configuration can be fixed in one go.
         problems = []
 
@@ -332,7 +335,9 @@ class StartupHooks:
                 ],
                 [
                     (found, self._contained(connector, found.plugin))
-                    for found, connector in self._lists("hookgw_connectors", "Connector", check_connector)
+                    for found, connector in self._lists(
+                        "hookgw_connectors", "Connector", partial(check_connector, reserved=self._reserved)
+                    )
                 ],
             )
             self._pages = [

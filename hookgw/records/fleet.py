@@ -22,7 +22,7 @@ SILENT_NODES = "hookgw-silent-nodes"
 clients of other gateways expect, and so no place for it in their bodies."""
 
 
-class FleetNode(msgspec.Struct, frozen=True):
+class FleetMember(msgspec.Struct, frozen=True):
     """One node.
 
     Attributes:
@@ -48,7 +48,7 @@ class FleetView(msgspec.Struct, frozen=True):
         time: seconds since the epoch, by the database's clock.
     """
 
-    nodes: tuple[FleetNode, ...] = ()
+    nodes: tuple[FleetMember, ...] = ()
     owners: tuple[int | None, ...] = (None,) * SHARDS
     version: int = 0
     time: float = 0.0
@@ -56,6 +56,10 @@ class FleetView(msgspec.Struct, frozen=True):
     def held_by(self, generation: int) -> frozenset[int]:
         return frozenset(shard for shard, owner in enumerate(self.owners) if owner == generation)
 
-    def owner_of(self, shard: int) -> FleetNode | None:
+    def counted(self) -> list[tuple[FleetMember, int]]:
+        """Return the nodes, and how many shards each holds."""
+        return [(node, len(self.held_by(node.generation))) for node in self.nodes]
+
+    def owner_of(self, shard: int) -> FleetMember | None:
         owner = self.owners[shard]
         return next((node for node in self.nodes if node.generation == owner), None)

@@ -200,11 +200,9 @@ class Site:
         try:
             return await gateway.sessions.find(token)
         except Unauthorized:
-            if gateway.fleet is None:
-                raise
             # It may have begun on another node a moment ago. Requests at once share one read.
             with suppress(StorageUnavailable):
-                await gateway.fleet.catch_up()
+                await gateway.refresh.catch_up()
             return await gateway.sessions.find(token)
 
     @property
@@ -232,9 +230,8 @@ class Site:
         given = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
         if given != _FORM:
             raise UnsupportedContentType(f"The content type must be {_FORM}, not {given[:100]!r}.")
-        # In a fleet, the form may be for another node.
-        chunks = request.body if self.gateway.fleet is None else kept_body()
-        body = await read_body(request.headers, chunks, self._limit, current_exchange())
+        # Kept: the form may be for another node.
+        body = await read_body(request.headers, kept_body(), self._limit, current_exchange())
         try:
             pairs = parse_qsl(
                 body.decode(), keep_blank_values=True, strict_parsing=False, max_num_fields=MOST_FIELDS
@@ -294,7 +291,7 @@ class Site:
         wait = headers.get("retry-after")
         if wait is not None:
             response.headers["retry-after"] = wait
-            if self.gateway.fleet is not None and status == 503 and request.method == "GET":
+            if self.gateway.node.is_shared and status == 503 and request.method == "GET":
                 response.headers["refresh"] = wait  # an instance that moves is elsewhere in a moment
         response.headers.update(_SECURITY)
         return response

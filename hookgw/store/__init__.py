@@ -1,16 +1,11 @@
 """Everything that lasts. The rest of hookgw uses the Protocols and records only; no other code knows SQL."""
 
 from hookgw.store.engines import open_storage
-from hookgw.store.protocol import (
-    Audit,
-    Backups,
-    History,
-    Outbox,
-    PendingChanges,
-    Records,
-    Store,
-    StoreListener,
-)
+from hookgw.store.protocol.history import History
+from hookgw.store.protocol.outbox import Outbox, StoreListener
+from hookgw.store.protocol.pending_changes import PendingChanges
+from hookgw.store.protocol.records import Records
+from hookgw.store.protocol.store import Audit, Backups, Store
 from hookgw.store.records import (
     Append,
     AuditPage,

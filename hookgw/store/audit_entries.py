@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, NamedTuple
+from typing import Generic, NamedTuple, Protocol
 
 import msgspec
 import trio
@@ -14,7 +13,8 @@ from hookgw.kernel.audited import FieldChange
 from hookgw.kernel.errors import Invalid
 from hookgw.records.audit import Actor, AuditEntry
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import Tx
+from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import AuditPage, AuditQuery, micros, seconds
 
 # Entries that one turn looks at, entries that one commit removes, and the seconds between two such commits.
@@ -58,45 +58,56 @@ def stored(entry: AuditEntry) -> str:
     return msgspec.json.encode(StoredEntry(entry.actor, entry.subject, entry.changes, entry.details)).decode()
 
 
-class SteppedAudit(ABC, Generic[Tx]):
-    """The audit; see :class:`hookgw.store.protocol.Audit`. Engines say how they read and write.
+class AuditStatements(Protocol[C_contra, Tx_contra]):
+    """What an engine brings, as a module. Times are in microseconds."""
 
-    Args:
-        commits: writes.
-    """
+    def write_audit(self, transaction: Tx_contra, entries: Sequence[AuditEntry]) -> None: ...
 
-    def __init__(self, commits: GroupCommit[Tx]) -> None:
-        self._commits = commits
+    def search_audit(
+        self, connection: C_contra, query: AuditQuery, before: tuple[int, int] | None, rows: int
+    ) -> AuditPart:
+        """Return the newest entries that match a query, up to one more than its limit.
 
-    @abstractmethod
-    def _write(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
-        """Write entries."""
+        Args:
+            query: which ones. Its cursor has no effect.
+            before: only entries before this time and number; ``None`` for all.
+            rows: the most entries to look at, whether they match or not.
+        """
 
-    @abstractmethod
-    async def _search(self, query: AuditQuery, before: tuple[int, int] | None) -> AuditPart:
-        """Look at the next :data:`ROWS` entries before a time and number; find up to one over the limit."""
-
-    @abstractmethod
-    async def _count_too_many(self, most: int) -> list[tuple[str, int]]:
+    def count_too_many(self, connection: C_contra, most: int) -> list[tuple[str, int]]:
         """Return the instances with more entries than ``most``, and how many more."""
 
-    @abstractmethod
-    def _remove_old(self, transaction: Tx, before: int, count: int) -> int:
-        """Remove the oldest entries of before a time, in microseconds; return how many there were."""
+    def remove_old(self, transaction: Tx_contra, before: int, count: int) -> int:
+        """Remove the oldest entries of before a time; return how many there were."""
 
-    @abstractmethod
-    def _remove_oldest_of(self, transaction: Tx, instance: str, count: int) -> int:
-        """Remove the oldest entries of an instance; return how many there were."""
+    def remove_oldest_of(self, transaction: Tx_contra, instance: str, count: int) -> int: ...
+
+
+class SteppedAudit(Generic[C, Tx]):
+    """The audit; see :class:`hookgw.store.Audit`."""
+
+    def __init__(
+        self,
+        commits: GroupCommit[Tx],
+        lists: ConnectionReader[C],
+        background: ConnectionReader[C],
+        statements: AuditStatements[C, Tx],
+    ) -> None:
+        self._commits = commits
+        self._lists = lists
+        self._background = background
+        self._sql = statements
 
     async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
-        await self._commits.call(partial(self._write, entries=entries))
+        await self._commits.call(partial(self._sql.write_audit, entries=entries))
 
     async def list_audit(self, query: AuditQuery) -> AuditPage:
         before = None if query.cursor is None else _read_cursor(query.cursor)
         deadline = trio.current_time() + LIST_SECONDS
         found: list[AuditRow] = []
         while True:
-            part = await self._search(query, before)
+            search = partial(self._sql.search_audit, query=query, before=before, rows=ROWS)
+            part = await self._lists.run(search)
             found += part.found
             if len(found) > query.limit:
                 page = found[: query.limit]
@@ -109,12 +120,12 @@ class SteppedAudit(ABC, Generic[Tx]):
 
     async def prune_audit(self, *, before: float, most: int) -> int:
         removed = 0
-        while count := await self._remove(partial(self._remove_old, before=micros(before), count=STEP)):
+        while count := await self._remove(partial(self._sql.remove_old, before=micros(before), count=STEP)):
             removed += count
-        for instance, extra in await self._count_too_many(most):
+        for instance, extra in await self._background.run(partial(self._sql.count_too_many, most=most)):
             left = extra
             while left > 0:
-                step = partial(self._remove_oldest_of, instance=instance, count=min(left, STEP))
+                step = partial(self._sql.remove_oldest_of, instance=instance, count=min(left, STEP))
                 if not (count := await self._remove(step)):
                     break
                 left, removed = left - count, removed + count

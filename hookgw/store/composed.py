@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Tx
-from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records
+from hookgw.store.protocol.history import History
+from hookgw.store.protocol.outbox import Outbox
+from hookgw.store.protocol.pending_changes import PendingChanges
+from hookgw.store.protocol.records import Records
+from hookgw.store.protocol.store import Audit, Backups
+
+
+class Parts(NamedTuple):
+    outbox: Outbox
+    changes: PendingChanges
+    history: History
+    records: Records
+    audit: Audit
+    backups: Backups
 
 
 class ComposedStore(Generic[Tx]):
-    """Six parts as one :class:`hookgw.store.protocol.Store`, but for what engines add.
+    """Six parts as one :class:`hookgw.store.Store`, but for what engines add.
 
     The methods are those of the parts themselves, not wrappers: ``settle_nowait`` and ``read_lane`` are on
     the path of every delivery.
     """
 
-    def __init__(
-        self,
-        commits: GroupCommit[Tx],
-        outbox: Outbox,
-        changes: PendingChanges,
-        history: History,
-        records: Records,
-        audit: Audit,
-        backups: Backups,
-    ) -> None:
+    def __init__(self, commits: GroupCommit[Tx], parts: Parts) -> None:
+        outbox, changes, history, records, audit, backups = parts
         self._commits = commits
         self.check_open = commits.check_open
         self.statistics = commits.statistics

@@ -8,7 +8,8 @@ storages are read again and compared.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from abc import ABC
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -24,15 +25,10 @@ PAGE_BYTES = 8 * 2**20
 
 
 class Table(NamedTuple):
-    """A kind of rows.
+    """A kind of rows. The first ``key`` columns are the key.
 
     Times are in microseconds, and names are texts, as in the columns of
     :mod:`hookgw.store.postgresql.schema`.
-
-    Attributes:
-        name: what it is called.
-        columns: of a row.
-        key: how many of the columns, the first ones, are the key.
     """
 
     name: str
@@ -75,28 +71,21 @@ class Numbers(NamedTuple):
 
 
 class Rows(Protocol):
-    """The rows of one storage that no gateway uses.
-
-    Attributes:
-        place: names the storage in messages.
-    """
+    """The rows of one storage that no gateway uses."""
 
     place: str
 
-    def count(self, table: Table) -> int:
-        """Return how many rows there are."""
+    def count(self, table: Table) -> int: ...
 
     def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
         """Return the next rows in the order of their keys.
 
         Args:
-            table: which rows.
             after: only rows behind this key.
             until: up to this key, however many there are; ``None`` for one page.
         """
 
-    def last_key(self, table: Table) -> Key | None:
-        """Return the key of the last row."""
+    def last_key(self, table: Table) -> Key | None: ...
 
     def write(self, table: Table, rows: Sequence[Row]) -> None:
         """Add rows in one transaction."""
@@ -104,21 +93,70 @@ class Rows(Protocol):
     def as_stored(self, row: Row) -> Row:
         """Return what is read after a row was written: not every engine can store every text."""
 
-    def numbers(self) -> Numbers:
-        """Return the highest numbers given."""
+    def numbers(self) -> Numbers: ...
 
     def finish(self, numbers: Numbers) -> None:
         """Let gateways use the storage."""
 
 
-class Copied(NamedTuple):
-    """One kind of rows in both storages.
+class Source(NamedTuple):
+    """How an engine reads a kind of rows from the table ``t``. ``size`` are the bytes of a row's payload."""
 
-    Attributes:
-        name: what it is called.
-        rows: how many there are.
-        checksum: SHA-256 over all of them, in the order of their keys.
-    """
+    columns: str
+    table: str
+    joins: str = ""
+    key: tuple[str, ...] = ("t.seq",)
+    where: str = "true"
+    size: str = "0"
+
+
+class TableRows(ABC):
+    """The rows of one storage, in tables of SQL. The connection is in autocommit mode."""
+
+    sources: Mapping[str, Source]
+    mark: str
+    """How the engine writes a parameter."""
+    places: Sequence[str]
+    """The statements that make the table ``places``: the order of all pending deliveries."""
+
+    def __init__(self, connection: Any, place: str) -> None:
+        self.place = place
+        self._connection = connection
+        self._has_places = False
+
+    def count(self, table: Table) -> int:
+        source = self.sources[table.name]
+        # The ids of a removed instance may have lost its name, and with it their meaning.
+        joins = source.joins if table.name == "ids" else ""
+        statement = f"SELECT count(*) FROM {source.table} t {joins} WHERE {source.where}"  # noqa: S608
+        return int(self._connection.execute(statement).fetchone()[0])
+
+    def last_key(self, table: Table) -> Key | None:
+        source = self.sources[table.name]
+        order = ", ".join(f"{column} DESC" for column in source.key)
+        statement = f"""SELECT {", ".join(source.key)} FROM {source.table} t WHERE {source.where}
+            ORDER BY {order} LIMIT 1"""  # noqa: S608 - constants
+        row: Key | None = self._connection.execute(statement).fetchone()
+        return row
+
+    def _range(self, table: Table, after: Key | None, until: Key | None) -> tuple[Source, str, list[Any]]:
+        """Return the source of a kind of rows, the condition of those between two keys, and its values."""
+        if table.name == "deliveries" and not self._has_places:
+            for statement in self.places:
+                self._connection.execute(statement)
+            self._has_places = True
+        source = self.sources[table.name]
+        conditions, given = [source.where], list[Any]()
+        for bound, sign in ((after, ">"), (until, "<=")):
+            if bound is not None:
+                marks = ", ".join([self.mark] * len(bound))
+                conditions.append(f"({', '.join(source.key)}) {sign} ({marks})")
+                given += bound
+        return source, " AND ".join(conditions), given
+
+
+class Copied(NamedTuple):
+    """One kind of rows in both storages, with a SHA-256 over all of them in the order of their keys."""
 
     name: str
     rows: int
@@ -131,12 +169,8 @@ def copy_rows(
     """Copy everything from one storage to another, and compare them.
 
     Args:
-        source: it is only read.
         target: empty, or as an interrupted copy from the same source left it.
         on_progress: called with the current step, how many of its rows are done, and how many there are.
-
-    Returns:
-        What both have.
 
     Raises:
         StartError: the storages differ. The target is not finished.

@@ -39,24 +39,14 @@ def encrypted_with(record: bytes | str) -> str | None:
 
 
 class RecordCipher:
-    """Encrypts with one key, and decrypts with that key and older ones.
-
-    Args:
-        present: the key that encrypts; 32 bytes, as all others.
-        old: further keys that decrypt.
-    """
+    """Encrypts with one key of 32 bytes, and decrypts with that key and older ones."""
 
     def __init__(self, present: bytes, old: Sequence[bytes] = ()) -> None:
         self.id = key_id(present)
         self._ciphers = {key_id(key): _cipher(key) for key in (*old, present)}
 
     def encrypt(self, place: bytes, clear: bytes) -> str:
-        """Encrypt a record.
-
-        Args:
-            place: where it is stored; it can be decrypted there only.
-            clear: any bytes.
-        """
+        """Encrypt a record, for the place where it is stored: it can be decrypted there only."""
         # SP 800-38D, section 8.3, allows 2**32 records of one key with random nonces: then one has repeated
         # with a probability of 2**-33. Only states of connectors change often: a thousand times a second for
         # 50 days until then. A rotated key starts anew.

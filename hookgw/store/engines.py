@@ -10,7 +10,7 @@ from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import StorageSettings
 from hookgw.kernel.errors import StartError
-from hookgw.store.protocol import Store
+from hookgw.store.protocol.store import Store
 from hookgw.store.records import StoreObserver
 from hookgw.store.sqlite.store import open_store
 
@@ -27,10 +27,7 @@ def open_storage(
 
     Args:
         settings: the engine and the place; a retention of 0 keeps no history.
-        clock: gives the time at which events are accepted.
-        observer: hears of commits, and of a storage that refuses.
         keys: encrypt the records.
-        threads: make the calls that block.
 
     Returns:
         An async context manager that gives the store; see :func:`hookgw.store.sqlite.store.open_store`.

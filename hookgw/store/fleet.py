@@ -1,4 +1,4 @@
-"""What a store of several nodes offers beside :class:`~hookgw.store.protocol.Store`: who does what.
+"""What a store of several nodes offers beside :class:`~hookgw.store.Store`: who does what.
 
 A node is in the fleet, with all its shards, or it is not. Others that find it dead remove it as a whole, and
 from then on the storage refuses its settlements, its connectors' events and its changes. So two nodes never
@@ -27,11 +27,7 @@ DISABLED_WEBHOOK = "disabled_webhooks."
 
 
 class RecordsChanged(StorageUnavailable):
-    """Events were addressed by records that have changed since. Nothing was stored: address them again.
-
-    Attributes:
-        version: of the records now.
-    """
+    """Events were addressed by records that have changed since. Nothing was stored: address them again."""
 
     def __init__(self, version: int) -> None:
         super().__init__("The registrations have changed meanwhile. Retry.", retry_after=1.0)
@@ -94,7 +90,7 @@ class Membership(Protocol):
         """
 
     def epoch_of(self, shard: int) -> ShardEpoch:
-        """Return in which epoch this node holds a shard, for :meth:`hookgw.store.protocol.Outbox.append`.
+        """Return in which epoch this node holds a shard, for :meth:`hookgw.store.Outbox.append`.
 
         Raises:
             StorageUnavailable: another node holds it, as far as this one knows.
@@ -113,8 +109,7 @@ class Membership(Protocol):
     async def announce_leaving(self) -> None:
         """Tell the others that this node takes no shards any more, and that they share what it gives back."""
 
-    async def leave(self) -> None:
-        """Leave the fleet, and give everything back."""
+    async def leave(self) -> None: ...
 
     async def changes(self) -> RecordChanges:
         """Return what has changed since :attr:`known_version`; all records if that version means nothing."""
@@ -124,7 +119,6 @@ class BacklogNews(NamedTuple):
     """What a node has changed of what is pending since it told so last.
 
     Attributes:
-        generation: of the node.
         number: of this news, one higher than that of the former one.
         changes: by registration and instance; ``None`` if the node begins to tell.
     """
@@ -160,12 +154,7 @@ class SharedBacklog(Protocol):
 
 
 class SharedStore(Protocol):
-    """The part of a store that several nodes may use at the same time.
-
-    Attributes:
-        members: this node's membership.
-        backlogs: what it and the others change of what is pending.
-    """
+    """The part of a store that several nodes may use at the same time."""
 
     members: Membership
     backlogs: SharedBacklog

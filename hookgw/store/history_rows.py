@@ -1,12 +1,18 @@
-"""Deliveries and attempts as an engine reads them, and the records that are made of them. No I/O."""
+"""Deliveries and attempts as an engine reads and writes them. No I/O."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
 import msgspec
 
-from hookgw.records.deliveries import Attempt, DeliveryState, Outcome
+from hookgw.records.deliveries import Attempt, DeliveryState, Outcome, Settlement
 from hookgw.records.events import Event
-from hookgw.store.records import DeliverySummary, seconds
+from hookgw.store.records import DeliverySummary, micros, seconds
+
+Text: TypeAlias = Callable[[str | None], str | None]
+"""Replaces what an engine cannot store in a text."""
 
 
 class DeliveryRow(msgspec.Struct, array_like=True):
@@ -40,7 +46,6 @@ class DeliveryRow(msgspec.Struct, array_like=True):
 
 
 def summary_of(row: DeliveryRow) -> DeliverySummary:
-    """Return what a list shows of a delivery."""
     last = None
     if row.number is not None:
         assert row.at is not None and row.duration is not None and row.outcome is not None  # noqa: S101, PT018
@@ -79,7 +84,6 @@ def attempt_of(
     answer: str,
     url: str | None,
 ) -> Attempt:
-    """Return an attempt from its columns; times are in microseconds."""
     return Attempt(
         number=number,
         at=seconds(at),
@@ -95,7 +99,6 @@ def attempt_of(
 def event_of(
     instance: str, name: str, kind: str, time: int, data: bytes, sender: str | None, server_url: str | None
 ) -> Event:
-    """Return an event from its columns: ``name`` is its id, and the time is in microseconds."""
     return Event(
         id=name,
         kind=kind,
@@ -110,7 +113,6 @@ def event_of(
 def event_of_summary(
     summary: DeliverySummary, data: bytes, sender: str | None, server_url: str | None
 ) -> Event:
-    """Return the event of a delivery, of which the summary has the rest."""
     return Event(
         id=summary.event_id,
         kind=summary.kind,
@@ -119,4 +121,35 @@ def event_of_summary(
         time=summary.time,
         sender=sender,
         server_url=server_url,
+    )
+
+
+def settled_rows(settlements: Sequence[Settlement], text: Text) -> list[tuple[object, ...]]:
+    """Return what settlements write to the rows of deliveries: of several for one, the last counts."""
+    last = {one.seq: one for one in settlements}
+    numbers = {one.seq: one.attempt.number for one in settlements if one.attempt}
+    return [
+        (
+            seq,
+            one.state.value,
+            numbers.get(seq),
+            one.failures,
+            micros(one.next_at),
+            None if one.state is DeliveryState.PENDING else micros(one.at),
+            text(one.reason),
+        )
+        for seq, one in last.items()
+    ]
+
+
+def attempt_row(attempt: Attempt, text: Text) -> tuple[object, ...]:
+    """Return the columns of an attempt behind its number, without the URL."""
+    return (
+        micros(attempt.at),
+        micros(attempt.duration),
+        attempt.outcome.value,
+        attempt.status,
+        # Texts of receivers and of the system may have lone surrogates, which UTF-8 lacks.
+        text(attempt.error),
+        text(attempt.answer),
     )

@@ -23,8 +23,6 @@ class Part(NamedTuple):
     """What finished deliveries of one instance take.
 
     Attributes:
-        instance: its number.
-        deliveries: how many.
         size: bytes of their payloads.
         sampled: how many of them belong to the sample.
         more: bytes of the attempts and bodies of these.
@@ -47,8 +45,6 @@ class Oldest(NamedTuple):
 
     Attributes:
         at: when it finished, or was accepted.
-        seq: its number.
-        instance: the number of its instance.
         size: bytes of its payload, or of the id.
     """
 
@@ -58,18 +54,15 @@ class Oldest(NamedTuple):
     size: int
 
 
+BEFORE_ALL = Oldest(at=-1, seq=-1, instance=0, size=0)
+
+
 async def measure(
     read: Callable[[Callable[[C], Counted]], Awaitable[Counted]],
     count: Callable[..., Counted],
     rows: int,
 ) -> list[Part]:
-    """Return what instances hold, in parts.
-
-    Args:
-        read: calls a function with a connection.
-        count: counts the rows behind a number; see ``count_held`` of each engine.
-        rows: to look at in one call.
-    """
+    """Return what instances hold, counted in parts of so many rows."""
     parts: list[Part] = []
     # At random: nobody can know in advance whose attempts count.
     sample, last = random.randrange(SAMPLED), -1  # noqa: S311 -- no secret
@@ -82,12 +75,7 @@ async def measure(
 
 
 class HistoryExcess:
-    """What must go of each instance's deliveries.
-
-    Args:
-        parts: what instances hold; several parts of one instance add up.
-        kept: the fraction of the history that may stay.
-    """
+    """What must go of each instance's deliveries so that the fraction ``kept`` of the history stays."""
 
     def __init__(self, parts: Iterable[Part], kept: float) -> None:
         totals: dict[int, Part] = {}
@@ -100,10 +88,8 @@ class HistoryExcess:
 
     @property
     def holders(self) -> list[int]:
-        """The instances that still hold too much."""
         return list(self._excess.left)
 
     def take(self, removed: Iterable[Oldest]) -> None:
-        """Note that deliveries were removed."""
         for one in removed:
             self._excess.take(one.instance, one.size + self._row[one.instance])

@@ -21,10 +21,10 @@ def lanes_by_rule(
     """Return the lane of each delivery by its rule, in the order of the mapping.
 
     Args:
-        rules: of the deliveries, by number.
+        rules: by the numbers of the deliveries.
         read_names: reads the number of each delivery, and the id and the instance of its event.
-        read_payloads: reads the number of each delivery, and the payload of its event, one at a time. It is
-            only called for registrations that are ordered by chat.
+        read_payloads: reads the number and the payload of each delivery, a few at a time. It is only called
+            for registrations that are ordered by chat.
     """
     lanes = {seq: rule.generation_prefix for seq, rule in rules.items()}
     keyed = [seq for seq, rule in rules.items() if rule.ordering in (Ordering.INSTANCE, Ordering.NONE)]
@@ -42,12 +42,7 @@ def lanes_by_rule(
 
 
 def readable(found: Sequence[tuple[int, int]], rule: LaneRule) -> Sequence[tuple[int, int]]:
-    """Return as many deliveries, the first ones, as a step may read to find their lanes.
-
-    Args:
-        found: their numbers and the bytes of their payloads.
-        rule: of their registration.
-    """
+    """Return as many of the first deliveries (numbers and bytes) as a step may read to find their lanes."""
     if rule.ordering is Ordering.CHAT:
         total = 0
         for number, (_, size) in enumerate(found):

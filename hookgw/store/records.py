@@ -1,4 +1,4 @@
-"""What goes into the store and comes out of it: the plain records. No I/O."""
+"""What goes into the store and comes out of it. No I/O. Times are in seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from hookgw.records.audit import AuditEntry
 from hookgw.records.deliveries import Attempt, DeliveryState
 from hookgw.records.events import Event
 
+NO_LIMIT = 2**62
+"""More deliveries and bytes than any engine holds."""
 DROPPED_AS_OLDEST = "Dropped as the oldest: "
 """The beginning of the reason of a dead letter that made room for newer events."""
 
 
 # gc=False: a batch makes thousands, which the garbage collector would walk; they form no cycles.
 class Append(msgspec.Struct, frozen=True, gc=False):
-    """One event to keep, and where it goes.
+    """One event to keep, with a registration's id and a lane's key for each delivery.
 
-    Attributes:
-        event: what was accepted.
-        targets: a registration's id and the key of a lane for each delivery; it may be empty, then the
-            event's id alone is kept, so that a duplicate of it is noticed.
+    Without a target, only the event's id is kept, so that a duplicate of it is noticed.
     """
 
     event: Event
@@ -32,12 +31,9 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 
 
 class ConnectorState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a connector keeps for one instance.
+    """What a connector keeps for one instance: any JSON value.
 
-    Attributes:
-        instance: the instance's name.
-        instance_id: its id. The state belongs to the id: a later instance of the same name has none.
-        state_json: any JSON value.
+    It belongs to the instance's id: a later instance of the same name has none.
     """
 
     instance: str
@@ -49,13 +45,7 @@ class ConnectorState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaneBacklog(msgspec.Struct, frozen=True):
-    """The pending deliveries of one lane.
-
-    Attributes:
-        lane: the lane's key.
-        count: how many there are, at least 1.
-        oldest_queued_at: since when the first of them is in the outbox, in seconds since the epoch.
-    """
+    """The pending deliveries of one lane, at least one, and since when the first of them is in the outbox."""
 
     lane: str
     count: int
@@ -66,10 +56,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries that are stored, and that no lane may read yet.
 
     Attributes:
-        lanes: the lanes with such deliveries, by registration id, and how many each has.
-        count: how many there are in all.
-        oldest_queued_at: since when the oldest is in the outbox, in seconds since the epoch; ``None`` if
-            there is none.
+        lanes: by registration id.
         culprit: what holds them back, and how to end that, in sentences; empty if that is not known.
     """
 
@@ -83,17 +70,11 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which deliveries to list. What is ``None`` does not filter.
 
     Attributes:
-        instance: the instance's name; ``None`` for all instances.
-        state: deliveries in that state.
-        kind: deliveries of events of that kind.
-        registration: deliveries to the registration of that id.
+        instance: ``None`` for all instances.
         text: deliveries with this text in the reason for their state, or in the error or answer of their
             newest attempt.
-        since: events accepted at that time or later, in seconds since the epoch.
-        until: events accepted before that time.
-        finished_since: deliveries that finished at that time or later.
+        since, until: of events accepted at or after ``since``, and before ``until``.
         cursor: from the page before; ``None`` for the first page.
-        limit: at most so many, 1 and up.
         without_global: leave out deliveries to registrations of the configuration, present and past.
     """
 
@@ -111,14 +92,10 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which finished deliveries to replay. What is ``None`` or empty does not filter.
+    """Which finished deliveries to replay, as in :class:`DeliveryQuery`; empty ``kinds`` do not filter.
 
     Attributes:
-        instance: the instance's name.
         state: ``dead`` for dead letters alone, ``all`` for everything that is finished.
-        since: events accepted at that time or later, in seconds since the epoch.
-        until: events accepted before that time.
-        kinds: events of those kinds.
     """
 
     instance: str
@@ -129,15 +106,7 @@ class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pending deliveries to cancel. What is ``None`` or empty does not filter.
-
-    Attributes:
-        instance: the instance's name.
-        registrations: the ids of the registrations; always filters.
-        since: events accepted at that time or later, in seconds since the epoch.
-        until: events accepted before that time.
-        kinds: events of those kinds.
-    """
+    """Which pending deliveries to cancel, as in :class:`ReplayQuery`. ``registrations`` always filter."""
 
     instance: str
     registrations: tuple[str, ...]
@@ -149,21 +118,11 @@ class CancelQuery(msgspec.Struct, frozen=True, kw_only=True):
 class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery as a list shows it: everything but the payload and the earlier attempts.
 
-    Times are in seconds since the epoch.
-
     Attributes:
-        seq: its sequence number.
-        event_id, kind, instance, time: of the event.
         registration: the id of the registration it goes to, which may be deleted by now.
-        lane: the key of its lane.
-        state: where it stands.
         reason: why it is dead or dropped; ``None`` for the other states.
-        accepted_at: when it was appended.
-        attempts: how many attempts it has had.
-        failures: how many of those ended as *failed*.
+        failures: how many of the attempts ended as *failed*.
         next_at: not tried before this time; 0 for at once. Of use while it is pending.
-        finished_at: when it stopped being pending.
-        last_attempt: the newest attempt, if there was one.
     """
 
     seq: int
@@ -184,23 +143,15 @@ class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The name by which the HTTP interface knows it."""
         return f"dlv_{self.seq}"
 
     @property
     def cursor(self) -> str:
-        """The cursor of a list that ends with it."""
         return self.id
 
 
 class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is known of one delivery.
-
-    Attributes:
-        summary: what a list shows of it.
-        event: the event with its payload.
-        attempts: every attempt, the first one first.
-    """
+    """A delivery with its event, and with its attempts, the first one first."""
 
     summary: DeliverySummary
     event: Event
@@ -208,12 +159,7 @@ class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryPage(msgspec.Struct, frozen=True):
-    """A page of a list.
-
-    Attributes:
-        deliveries: the newest first.
-        cursor: what the next page begins with; ``None`` after the last one.
-    """
+    """Deliveries, the newest first, and what the next page begins with; ``None`` after the last one."""
 
     deliveries: list[DeliverySummary]
     cursor: str | None = None
@@ -223,7 +169,7 @@ class MinuteTally(NamedTuple):
     """What became of the events that an instance accepted in a minute.
 
     Attributes:
-        at: the beginning of the minute, in seconds since the epoch.
+        at: the beginning of the minute.
         events: those with deliveries.
         delivered, dead: their deliveries in these states now.
     """
@@ -239,8 +185,7 @@ class Tally(msgspec.Struct, frozen=True):
 
     Attributes:
         minutes: in the order of time; without those in which nothing happened.
-        is_complete: whether these are all since the time that was asked for. There may have been more than is
-            quickly counted.
+        is_complete: ``False`` if there were more than is quickly counted.
     """
 
     minutes: list[MinuteTally]
@@ -248,12 +193,7 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class EventPage(msgspec.Struct, frozen=True):
-    """A part of an instance's events.
-
-    Attributes:
-        events: the newest first.
-        cursor: what the next part begins with; ``None`` after the last one.
-    """
+    """Events, the newest first, and what the next part begins with; ``None`` after the last one."""
 
     events: list[Event]
     cursor: str | None = None
@@ -264,12 +204,8 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         instance: the name of the instance that they concern, present or former.
-        instance_id: the id of that instance, beside its name.
         action: entries of that action, or of a whole resource: ``key`` finds ``key.create``.
-        since: entries of that time or later, in seconds since the epoch.
-        until: entries of before that time.
         cursor: from the page before; ``None`` for the first page.
-        limit: at most so many, 1 and up.
     """
 
     instance: str | None = None
@@ -282,11 +218,9 @@ class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditPage(msgspec.Struct, frozen=True):
-    """A page of the audit.
+    """Entries, the newest first, and what the next page begins with; ``None`` after the last one.
 
     Attributes:
-        entries: the newest first.
-        cursor: what the next page begins with; ``None`` after the last one.
         cursors: for each entry, the cursor of a page that ends with it.
     """
 
@@ -296,23 +230,16 @@ class AuditPage(msgspec.Struct, frozen=True):
 
 
 class ParkStep(msgspec.Struct, frozen=True):
-    """What one step of parking did.
-
-    Attributes:
-        count: how many deliveries became dead letters.
-        more: whether there may be more.
-    """
+    """How many deliveries became dead letters, and whether there may be more."""
 
     count: int
     more: bool
 
 
 class CancelStep(msgspec.Struct, frozen=True):
-    """What one step of a cancellation did.
+    """How many deliveries became dead letters, by registration id, and where the next step goes on.
 
-    Attributes:
-        counts: how many deliveries became dead letters, by registration id.
-        cursor: where the next step goes on; ``None`` after the last one.
+    After the last step the cursor is ``None``.
     """
 
     counts: Mapping[str, int]
@@ -320,12 +247,7 @@ class CancelStep(msgspec.Struct, frozen=True):
 
 
 class Concerned(msgspec.Struct, frozen=True):
-    """Events that one step of a search for what concerns a person found.
-
-    Attributes:
-        events: what the engine calls them.
-        cursor: where the next step goes on; ``None`` after the last one.
-    """
+    """Numbers of events that concern a person, and where the search goes on; ``None`` at the end."""
 
     events: list[int]
     cursor: str | None
@@ -334,10 +256,7 @@ class Concerned(msgspec.Struct, frozen=True):
 class Erased(msgspec.Struct, frozen=True):
     """What one commit of an erasure removed.
 
-    Attributes:
-        events: how many events.
-        deliveries: how many deliveries, pending or finished.
-        left: how many events stayed, because an attempt is in flight.
+    ``left`` counts the events that stayed, because an attempt is in flight.
     """
 
     events: int
@@ -346,12 +265,7 @@ class Erased(msgspec.Struct, frozen=True):
 
 
 class ReplayStep(msgspec.Struct, frozen=True):
-    """What one step of a replay did.
-
-    Attributes:
-        count: how many deliveries it made pending again.
-        cursor: where the next step goes on; ``None`` after the last one.
-    """
+    """How many deliveries are pending again, and where the next step goes on; ``None`` at the end."""
 
     count: int
     cursor: str | None
@@ -384,12 +298,8 @@ class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """What the store has done since it was opened, at one moment.
 
     Attributes:
-        commits: group commits that reached the disk.
-        rows: events, deliveries and settlements written by them.
-        last_commit_seconds: how long the newest one took.
-        last_commit_rows: how many rows it wrote.
+        rows: events, deliveries and settlements written by the commits.
         waiting: writes that are asked for and not yet on disk.
-        pending: pending deliveries on disk.
         failing: why the disk refuses; ``None`` while it works.
     """
 
@@ -406,7 +316,7 @@ class StoreObserver(Protocol):
     """Hears what the store does, in the Trio thread; its methods must return at once."""
 
     def committed(self, seconds: float, rows: int) -> None:
-        """A group commit reached the disk: how long it took, and how many rows it wrote."""
+        """A group commit reached the disk."""
 
     def disk_failed(self, error: StorageUnavailable) -> None:
         """The disk has begun to refuse; called once until it has recovered."""
@@ -421,17 +331,13 @@ class StoreObserver(Protocol):
 class SilentObserver:
     """The observer that does nothing."""
 
-    def committed(self, seconds: float, rows: int) -> None:
-        """Do nothing."""
+    def committed(self, seconds: float, rows: int) -> None: ...
 
-    def disk_failed(self, error: StorageUnavailable) -> None:
-        """Do nothing."""
+    def disk_failed(self, error: StorageUnavailable) -> None: ...
 
-    def disk_recovered(self) -> None:
-        """Do nothing."""
+    def disk_recovered(self) -> None: ...
 
-    def log_measured(self, size: int) -> None:
-        """Do nothing."""
+    def log_measured(self, size: int) -> None: ...
 
 
 def micros(seconds: float) -> int:
@@ -444,7 +350,6 @@ def micros(seconds: float) -> int:
 
 
 def seconds(micros: int) -> float:
-    """The reverse of :func:`micros`."""
     return micros / 1_000_000
 
 

@@ -7,7 +7,8 @@ registration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 import msgspec
 import structlog
@@ -19,6 +20,9 @@ from hookgw.store.encryption import DecryptionFailed, RecordCipher, encrypted_wi
 from hookgw.store.shelves import place_of
 
 logger = structlog.get_logger("hookgw.store")
+
+# How many records are in memory at once.
+PAGE = 500
 
 # A value that exists from the first start with a key on: a file without records knows its key, too.
 CHECK_KEY = "sealing.check"
@@ -40,7 +44,6 @@ def reencrypt(
     Args:
         beginnings: the different beginnings of encrypted records, with the ids of their keys; ``None`` stands
             for records in the clear.
-        keys: from the settings.
         rewrite: converts every record and adds the value of :data:`CHECK_KEY` first, in one transaction, and
             leaves no trace of the former ones.
         kind: what the storage is, for messages: ``data file``.
@@ -94,6 +97,14 @@ def reencrypt(
     if None in found:  # at the first start with a key; else somebody replaced the storage with another one
         logger.warning("records were in the clear, encrypted now", **place)
     return cipher
+
+
+def records_of(connection: Any, next_page: str) -> Iterator[tuple[str, bytes, bytes]]:
+    """Yield the shelf, key and value of each record, read by a statement that returns a page of them."""
+    after: tuple[str, bytes] = ("", b"")
+    while rows := connection.execute(next_page, (*after, PAGE)).fetchall():
+        yield from ((shelf, key, bytes(value)) for shelf, key, value in rows)
+        after = rows[-1][:2]
 
 
 def _missing_key(problem: str, configured: list[str], unseal: bool) -> StartError:

@@ -1,24 +1,11 @@
-"""Long searches of the history, in parts of bounded size: the same steps for every engine.
-
-An engine searches one part at a time, and others take turns in between.
-"""
+"""The parts of long searches: how large they are, and what one of them found. The same for every engine."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import trio
-
-from hookgw.kernel.errors import Invalid
-from hookgw.records.deliveries import parse_delivery_id
-from hookgw.store.records import (
-    DeliveryPage,
-    DeliveryQuery,
-    DeliverySummary,
-    MinuteTally,
-    Tally,
-)
+from hookgw.store.records import DeliverySummary, MinuteTally, micros
 
 # A list with a filter may have to look at millions of deliveries to fill a page. After this many seconds it
 # returns what it has found, with a cursor.
@@ -50,13 +37,9 @@ LAST = 2**63 - 1
 
 
 class SearchPart(NamedTuple):
-    """A part of a search.
+    """A part of a search: the matching deliveries, the newest first.
 
-    Attributes:
-        found: the matching deliveries, the newest first.
-        rows: how many deliveries it looked at.
-        last: the lowest number among those; ``None`` if there were none.
-        seconds: how long it took.
+    ``last`` is the lowest number among the deliveries that it looked at, ``None`` if there were none.
     """
 
     found: list[DeliverySummary]
@@ -69,7 +52,6 @@ class TallyPart(NamedTuple):
     """A part of the counting.
 
     Attributes:
-        minutes: of these deliveries.
         before, event: where the next part begins: the lowest numbers of a delivery and of an event so far.
         is_last: whether there are no further ones of the wanted time.
     """
@@ -80,56 +62,33 @@ class TallyPart(NamedTuple):
     is_last: bool
 
 
-async def list_deliveries(
-    query: DeliveryQuery, search: Callable[[int | None, int, int], Awaitable[SearchPart]]
-) -> DeliveryPage:
-    """Return a page of deliveries; see :meth:`hookgw.store.protocol.History.list_deliveries`.
+def tally_part(row: Sequence[Any], since: int, former: TallyPart) -> TallyPart:
+    """Return a part of the counting.
 
     Args:
-        query: which deliveries.
-        search: searches a part, given the number that all deliveries must be below (``None`` for all), how
-            many it may look at, and how many it may return.
+        row: what a statement has found: the number of deliveries, the lowest number and time among them, the
+            lowest wanted event, and the counts of each minute.
+        since: the begin of the wanted time, in microseconds.
+        former: the part before.
     """
-    before = None
-    if query.cursor is not None:
-        before = parse_delivery_id(query.cursor)
-        if before is None:
-            raise Invalid("cursor must be that of the previous page; leave it out for the first page.")
-    deadline = trio.current_time() + LIST_SECONDS
-    found: list[DeliverySummary] = []
-    rows = max(FIRST_ROWS, query.limit + 1)
-    while True:
-        # One more than wanted, to know whether there is a next page.
-        part = await search(before, rows, query.limit + 1 - len(found))
-        found += part.found
-        if len(found) > query.limit:
-            page = found[: query.limit]
-            return DeliveryPage(page, page[-1].cursor)
-        if part.rows < rows:
-            return DeliveryPage(found)
-        before = part.last
-        if trio.current_time() >= deadline:
-            return DeliveryPage(found, f"dlv_{before}")
-        # A disk that is not in memory may take a thousand times as long for a row.
-        if part.seconds < PART_SECONDS / 2:
-            rows *= 2
-        elif part.seconds > PART_SECONDS * 2:
-            rows = max(LEAST_ROWS, rows // 2)
+    count, last, oldest, event, minutes = row
+    found = [MinuteTally(minute * 60.0, *counts) for minute, *counts in minutes]
+    is_last = count < TALLY_ROWS or oldest < since
+    return TallyPart(found, last or 0, former.event if event is None else event, is_last)
 
 
-async def tally(count: Callable[[TallyPart], Awaitable[TallyPart]]) -> Tally:
-    """Count deliveries by minute; see :meth:`hookgw.store.protocol.History.tally`.
+def in_time(query: Any, mark: str, column: str = "accepted_at") -> tuple[list[str], dict[str, Any]]:
+    """Return the conditions for ``since`` and ``until`` of a query, and their values.
 
     Args:
-        count: counts the part behind another one, of :data:`TALLY_ROWS` deliveries.
+        query: has both, in seconds since the epoch.
+        mark: how the engine writes a parameter; ``{}`` stands for its name.
+        column: has the time.
     """
-    found: dict[float, MinuteTally] = {}
-    part = TallyPart([], LAST, LAST, is_last=False)
-    for _ in range(0, TALLY_MOST, TALLY_ROWS):
-        part = await count(part)
-        for at, *counts in part.minutes:
-            former = found.get(at, MinuteTally(at, 0, 0, 0))
-            found[at] = MinuteTally(at, *map(sum, zip(former[1:], counts, strict=True)))
-        if part.is_last:
-            break
-    return Tally([found[at] for at in sorted(found)], is_complete=part.is_last)
+    conditions, given = [], {}
+    for name, sign in (("since", ">="), ("until", "<")):
+        moment = getattr(query, name)
+        if moment is not None:
+            conditions.append(f"{column} {sign} {mark.format(name)}")
+            given[name] = micros(moment)
+    return conditions, given

@@ -7,9 +7,9 @@ are read. Here the table commits with everything else, and a value is the JSON o
 from __future__ import annotations
 
 import shelve
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, MutableMapping, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -20,8 +20,9 @@ from hookgw.records.instances import Instance
 from hookgw.records.jobs import Job
 from hookgw.records.registrations import Registration
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import Tx
+from hookgw.store.commits.jobs import Tx, Tx_contra
 from hookgw.store.encryption import DecryptionFailed, RecordCipher
+from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import ConnectorState
 
 T = TypeVar("T")
@@ -32,37 +33,43 @@ def place_of(shelf: str, key: bytes) -> bytes:
     return shelf.encode() + b"\0" + key
 
 
-class ShelvedRecords(ABC, Generic[Tx]):
-    """The records; see :class:`hookgw.store.protocol.Records`. Engines say how they read and write.
+class RecordStatements(Protocol[C_contra, Tx_contra]):
+    """What an engine brings, as a module."""
 
-    Args:
-        commits: writes.
-        cipher: encrypts the records; ``None`` stores them in the clear.
-    """
+    def table(self, connection: C_contra, shelf: str) -> Table: ...
 
-    def __init__(self, commits: GroupCommit[Tx], cipher: RecordCipher | None) -> None:
-        self._commits = commits
-        self._cipher = cipher
+    def write_audit(self, transaction: Tx_contra, entries: Sequence[AuditEntry]) -> None: ...
 
-    @abstractmethod
-    async def _read(self, function: Callable[[Shelves], T]) -> T:
-        """Call a function with shelves to read from, beside the commits."""
-
-    @abstractmethod
-    def _shelves(self, transaction: Tx) -> Shelves:
-        """Return the shelves as a transaction sees them."""
-
-    @abstractmethod
-    def _write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
-        """Store entries of the audit."""
-
-    @abstractmethod
-    def _rename_instance(self, transaction: Tx, old: str, new: str) -> None:
+    def rename_instance(self, transaction: Tx_contra, old: str, new: str) -> None:
         """Keep the events and deliveries of an instance under another name."""
 
-    @abstractmethod
-    def _make_due(self, transaction: Tx, registration: str) -> int:
+    def make_due(self, connection: C_contra, registration: str) -> int:
         """Make the waiting deliveries of a registration due at once; return how many there were."""
+
+
+class ShelvedRecords(Generic[C, Tx]):
+    """The records; see :class:`hookgw.store.Records`. Without a cipher they are in the clear."""
+
+    def __init__(
+        self,
+        commits: GroupCommit[Tx],
+        reader: ConnectionReader[C],
+        cipher: RecordCipher | None,
+        statements: RecordStatements[C, Tx],
+    ) -> None:
+        self._commits = commits
+        self._reader = reader
+        self._cipher = cipher
+        self._sql = statements
+
+    async def _read(self, function: Callable[[Shelves], T]) -> T:
+        return await self._reader.run(lambda connection: function(self._shelves_of(connection)))
+
+    def _shelves(self, transaction: Tx) -> Shelves:
+        return self._shelves_of(transaction.connection)
+
+    def _shelves_of(self, connection: C) -> Shelves:
+        return Shelves(partial(self._sql.table, connection), self._cipher)
 
     async def load_instances(self) -> dict[str, Instance]:
         return await self._read(lambda shelves: shelves.instances.load())
@@ -75,7 +82,7 @@ class ShelvedRecords(ABC, Generic[Tx]):
             shelves.instances[instance.name] = instance
             if first is not None:
                 shelves.registrations[first.id] = first
-            self._write_audit(transaction, audit)
+            self.write_audit(transaction, audit)
 
         await self._commits.call(put)
 
@@ -96,10 +103,10 @@ class ShelvedRecords(ABC, Generic[Tx]):
             for registration_id in registrations:
                 shelves.registrations.pop(registration_id, None)
             self.write_job(transaction, job)
-            self._write_audit(transaction, audit)
+            self.write_audit(transaction, audit)
             if retired_as is not None:
                 # One row, however many deliveries: they refer to the instance by its number.
-                self._rename_instance(transaction, name, retired_as)
+                self._sql.rename_instance(transaction, name, retired_as)
 
         await self._commits.call(remove)
 
@@ -117,16 +124,17 @@ class ShelvedRecords(ABC, Generic[Tx]):
         def put(transaction: Tx) -> None:
             self._shelves(transaction).registrations[registration.id] = registration
             self.write_job(transaction, job)
-            self._write_audit(transaction, audit)
+            self.write_audit(transaction, audit)
             if due:
-                transaction.count_rows(self._make_due(transaction, registration.id))
+                transaction.count_rows(self._sql.make_due(transaction.connection, registration.id))
 
         await self._commits.call(put)
 
     async def make_due(self, registration_id: str) -> None:
-        await self._commits.call(
-            lambda transaction: transaction.count_rows(self._make_due(transaction, registration_id))
-        )
+        def make_due(transaction: Tx) -> None:
+            transaction.count_rows(self._sql.make_due(transaction.connection, registration_id))
+
+        await self._commits.call(make_due)
 
     async def remove_registration(
         self, registration_id: str, *, job: Job | None = None, audit: Sequence[AuditEntry] = ()
@@ -134,7 +142,7 @@ class ShelvedRecords(ABC, Generic[Tx]):
         def remove(transaction: Tx) -> None:
             self._shelves(transaction).registrations.pop(registration_id, None)
             self.write_job(transaction, job)
-            self._write_audit(transaction, audit)
+            self.write_audit(transaction, audit)
 
         await self._commits.call(remove)
 
@@ -144,7 +152,7 @@ class ShelvedRecords(ABC, Generic[Tx]):
     async def put_job(self, job: Job, *, audit: Sequence[AuditEntry] = ()) -> None:
         def put(transaction: Tx) -> None:
             self.write_job(transaction, job)
-            self._write_audit(transaction, audit)
+            self.write_audit(transaction, audit)
 
         await self._commits.call(put)
 
@@ -173,6 +181,9 @@ class ShelvedRecords(ABC, Generic[Tx]):
 
         await self._commits.call(remove)
 
+    def write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
+        self._sql.write_audit(transaction, entries)
+
     def write_job(self, transaction: Tx, job: Job | None) -> None:
         """Store a job, if there is one, with whatever else the transaction changes."""
         if job is not None:
@@ -195,26 +206,13 @@ class ShelvedRecords(ABC, Generic[Tx]):
     async def put_value(self, key: str, value: Any, *, audit: Sequence[AuditEntry] = ()) -> None:
         def put(transaction: Tx) -> None:
             self._shelves(transaction).values[key] = value
-            self._write_audit(transaction, audit)
+            self.write_audit(transaction, audit)
 
         await self._commits.call(put)
 
 
 class Shelves:
-    """The shelves of one connection.
-
-    Args:
-        table: returns the rows of a shelf, by its name.
-        cipher: encrypts the values; ``None`` stores them in the clear.
-
-    Attributes:
-        instances: by name.
-        registrations: by registration id.
-        jobs: by job id.
-        sessions: of browsers, by session id.
-        values: JSON values, such as the hash of the global key.
-        states: of connectors, by instance id, each in an object.
-    """
+    """The shelves of one connection, by name or id. A state of a connector is in an object."""
 
     def __init__(self, table: Callable[[str], Table], cipher: RecordCipher | None = None) -> None:
         self.instances: RecordShelf[Instance] = RecordShelf(table("instances"), Instance, cipher)
@@ -227,27 +225,48 @@ class Shelves:
         self.states: RecordShelf[dict[str, Any]] = RecordShelf(table("states"), dict[str, Any], cipher)
 
 
-class Table(MutableMapping[bytes, bytes], ABC):
-    """One shelf's rows, keys and values as bytes; engines say where they are.
+class Table(MutableMapping[bytes, bytes]):
+    """One shelf's rows, keys and values as bytes. Every call runs at once on the connection."""
 
-    Attributes:
-        shelf: the shelf's name.
-    """
+    mark: str
+    """How the engine writes a parameter."""
+    put: str
+    """The statement that adds or replaces a row: shelf, key and value."""
 
-    shelf: str
+    def __init__(self, connection: Any, shelf: str) -> None:
+        self._connection = connection
+        self.shelf = shelf
 
-    @abstractmethod
+    def __getitem__(self, key: bytes) -> bytes:
+        row = self._execute("SELECT value FROM shelves WHERE shelf = ? AND key = ?", key).fetchone()
+        if row is None:
+            raise KeyError(key)
+        return bytes(row[0])
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        self._execute(self.put, key, value)
+
+    def __delitem__(self, key: bytes) -> None:
+        if not self._execute("DELETE FROM shelves WHERE shelf = ? AND key = ?", key).rowcount:
+            raise KeyError(key)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter([key for key, _ in self.rows()])
+
+    def __len__(self) -> int:
+        return int(self._execute("SELECT count(*) FROM shelves WHERE shelf = ?").fetchone()[0])
+
     def rows(self) -> list[tuple[bytes, bytes]]:
-        """Return all keys with their values, read by one statement."""
+        """Return all keys with their values, in the order of the keys, read by one statement."""
+        rows = self._execute("SELECT key, value FROM shelves WHERE shelf = ? ORDER BY key")
+        return [(bytes(key), bytes(value)) for key, value in rows]
+
+    def _execute(self, statement: str, *given: bytes) -> Any:
+        return self._connection.execute(statement.replace("?", self.mark), (self.shelf, *given))
 
 
 class RecordShelf(shelve.Shelf[T]):
-    """A shelf of records of one type, as JSON, encrypted if there is a master key.
-
-    Args:
-        table: the rows.
-        record: the type, anything that msgspec can decode.
-        cipher: encrypts every value; ``None`` stores them in the clear.
+    """A shelf of records of one type, as JSON, encrypted if there is a cipher.
 
     Every method raises the engine's errors when the storage refuses. Reading a value that is not JSON of the
     type, or cannot be decrypted, raises ``StorageUnavailable`` and names the shelf and the key.

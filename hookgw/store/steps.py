@@ -1,72 +1,120 @@
-"""Bulk changes of what is pending, in commits of bounded size: what is the same for every engine."""
+"""Bulk changes of what is pending, in commits of bounded size, in every engine.
+
+Cursors are a number, up to which a walk has come, and a moment: which deliveries were made pending before.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from hookgw.concurrency.clock import Clock
+from hookgw.kernel.errors import Invalid
 from hookgw.records.audit import AuditEntry
 from hookgw.records.jobs import Job
 from hookgw.records.lanes import LaneRule
-from hookgw.store.commits.changes import CountedTransaction
+from hookgw.store.commits.changes import weigh
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import Tx
-from hookgw.store.protocol import NO_LIMIT
+from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.persons import Person, person
+from hookgw.store.reader import C, C_contra, ConnectionReader
 from hookgw.store.records import (
+    NO_LIMIT,
     CancelQuery,
     CancelStep,
     Concerned,
     Erased,
+    ParkStep,
     PendingChange,
     ReplayQuery,
     ReplayStep,
 )
 from hookgw.store.shelves import ShelvedRecords
 
+# How many deliveries are parked, dropped or moved in one commit: some milliseconds, in which all other writes
+# wait. Steps of five times as many are as fast in all, but others wait for five times as long.
+STEP = 500
+
+# How many deliveries are replayed in one commit. Each changes more indexes than one that is moved.
+REPLAY_STEP = 1_000
+
+# How many deliveries one step of a search looks at, whether they match or not: other reads wait meanwhile.
+SEARCH_ROWS = 20_000
+
+# At most this many walks remember where their next step begins; the others start over.
+MOST_WALKS = 1_000
+
+Key = TypeVar("Key")
+At = TypeVar("At")
 Now = TypeVar("Now")
-"""What an engine calls a moment: it tells which deliveries were made pending before."""
+"""What an engine calls a moment."""
 Found = TypeVar("Found", bound=Collection[int])
+Found_co = TypeVar("Found_co", bound=Collection[int], covariant=True)
 """Deliveries that are to be sent again, as the search of an engine gives them."""
 
 
-class Walk(NamedTuple, Generic[Found]):
-    """A part of a search: what it found, and behind which number it goes on; ``None`` at the end."""
+class Walked(NamedTuple):
+    """What a step within a commit did, and where it ended; ``None`` at the end."""
 
-    found: Found
-    last: int | None
+    gone: PendingChange
+    place: Any
 
 
-class SteppedChanges(ABC, Generic[Tx, Now, Found]):
-    """Bulk changes of what is pending; see :class:`hookgw.store.protocol.PendingChanges`.
+class Moved(NamedTuple):
+    """How many deliveries a step moved, and where it ended; ``None`` when all are moved."""
 
-    Cursors are a number, up to which a walk has come, and a moment. Engines say how they find and change
-    deliveries.
+    rows: int
+    place: Any
 
-    Args:
-        commits: writes.
-        clock: gives the times at which deliveries finish or are queued again.
-        records: writes the job of a step, in the commit of the step.
+
+class ErasedDelivery(NamedTuple):
+    event: int
+    seq: int
+    state: str
+    registration: str
+    instance: str
+    size: int
+
+
+class PendingStatements(Protocol[C_contra, Tx_contra, Now, Found_co]):
+    """What an engine brings, as a module. Times are in seconds since the epoch.
+
+    What the functions have in common:
+
+    - Searches run on a reading connection, beside the commits. They look at ``rows`` deliveries at most,
+      and return up to ``limit`` behind the number ``after``, and where the next search begins; ``None`` at
+      the end.
+    - ``now`` is a moment: what was made pending later does not count.
+    - ``spared`` are numbers of deliveries that stay as they are.
     """
 
-    def __init__(self, commits: GroupCommit[Tx], clock: Clock, records: ShelvedRecords[Tx]) -> None:
-        self._commits = commits
-        self._clock = clock
-        self._records = records
+    def read_now(self, text: str) -> Now:
+        """Return the moment of a cursor. Raises ``Invalid`` if it is none."""
 
-    @abstractmethod
-    async def _now(self) -> Now:
-        """Return the moment of this call among the writes of this process."""
-
-    @abstractmethod
-    def _read_place(self, cursor: str) -> tuple[int, Now]:
-        """Return the number and the moment of a cursor. Raises ``Invalid`` if it is none."""
-
-    @abstractmethod
-    def _drop(
+    def park(
         self,
-        transaction: Tx,
+        connection: C_contra,
+        registration: str,
+        reason: str,
+        at: float,
+        *,
+        now: Now,
+        after: Any,
+        limit: int,
+        spared: Collection[int],
+    ) -> Walked:
+        """Turn the next pending deliveries of a registration into dead letters, at most ``limit`` of them.
+
+        ``after`` is where the former step ended; ``None`` for the first one, or if that was forgotten.
+        """
+
+    def drop_oldest(
+        self,
+        connection: C_contra,
         rule: LaneRule,
         instance: str,
         reason: str,
@@ -74,59 +122,143 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
         *,
         count: int,
         size: int,
+        limit: int,
         spared: Collection[int],
     ) -> PendingChange:
-        """Turn the oldest pending deliveries of an instance into dead letters; return what they were."""
+        """Turn the oldest pending deliveries of an instance into dead letters, at most ``limit`` of them."""
 
-    @abstractmethod
-    async def _find_pending(
-        self, query: CancelQuery, after: int, now: Now, limit: int | None, spared: Collection[int]
-    ) -> Walk[list[int]]:
-        """Find the next deliveries to cancel: as many as fit in a step, or ``limit``."""
-
-    @abstractmethod
-    def _cancel(
-        self, transaction: Tx, found: Collection[int], reason: str, at: float, now: Now
-    ) -> dict[str, int]:
-        """Turn deliveries into dead letters, if they are still meant; return how many, by registration."""
-
-    @abstractmethod
-    def _cancel_one(self, transaction: Tx, seq: int, reason: str, at: float) -> PendingChange:
-        """Turn a delivery into a dead letter, if it is pending; return what it was."""
-
-    @abstractmethod
-    async def _find_concerned(
-        self, instance: str, value: str, after: int, now: Now, pending: bool
-    ) -> Concerned:
-        """Find the next events that concern a person."""
-
-    @abstractmethod
-    def _erase(self, transaction: Tx, events: Collection[int], value: str, spared: Collection[int]) -> Erased:
-        """Remove events."""
-
-    @abstractmethod
-    async def _find_finished(
+    def find_pending(
         self,
-        query: ReplayQuery,
-        rules: Mapping[str, LaneRule],
+        connection: C_contra,
+        query: CancelQuery,
+        *,
         after: int,
         now: Now,
-        count: int,
+        limit: int,
+        rows: int,
+        spared: Collection[int],
+    ) -> tuple[list[int], int | None]:
+        """Find the next deliveries to cancel."""
+
+    def cancel(
+        self, transaction: Tx_contra, found: Collection[int], reason: str, at: float, now: Now
+    ) -> PendingChange:
+        """Turn deliveries into dead letters, if they are pending since before a moment."""
+
+    def cancel_one(self, transaction: Tx_contra, seq: int, reason: str, at: float) -> PendingChange:
+        """Turn a delivery into a dead letter, if it is pending."""
+
+    def find_concerned(
+        self, connection: C_contra, instance: str, value: str, *, after: int, now: Now, pending: bool
+    ) -> Concerned:
+        """Find the next events whose payload has a text as a value, or as the name of a member, at any depth.
+
+        With an identifier of WhatsApp, those of its devices are found, too. ``pending`` searches pending
+        deliveries alone.
+        """
+
+    def find_deliveries(self, connection: C_contra, events: Collection[int]) -> list[ErasedDelivery]:
+        """Return all deliveries of events, and lock them where others may write."""
+
+    def remove_events(
+        self, connection: C_contra, seqs: Collection[int], events: Collection[int], named: Person
+    ) -> None:
+        """Remove deliveries with all that belongs to them, and their events.
+
+        Ids of events stay, so that a second copy is noticed; but not those that contain a part of the text.
+        """
+
+    def find_finished(
+        self,
+        connection: C_contra,
+        query: ReplayQuery,
+        rules: Mapping[str, LaneRule],
+        *,
+        after: int,
+        now: Now,
+        limit: int,
         size: int,
-    ) -> Walk[Found]:
-        """Find the next deliveries to replay, at most as many as fit in a step."""
+        rows: int,
+    ) -> tuple[Found_co, int | None]:
+        """Find the next deliveries to replay, in the order of their numbers.
+
+        They go to registrations that have a rule, and have up to ``size`` bytes of payload, unless the first
+        one alone has more.
+        """
+
+    def repartition(self, transaction: Tx_contra, rule: LaneRule, place: Any, limit: int) -> Moved:
+        """Move the next pending deliveries from lanes of other generations to those of a rule.
+
+        ``place`` is where the former step ended; ``None`` for the first.
+        """
+
+
+class SteppedChanges(ABC, Generic[C, Tx, Now, Found]):
+    """Bulk changes of what is pending; see :class:`hookgw.store.PendingChanges`."""
+
+    def __init__(
+        self,
+        commits: GroupCommit[Tx],
+        reader: ConnectionReader[C],
+        clock: Clock,
+        records: ShelvedRecords[C, Tx],
+        statements: PendingStatements[C, Tx, Now, Found],
+    ) -> None:
+        self._commits = commits
+        self._reader = reader
+        self._clock = clock
+        self._records = records
+        self._sql = statements
+        # Where the next step begins, only to save time. The newest last.
+        self._parked: dict[tuple[str, str], Any] = {}
+        self._moved: dict[LaneRule, Any] = {}
+
+    @abstractmethod
+    async def _now(self) -> Now:
+        """Return the moment of this call among the writes of this process."""
 
     @abstractmethod
     def _requeuing(self, found: Found, at: float) -> Callable[[Tx], int]:
         """Return what makes deliveries pending again, and counts them. Their order is that of these calls."""
 
     @abstractmethod
-    def _write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
-        """Store entries of the audit."""
+    def _resending(self, instance: str, seq: int, rule: LaneRule, at: float) -> Callable[[Tx], str | None]:
+        """Return what makes one delivery pending again, and returns its lane."""
 
     async def _begin_replay(self) -> Now:
         """Return the moment of this call, once all settlements that were requested before can be read."""
         return await self._now()
+
+    def _read_place(self, cursor: str) -> tuple[int, Now]:
+        after, _, now = cursor.partition("-")
+        return cursor_number(after), self._sql.read_now(now)
+
+    async def park_cursor(self) -> str:
+        return str(await self._now())
+
+    async def park_step(
+        self,
+        registration: str,
+        reason: str,
+        cursor: str,
+        *,
+        spared: Collection[int] = (),
+        job: Job | None = None,
+    ) -> ParkStep:
+        now, at = self._sql.read_now(cursor), self._clock.steady()
+        job = job and msgspec.structs.replace(job, cursor=cursor)
+        after = self._parked.pop((registration, cursor), None)
+        bury = partial(self._sql.park, now=now, after=after, limit=STEP, spared=spared)
+
+        def park(transaction: Tx) -> tuple[int, Any]:
+            # Inside the commit: all that was requested before is there, and nothing may be missed.
+            parked = bury(transaction.connection, registration, reason, at)
+            return sum(self._count_dead(transaction, parked.gone, job).values()), parked.place
+
+        count, place = await self._commits.call(park)
+        if place is not None:
+            _remember(self._parked, (registration, cursor), place)
+        return ParkStep(count, more=place is not None)
 
     async def drop_oldest(
         self,
@@ -139,10 +271,11 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
         spared: Collection[int] = (),
     ) -> int:
         at = self._clock.steady()
+        choose = partial(self._sql.drop_oldest, count=count, size=size, limit=STEP, spared=spared)
 
         def drop(transaction: Tx) -> int:
-            gone = self._drop(transaction, rule, instance, reason, at, count=count, size=size, spared=spared)
-            return count_dead(transaction, gone)
+            gone = choose(transaction.connection, rule, instance, reason, at)
+            return sum(self._count_dead(transaction, gone).values())
 
         return await self._commits.call(drop)
 
@@ -161,7 +294,7 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
     ) -> CancelStep:
         after, now = self._read_place(cursor)
         # Beside the commits, as in a replay: it may walk through a long backlog.
-        found, last = await self._find_pending(query, after, now, None, spared)
+        found, last = await self._find_pending(query, after, now, STEP, spared)
         next_cursor = None if last is None else f"{last}-{now}"
         if job is not None and next_cursor is None and not job.done:
             job = None  # one step needs no record
@@ -169,24 +302,40 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
             return CancelStep({}, next_cursor)
         at = self._clock.steady()
 
-        def step(transaction: Tx) -> dict[str, int]:
-            counts = self._cancel(transaction, found, reason, at, now)
-            self._write_audit(transaction, audit)
-            self._records.write_job(transaction, job and job.advanced(sum(counts.values()), job.cursor))
-            return counts
+        def cancel(transaction: Tx) -> dict[str, int]:
+            gone = self._sql.cancel(transaction, found, reason, at, now)
+            self._records.write_audit(transaction, audit)
+            return self._count_dead(transaction, gone, job)
 
-        return CancelStep(await self._commits.call(step), next_cursor)
+        return CancelStep(await self._commits.call(cancel), next_cursor)
 
     async def cancel_one(self, seq: int, reason: str, *, audit: Sequence[AuditEntry] = ()) -> bool:
         at = self._clock.steady()
 
         def cancel(transaction: Tx) -> bool:
-            is_cancelled = count_dead(transaction, self._cancel_one(transaction, seq, reason, at)) > 0
-            if is_cancelled:
-                self._write_audit(transaction, audit)
-            return is_cancelled
+            if gone := self._sql.cancel_one(transaction, seq, reason, at):
+                self._count_dead(transaction, gone)
+                self._records.write_audit(transaction, audit)
+            return bool(gone)
 
         return await self._commits.call(cancel)
+
+    def _count_dead(self, transaction: Tx, gone: PendingChange, job: Job | None = None) -> dict[str, int]:
+        """Count new dead letters, also for the job; return how many each registration has."""
+        counts: dict[str, int] = {}
+        for (registration, _), (count, _) in gone.items():
+            counts[registration] = counts.get(registration, 0) + count
+        total = sum(counts.values())
+        transaction.count_finished(gone)
+        transaction.count_rows(total)
+        self._records.write_job(transaction, job and job.advanced(total, job.cursor))
+        return counts
+
+    async def _find_pending(
+        self, query: CancelQuery, after: int, now: Now, limit: int, spared: Collection[int]
+    ) -> tuple[list[int], int | None]:
+        find = partial(self._sql.find_pending, query=query, after=after, now=now, limit=limit)
+        return await self._reader.run(partial(find, rows=SEARCH_ROWS, spared=spared))
 
     async def count_cancellable(self, query: CancelQuery, most: int) -> int:
         now = await self._now()
@@ -201,7 +350,8 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
         self, instance: str, value: str, cursor: str, *, pending: bool = False
     ) -> Concerned:
         after, now = self._read_place(cursor)
-        return await self._find_concerned(instance, value, after, now, pending)
+        find = partial(self._sql.find_concerned, instance=instance, value=value, pending=pending)
+        return await self._reader.run(partial(find, after=after, now=now))
 
     async def erase(
         self,
@@ -211,13 +361,41 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
         spared: Collection[int] = (),
         job: Job | None = None,
     ) -> Erased:
-        def step(transaction: Tx) -> Erased:
-            erased = self._erase(transaction, events, value, spared)
-            advanced = job and job.advanced(erased.deliveries, job.cursor, events=erased.events)
-            self._records.write_job(transaction, advanced)
-            return erased
+        in_flight = set(spared)
 
-        return await self._commits.call(step)
+        def erase(transaction: Tx) -> Erased:
+            connection = transaction.connection
+            rows = self._sql.find_deliveries(connection, events)
+            left = {row.event for row in rows if row.seq in in_flight}
+            gone = [row for row in rows if row.event not in left]
+            removed = {row.event for row in gone}
+            if gone:
+                transaction.count_finished(
+                    weigh(
+                        (row.registration, row.instance, row.size) for row in gone if row.state == "pending"
+                    )
+                )
+                self._sql.remove_events(connection, [row.seq for row in gone], removed, person(value))
+                transaction.count_rows(len(gone) + len(removed))
+            self._records.write_job(
+                transaction, job and job.advanced(len(gone), job.cursor, events=len(removed))
+            )
+            return Erased(events=len(removed), deliveries=len(gone), left=len(left))
+
+        return await self._commits.call(erase)
+
+    async def resend(
+        self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()
+    ) -> str | None:
+        resend = self._resending(instance, seq, rule, self._clock.steady())
+
+        def make_pending(transaction: Tx) -> str | None:
+            lane = resend(transaction)
+            if lane is not None:
+                self._records.write_audit(transaction, audit)
+            return lane
+
+        return await self._commits.call(make_pending)
 
     async def replay_step(
         self,
@@ -243,7 +421,7 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
 
         def replay(transaction: Tx) -> int:
             count = requeue(transaction)
-            self._write_audit(transaction, audit)
+            self._records.write_audit(transaction, audit)
             if job is not None:
                 advanced = job.advanced(count, next_cursor)
                 self._records.write_job(transaction, advanced if next_cursor else advanced.ended(at))
@@ -251,10 +429,58 @@ class SteppedChanges(ABC, Generic[Tx, Now, Found]):
 
         return ReplayStep(await self._commits.call(replay), next_cursor)
 
+    async def _find_finished(
+        self,
+        query: ReplayQuery,
+        rules: Mapping[str, LaneRule],
+        after: int,
+        now: Now,
+        count: int,
+        size: int,
+    ) -> tuple[Found, int | None]:
+        find = partial(self._sql.find_finished, query=query, rules=rules, after=after, now=now, size=size)
+        return await self._reader.run(partial(find, limit=min(count, REPLAY_STEP), rows=SEARCH_ROWS))
 
-def count_dead(transaction: CountedTransaction, gone: PendingChange) -> int:
-    """Count dead letters; return how many there were."""
-    count = sum(count for count, _ in gone.values())
-    transaction.count_finished(gone)
-    transaction.count_rows(count)
-    return count
+    async def repartition_step(self, rule: LaneRule) -> bool:
+        place = self._moved.pop(rule, None)
+
+        def step(transaction: Tx) -> Moved:
+            moved = self._sql.repartition(transaction, rule, place, STEP)
+            transaction.count_rows(moved.rows)
+            return moved
+
+        moved = await self._commits.call(step)
+        if moved.place is not None:
+            _remember(self._moved, rule, moved.place)
+        return moved.place is not None
+
+
+def end_of_search(
+    found: Collection[int], limit: int, after: int, last: int | None, *, is_end: bool
+) -> int | None:
+    """Return behind which number a search goes on; ``None`` at the end.
+
+    Args:
+        found: what it returns.
+        limit: the most that it may return.
+        after: where it began.
+        last: the last number that it looked at.
+        is_end: whether there was no more to look at.
+    """
+    if len(found) == limit:
+        return max(found, default=after)
+    return None if is_end else last
+
+
+def cursor_number(text: str) -> int:
+    """Return a number of a cursor. Raises ``Invalid`` if it is none."""
+    # 18 digits always fit 64-bit integers.
+    if text.isascii() and text.isdigit() and len(text) <= 18:
+        return int(text)
+    raise Invalid("cursor must be the cursor of the step before.")
+
+
+def _remember(places: dict[Key, At], key: Key, place: At) -> None:
+    places[key] = place
+    if len(places) > MOST_WALKS:
+        del places[next(iter(places))]

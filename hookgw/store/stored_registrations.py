@@ -35,12 +35,7 @@ NOTHING = StoredRegistrations({}, {})
 def read_stored(settings: StorageSettings, keys: MasterKeys) -> StoredRegistrations:
     """Read the registrations and the counts of what is pending.
 
-    Args:
-        settings: the engine and the place.
-        keys: decrypt the records.
-
-    Returns:
-        Nothing if there is no storage yet, or one of another schema, which the next start migrates.
+    Nothing if there is no storage yet, or one of another schema, which the next start migrates.
 
     Raises:
         StartError: the storage cannot be read.

@@ -23,7 +23,7 @@ from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.web.auth import is_dashboard, shown_key
 from hookgw.web.cors import CrossOrigin
 from hookgw.web.fleet_questions import FleetQuestions
-from hookgw.web.forwarding import Forwarder
+from hookgw.web.forwarding import forwarding_of
 from hookgw.web.plugin_routes import PluginRoutes
 from hookgw.web.request_body import CheckedRequest
 from hookgw.web.server.body_memory import COPIES, BodyMemory
@@ -98,7 +98,7 @@ class Application(QuartTrio):
             gateway.metrics.limited,
         )
         self.response_memory = ResponseMemory(server.response_memory, gateway.metrics.limited)
-        self._forwarder = Forwarder(gateway, gateway.fleet) if gateway.fleet is not None else None
+        self._forwarding = forwarding_of(gateway)
         self._questions = FleetQuestions(gateway.views.nodes)
         self._cross_origin = CrossOrigin(server.cors_origins) if server.cors_origins else None
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
@@ -128,8 +128,7 @@ class Application(QuartTrio):
         )
         scope[REQUEST] = exchange
         self.believe_proxy(exchange)
-        if self._forwarder is not None:
-            self._forwarder.admit(exchange)
+        self._forwarding.admit(exchange)
         cross_origin = None if is_outside else self._cross_origin
         if cross_origin is not None and await self._is_preflight(exchange, cross_origin, path):
             return
@@ -152,9 +151,7 @@ class Application(QuartTrio):
         try:
             await self._run(exchange, partial(super().asgi_app, scope, exchange.receive, exchange.send))
         finally:
-            if self._forwarder is not None:
-                with trio.move_on_after(1, shield=True):
-                    await self._forwarder.close_response(exchange)
+            await self._forwarding.close_response(exchange)
 
     async def _wait_turn(self, scope: Any) -> None:
         """Let one request begin in each round of the event loop, in turn among keys.
@@ -174,12 +171,8 @@ class Application(QuartTrio):
             self.beginning.release(asker)
 
     async def _run(self, exchange: RequestResponse, application: Callable[[], Awaitable[None]]) -> None:
-        fleet = self._gateway.fleet
-        if fleet is None:
+        with self._gateway.node.waiting(exchange.answer_for):
             await exchange.run(application)
-        else:
-            with fleet.database_calls.waiting(exchange.answer_for):
-                await exchange.run(application)
 
     def _refusal(self, path: str, *, is_outside: bool) -> tuple[int, Mapping[str, str], bytes] | None:
         """Return the response to a request that no route sees; ``None`` if a route may."""
@@ -247,13 +240,11 @@ class Application(QuartTrio):
         try:
             await trio.sleep_forever()
         finally:
-            if self._forwarder is not None:
-                self._forwarder.close()
+            self._forwarding.close()
 
     def install_forwarding(self) -> None:
-        """In a fleet, forward calls for instances of other nodes. The key is checked before."""
-        if self._forwarder is not None:
-            self.before_request(self._forwarder.forward)
+        """Forward calls for instances of other nodes. The key is checked before."""
+        self._forwarding.install(self)
 
     def expect_plugins(self) -> None:
         """Call this after hookgw's own routes were added, and before those of plugins are."""

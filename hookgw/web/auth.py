@@ -108,12 +108,12 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
 
 
 async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
-    """In a fleet, read other nodes' changes if a request shows an unknown key: it may be new.
+    """Read other nodes' changes if a request shows an unknown key: it may be new.
 
     Raises:
         TooManyRequests: too many wrong keys came from the client's address. Nothing is read then.
     """
-    if gateway.fleet is not None:
+    if gateway.node.is_shared:
         scope = exchange.scope
         key = shown_key(scope["headers"])
         if key and gateway.keys.holder_of(key) is None:
@@ -122,7 +122,7 @@ async def learn_key(gateway: Gateway, exchange: RequestResponse) -> None:
                 gateway.authenticator.check_address(client[0] if client else None)
             # Calls at once share one read, so that guesses cost the database little.
             with suppress(StorageUnavailable):
-                await gateway.fleet.catch_up()
+                await gateway.refresh.catch_up()
 
 
 def authenticate(gateway: Gateway, exchange: RequestResponse) -> KeyHolder:

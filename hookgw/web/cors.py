@@ -25,7 +25,7 @@ _NAMES = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|
 
 
 class CrossOrigin:
-    """Decides which origins in ``server.cors_origins`` may use responses."""
+    """The listed origins (``server.cors_origins``), and the headers that let their pages use responses."""
 
     def __init__(self, origins: Collection[str]) -> None:
         self._origins = frozenset(parse_origin(one).encode("ascii") for one in origins)

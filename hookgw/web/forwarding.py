@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import structlog
 import trio
-from quart import Response, request
+from quart import Quart, Response, request
 
 from hookgw.auth.fleet_secret import HEADER, OF_NODE, Origin
-from hookgw.fleet.fleet import Fleet
+from hookgw.fleet.peers import Peers
 from hookgw.kernel.errors import HookgwError, NotFound, StorageUnavailable, TooManyRequests, Unavailable
 from hookgw.kernel.json_text import decode_strict
-from hookgw.records.fleet import FleetNode
+from hookgw.records.fleet import FleetMember
 from hookgw.records.shards import shard_of
 from hookgw.web.call_places import Place, place_of
 from hookgw.web.request_body import MAX_VALUES, current_exchange, in_one_part, read_body
@@ -46,16 +46,37 @@ _OF_SERVER = _HOP_BY_HOP | {"date", "x-content-type-options", VERSION_HEADER[0].
 """Headers of a response that the server of this node writes."""
 
 
+class NoForwarding:
+    """Forwards nothing, on a node that has every instance; see :class:`Forwarder`."""
+
+    def install(self, app: Quart) -> None:
+        pass
+
+    def admit(self, exchange: RequestResponse) -> None:
+        pass
+
+    async def close_response(self, exchange: RequestResponse) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 class Forwarder:
     """Forwards requests to other nodes."""
 
-    def __init__(self, gateway: Gateway, fleet: Fleet) -> None:
+    def __init__(self, gateway: Gateway, peers: Peers) -> None:
         self._gateway = gateway
-        self._fleet = fleet
+        self._node = peers.node
+        self._peers = peers
         self._streams = 0
         self._reading: set[trio.CancelScope] = set()
         self._responses: dict[RequestResponse, httpx.Response] = {}
         self._is_closed = False
+
+    def install(self, app: Quart) -> None:
+        """Look at every request that no fast path handles."""
+        app.before_request(self.forward)
 
     def close(self) -> None:
         """End the streams of other nodes, because the server shuts down."""
@@ -71,7 +92,8 @@ class Forwarder:
         """
         response = self._responses.pop(exchange, None)
         if response is not None:
-            await response.aclose()
+            with trio.move_on_after(1, shield=True):
+                await response.aclose()
 
     def admit(self, exchange: RequestResponse) -> None:
         """Note whether a request comes from another node.
@@ -79,7 +101,7 @@ class Forwarder:
         If that node has forwarded it, it has passed on the client's address and scheme.
         """
         exchange.forward_to_owner = self.forward_to_owner
-        scope, secret = exchange.scope, self._fleet.secret
+        scope, secret = exchange.scope, self._peers.secret
         if secret is None:
             return
         value = next((value for name, value in scope["headers"] if name == HEADER), None)
@@ -117,7 +139,7 @@ class Forwarder:
             if self._gateway.instances.find(variables["instance"]) is None:
                 # Another node may have made it a moment ago.
                 with suppress(StorageUnavailable):
-                    await self._fleet.catch_up()
+                    await self._gateway.refresh.catch_up()
         elif rule.rule == CREATE_RULE:
             exchange = current_exchange()
             body = exchange.whole_body = bytes(await request.body)
@@ -136,17 +158,17 @@ class Forwarder:
             Unavailable: the instance moves, or the other node cannot be reached, or is gone before it
                 answers.
         """
-        if self._fleet.holds(instance):
+        if self._node.holds(instance):
             return None
         exchange = current_exchange()
         if exchange.is_forwarded:
             # Two nodes that see the fleet at different moments must not forward a request in circles.
-            raise self._fleet.moving(instance)
-        response = await self._send(self._fleet.owner_of(instance), exchange, shard_of(instance))
+            raise self._node.moving(instance)
+        response = await self._send(self._node.owner_of(instance), exchange, shard_of(instance))
         if request.method not in ("GET", "HEAD"):
             # The client sees its own change, also if its next request comes to this node.
             with suppress(StorageUnavailable):
-                await self._fleet.catch_up()
+                await self._gateway.refresh.catch_up()
         return response
 
     async def _forward_to_node(self, name: str) -> Response | None:
@@ -156,15 +178,15 @@ class Forwarder:
             NotFound: there is no such node.
         """
         exchange = current_exchange()
-        if not name or name == self._fleet.node or exchange.is_forwarded:
+        if not name or name == self._node.name or exchange.is_forwarded:
             return None
-        node = next((node for node in self._fleet.view.nodes if node.name == name), None)
+        node = next((node for node in self._node.view.nodes if node.name == name), None)
         if node is None or not node.url:
             raise NotFound(f"There is no node {name[:64]!r}.")
         return await self._send(node, exchange, None)
 
-    async def _send(self, node: FleetNode, exchange: RequestResponse, shard: int | None) -> Response:
-        scope, secret = exchange.scope, self._fleet.secret
+    async def _send(self, node: FleetMember, exchange: RequestResponse, shard: int | None) -> Response:
+        scope, secret = exchange.scope, self._peers.secret
         if secret is None:  # two nodes without it cannot be in one fleet
             raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0)
         target = _target(scope)
@@ -180,11 +202,11 @@ class Forwarder:
         content: Any = exchange.whole_body
         if content is None and has_body:
             content = request.body
-        outgoing = self._fleet.http.build_request(scope["method"], url, headers=headers, content=content)
+        outgoing = self._peers.http.build_request(scope["method"], url, headers=headers, content=content)
         response = None
         try:
-            with self._fleet.calls.waiting(node, shard):
-                response = await self._fleet.http.send(outgoing, stream=True)
+            with self._peers.calls.waiting(node, shard):
+                response = await self._peers.http.send(outgoing, stream=True)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             logger.warning("a node cannot be reached", node=node.name, url=node.url, reason=repr(error))
             raise Unavailable(f"The node {node.name} cannot be reached.", retry_after=1.0) from None
@@ -214,7 +236,7 @@ class Forwarder:
 
     async def _body_of(
         self,
-        node: FleetNode,
+        node: FleetMember,
         shard: int | None,
         response: httpx.Response,
         exchange: RequestResponse,
@@ -229,7 +251,7 @@ class Forwarder:
             while not (is_stream and self._is_closed):
                 part = None
                 # The rest of an answer that the node began before it gave the instance away is good.
-                with self._fleet.calls.waiting(node, shard if is_stream else None) as waiting:
+                with self._peers.calls.waiting(node, shard if is_stream else None) as waiting:
                     if is_stream:
                         self._reading.add(waiting)
                     try:
@@ -250,6 +272,11 @@ class Forwarder:
         finally:
             if is_stream:
                 self._streams -= 1
+
+
+def forwarding_of(gateway: Gateway) -> Forwarder | NoForwarding:
+    """Return what forwards the requests of a gateway."""
+    return NoForwarding() if gateway.peers is None else Forwarder(gateway, gateway.peers)
 
 
 async def _name_in(body: bytes, exchange: RequestResponse) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hookgw.kernel.times import rfc3339
 from hookgw.records.jobs import Job
 from hookgw.web import responses
 
@@ -14,8 +13,3 @@ def present_done(message: str) -> responses.Done:
 def present_started(job: Job, message: str) -> responses.Started:
     """Return the response of a call that deletes something, while a job still works on it."""
     return responses.Started("PENDING", False, responses.DoneMessage(message), job.id)
-
-
-def present_time(seconds: float | None) -> str | None:
-    """Return a time in RFC 3339; ``None`` for no time, which records also write as 0."""
-    return rfc3339(seconds) if seconds else None

@@ -14,11 +14,10 @@ from msgspec import UNSET, Struct
 
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.fields import REQUIRED, read_fields, request_schema
-from hookgw.kernel.json_fields import Fields, as_object, duration
+from hookgw.kernel.json_fields import Fields, as_object
 from hookgw.kernel.masking import repr_without
 from hookgw.kernel.secret_options import SecretOptions
 from hookgw.kernel.signing_keys import PRIVATE, SYMMETRIC, Secret, Signature
-from hookgw.kernel.units import DAY
 from hookgw.records.events import Catalog
 from hookgw.records.registrations import (
     DEFAULT_GRACE,
@@ -28,9 +27,8 @@ from hookgw.records.registrations import (
     new_secret,
 )
 from hookgw.records.tls_identity import expired_part
-from hookgw.webhooks.fields import FIELDS, READ_ONLY, Asked
+from hookgw.webhooks.fields import FIELDS, GRACE, READ_ONLY, Asked
 
-MAX_GRACE = 30 * DAY
 _STORED = {*Registration.__struct_fields__} - {"secrets"}
 
 
@@ -200,10 +198,13 @@ def body_of(change: RegistrationChange) -> dict[str, Any]:
     return {name: field.kind.write(value) for name, (field, value) in given.items() if value is not UNSET}
 
 
+ROTATE = request_schema((GRACE,), "The grace period of the old secret.", is_closed=True)
+
+
 def parse_grace(body: Any) -> float:
     """Read the body of a ``rotateSecret``, which may be missing. Return the seconds of grace."""
     fields = Fields(("", as_object({} if body is None else body, "The body")))
-    grace = fields.read(duration(0, MAX_GRACE), DEFAULT_GRACE, "grace")
+    grace: float = read_fields((GRACE,), fields)["grace"]
     # With a misspelt field, a secret that leaked would stay valid for the default time.
     fields.refuse_unknown("a rotation")
     fields.finish()

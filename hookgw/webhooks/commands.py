@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -10,7 +9,8 @@ import msgspec
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed, ServerUnavailable
-from hookgw.command.fields import PAGE, read_headers, read_json, read_secret
+from hookgw.command.field_options import Decorator, Special, add_options, body_of, options_of
+from hookgw.command.fields import PAGE, read_headers, read_secret
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import instance_argument, kinds_option, label_option
 from hookgw.command.output import (
@@ -24,8 +24,7 @@ from hookgw.command.output import (
     show_warnings,
     table_options,
 )
-from hookgw.kernel.fields import Choice, Flag, Whole
-from hookgw.webhooks.fields import FIELDS
+from hookgw.webhooks.fields import FIELDS, GRACE
 from hookgw.webhooks.filter_options import read_conditions, show_condition
 from hookgw.webhooks.tls_options import TLS_OPTIONS, take_tls
 
@@ -49,14 +48,11 @@ LISTED = {
 """The columns of a list, by the field of a registration."""
 FEW_KINDS = 3
 """Kinds that a line names; of more it has the number."""
-_SENT = {one.name: one.spellings[0] for one in FIELDS}
-"""The names of fields in requests."""
-_SPECIAL: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+_SPECIAL: Special = {
     "headers": (("--header", "headers"), {"multiple": True, "callback": read_headers}),
     "secret": (("--secret",), {"callback": read_secret}),
     "filter": (("--filter",), {"multiple": True, "callback": read_conditions}),
 }
-"""Options that are not read as others of their kind: their flags, and what click needs of them."""
 
 
 @click.group()
@@ -64,37 +60,12 @@ def webhook() -> None:
     """Set, change, list, test and delete registrations."""
 
 
-def field_options(*, defaults: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def field_options(*, defaults: bool) -> Decorator:
     """Add the options that ``set`` and ``update`` share; ``defaults`` are those of a new registration."""
-    options: list[Callable[[Any], Any]] = []
-    for field in FIELDS:
-        if field.option is None:
-            continue
-        name = field.name.replace("_", "-")
-        flags, special = _SPECIAL.get(field.name, ((f"--{name}",), {}))
-        more: dict[str, Any] = special
-        if isinstance(field.kind, Flag):
-            flags, more = (f"--{name}/--no-{name}",), {"default": None}
-        elif isinstance(field.kind, Choice):
-            more = {"type": click.Choice([str(word) for word, _ in field.kind.words])}
-        elif isinstance(field.kind, Whole):
-            more = {"type": click.IntRange(field.kind.low, field.kind.high)}
-        elif field.option.metavar == "JSON":
-            more = {"callback": read_json}
-        default = f"  [default: {field.option.default}]" if defaults and field.option.default else ""
-        options.append(
-            click.option(*flags, metavar=field.option.metavar, help=field.option.help + default, **more)
-        )
-        if field.name == "filter":
-            options.append(click.option("--no-filter", is_flag=True, help="Remove the conditions."))
-    options += TLS_OPTIONS
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):  # click lists options in the reverse order of their decorators
-            command = option(command)
-        return command
-
-    return add
+    options = options_of(FIELDS, _SPECIAL, defaults=defaults)
+    no_filter = click.option("--no-filter", is_flag=True, help="Remove the conditions.")
+    place = [*options].index("filter") + 1
+    return add_options([*[*options.values()][:place], no_filter, *[*options.values()][place:], *TLS_OPTIONS])
 
 
 @webhook.command("set")
@@ -194,7 +165,7 @@ def _given(*, no_filter: bool, **fields: Any) -> dict[str, Any]:
         if fields["filter"] is not None:
             raise click.UsageError("Use --filter or --no-filter, not both.")
         fields["filter"] = []
-    return {_SENT[name]: value for name, value in fields.items() if value is not None}
+    return body_of(FIELDS, fields)
 
 
 def _change(client: Client, instance: str, label: str | None, given: dict[str, Any], as_json: bool) -> None:
@@ -324,7 +295,7 @@ def public_key(client: Client, instance: str, label: str | None, as_json: bool) 
 @webhook.command("rotate-secret")
 @instance_argument()
 @label_option
-@click.option("--grace", metavar="DURATION", help="How long the old secret also signs.  [default: 24h]")
+@add_options(options_of((GRACE,), {}).values())
 @server_options
 @json_option
 def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None, as_json: bool) -> None:

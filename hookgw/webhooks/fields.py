@@ -48,7 +48,7 @@ from hookgw.kernel.target_url import MAX_URL
 from hookgw.kernel.times import rfc3339
 from hookgw.kernel.units import DAY
 from hookgw.records.events import Catalog
-from hookgw.records.registrations import Ordering, Registration, RetryOptions, is_global
+from hookgw.records.registrations import DEFAULT_GRACE, Ordering, Registration, RetryOptions, is_global
 from hookgw.records.tls_identity import NO_IDENTITY, TlsIdentity
 from hookgw.webhooks.filters import MAX_CONDITIONS, Condition, read_filter, write_condition
 from hookgw.webhooks.tls import TLS_PARTS, check_whole, unmask_tls
@@ -398,6 +398,13 @@ FIELDS = (
     ),
 )
 """What clients write, in the order of documents, forms and commands."""
+GRACE = Field(
+    name="grace",
+    kind=Period(0, 30 * DAY),
+    meaning="How long the old secret keeps signing; 24h by default.",
+    when_set=DEFAULT_GRACE,
+    option=Option("How long the old secret also signs.", "DURATION", default="24h"),
+)
 
 AUDITED: Audited = {one.attribute: (one.json, one.audit) for one in FIELDS} | {
     "paused_at": ("paused", lambda at: text_of(at is not None))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct
 
 from hookgw.kernel.errors import Invalid
-from hookgw.kernel.json_fields import Fields, as_list, as_object, as_text, kind_of, list_of, text_up_to
+from hookgw.kernel.json_fields import Check, Fields, as_list, as_object, as_text, kind_of, list_of, text_up_to
 from hookgw.kernel.schema_parts import Schema, ref
 from hookgw.records.event_filters import FIELDS, FilterOp, Scalar, split_pointer
 from hookgw.records.event_filters import Condition as StoredCondition
@@ -80,21 +80,15 @@ def check_op(value: Any, where: str) -> FilterOp:
 
 
 def _check_value(op: FilterOp, given: dict[str, Any], where: str) -> Scalar | tuple[Scalar, ...]:
-    value, positive = given.get("value"), op.positive
-    if positive is FilterOp.EXISTS:
-        if value is not None:
+    check = OPERATIONS[op.positive].check
+    if check is None:
+        if given.get("value") is not None:
             other = FilterOp.EXISTS if op is FilterOp.NOT_EXISTS else FilterOp.NOT_EXISTS
             raise Invalid(f"{where} means nothing to {op}: leave it out. For the opposite, use {other}.")
         return None
     if "value" not in given:
         raise Invalid(f"{where} is missing.")
-    if positive is FilterOp.PREFIX:
-        return text_up_to(MAX_TEXT)(value, where)
-    if positive is FilterOp.IN:
-        if not as_list(value, where):
-            raise Invalid(f"{where} is empty; name at least one value.")
-        return list_of(_check_scalar, MAX_IN)(value, where)
-    return _check_scalar(value, where)
+    return check(given["value"], where)
 
 
 def _check_scalar(value: Any, where: str) -> Scalar:
@@ -106,6 +100,31 @@ def _check_scalar(value: Any, where: str) -> Scalar:
         raise Invalid(f"{where} must be between -2^63 and 2^63.")
     return value
 
+
+def _check_scalars(value: Any, where: str) -> tuple[Scalar, ...]:
+    if not as_list(value, where):
+        raise Invalid(f"{where} is empty; name at least one value.")
+    return list_of(_check_scalar, MAX_IN)(value, where)
+
+
+class Operation(NamedTuple):
+    """What a condition compares with, in words; its check, ``None`` for nothing; and when it holds."""
+
+    value: str
+    check: Check[Scalar | tuple[Scalar, ...]] | None
+    holds: str
+
+
+OPERATIONS = {
+    FilterOp.EQUALS: Operation(
+        "a string, a number, `true`, `false` or `null`",
+        _check_scalar,
+        "the value at the pointer is of the same type and equal (`1` and `1.0` are)",
+    ),
+    FilterOp.IN: Operation(f"a list of 1 to {MAX_IN} of them", _check_scalars, "it equals one of them"),
+    FilterOp.PREFIX: Operation("a string", text_up_to(MAX_TEXT), "it is a string that begins with this one"),
+    FilterOp.EXISTS: Operation("none", None, "something is at the pointer, which may be `null`"),
+}
 
 CONDITION: Schema = {
     "type": "object",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
+from hookgw.kernel.fields import write_time
 from hookgw.kernel.schema_parts import Time
 from hookgw.kernel.times import rfc3339
 from hookgw.records import deliveries as records
 from hookgw.records.deliveries import LaneState, Outcome, WaitsFor
 from hookgw.records.stuck_lanes import advice_for
-from hookgw.web.present import present_time
 from hookgw.web.responses import Count
 
 
@@ -118,7 +118,7 @@ def present_lane(
         head_instance=lane.head_instance,
         # The steady clock of the snapshot may be a moment behind: never negative.
         head_age=None if lane.head_since is None else round(max(0.0, now - lane.head_since), 3),
-        waiting_until=present_time(lane.waiting_until),
+        waiting_until=write_time(lane.waiting_until),
         waits_for=lane.waits_for,
         last_outcome=lane.last_outcome,
         last_error=lane.last_error,

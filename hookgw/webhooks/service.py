@@ -63,10 +63,10 @@ class CreateInstance(Protocol):
 
 
 class RegistrationService:
-    """The calls that change registrations.
+    """The calls that change registrations, or show them.
 
-    Every change raises ``StorageUnavailable`` if the disk refuses, and nothing has changed; and ``NotFound``
-    if there is no such registration.
+    Every change raises ``StorageUnavailable`` if the disk refuses, and nothing has changed. Every method for
+    an instance and a label raises ``NotFound`` if there is no such registration; ``set`` makes it.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ is_sqlite = pytest.mark.skipif(
 async def open_whole_gateway(*arguments: Any, **options: Any) -> AsyncIterator[Gateway]:
     """Open a gateway, and wait until it holds all instances, which takes a moment in a database."""
     async with open_gateway(*arguments, **options) as gateway:
-        while gateway.fleet is not None and not gateway.fleet.holds_share():
+        while gateway.fleet is not None and not gateway.fleet.is_whole:
             await trio.to_thread.run_sync(time.sleep, 0.005)  # a mock clock may stand still
         yield gateway
 

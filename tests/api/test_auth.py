@@ -184,7 +184,7 @@ async def test_a_global_key_can_finish_a_request_for_a_later_instance(
             assert (await slow.finish())[0] == status
 
 
-class Fleet:
+class Refresh:
     """Counts the reads of what other nodes have changed."""
 
     def __init__(self) -> None:
@@ -196,9 +196,11 @@ class Fleet:
 
 async def test_nothing_is_read_for_an_address_with_too_many_wrong_keys(gateway: Gateway) -> None:
     settings = AuthSettings(failed_attempts=2)
-    fleet = Fleet()
+    refresh = Refresh()
     authenticator = Authenticator(gateway.authenticator.keyring, settings, trio.current_time, lambda _: None)
-    here: Any = SimpleNamespace(fleet=fleet, keys=gateway.keys, authenticator=authenticator)
+    here: Any = SimpleNamespace(
+        node=SimpleNamespace(is_shared=True), refresh=refresh, keys=gateway.keys, authenticator=authenticator
+    )
 
     def request_from(address: str, *, is_forwarded: bool = False) -> Any:
         scope = {"headers": [(b"apikey", b"wrong")], "client": (address, 1)}
@@ -209,7 +211,7 @@ async def test_nothing_is_read_for_an_address_with_too_many_wrong_keys(gateway: 
         assert authenticator.authenticate("wrong", "192.0.2.1") is None
     with pytest.raises(TooManyRequests):
         await learn_key(here, request_from("192.0.2.1"))
-    assert fleet.reads == 2
+    assert refresh.reads == 2
     await learn_key(here, request_from("192.0.2.2"))
     await learn_key(here, request_from("192.0.2.1", is_forwarded=True))
-    assert fleet.reads == 4
+    assert refresh.reads == 4

@@ -22,17 +22,15 @@ from hookgw.command import main
 from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
 from hookgw.records import Settlement
-from hookgw.store import Erased
+from hookgw.store import steps
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.jobs import Group
-from hookgw.store.postgresql import dead_letters as postgresql_dead_letters
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import history as postgresql_history
 from hookgw.store.postgresql import pending_changes as postgresql_pending_changes
-from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.writer import Writer
-from hookgw.store.sqlite import database, dead_letters, erase, history, pending_changes, schema
-from hookgw.store.sqlite.shelves import SqliteRecords
+from hookgw.store.shelves import ShelvedRecords
+from hookgw.store.sqlite import database, erase, history, pending_changes, schema
 
 
 def die(*_: object) -> None:
@@ -64,7 +62,7 @@ def settle() -> None:
 
 def replay() -> None:
     """One step of a replay is on disk, the second one is in the middle of its transaction."""
-    pending_changes.REPLAY_STEP = postgresql_pending_changes.REPLAY_STEP = 100
+    steps.REPLAY_STEP = 100
     for module in (pending_changes, postgresql_pending_changes):
         _make_deadly(module, "requeue", after=1)
 
@@ -73,34 +71,33 @@ def erasure() -> None:
     """One step of an erasure is on disk, the second one is in the middle of its transaction."""
     erase.ROWS = postgresql_erase.ROWS = 100
     for module in (pending_changes, postgresql_pending_changes):
-        _make_deadly(module, "erase", after=1)
+        _make_deadly(module, "remove_events", after=1)
 
 
 def prune() -> None:
     """Two steps of pruning are on disk, the third one is in the middle of its transaction."""
     history_pruning.PRUNE_EVERY = 0.1
     for module in (history, postgresql_history):
-        _make_deadly(module, "_prune", after=2)
+        _make_deadly(module, "prune", after=2)
 
 
 def repartition() -> None:
     """Two steps of a re-partition are on disk, the third one is in the middle of its transaction."""
-    pending_changes.STEP = postgresql_pending_changes.STEP = 100
+    steps.STEP = 100
     for module in (pending_changes, postgresql_pending_changes):
         _make_deadly(module, "repartition", after=2)
 
 
 def parking() -> None:
     """Two steps of parking are on disk, the third one is in the middle of its transaction."""
-    pending_changes.STEP = postgresql_pending_changes.STEP = 100
-    for module in (dead_letters, postgresql_dead_letters):
+    steps.STEP = 100
+    for module in (pending_changes, postgresql_pending_changes):
         _make_deadly(module, "park", after=2)
 
 
 def state(when: str) -> None:
     """A connector's events are in the tenth transaction with its state, which is written or not yet."""
-    for records in (SqliteRecords, PostgresqlRecords):
-        _make_tenth_state_deadly(records, when)
+    _make_tenth_state_deadly(ShelvedRecords, when)
 
 
 def commit(when: str, what: str) -> None:
@@ -212,8 +209,8 @@ def _make_deadly(module: Any, name: str, *, after: int) -> None:
 
 def _rows_of(result: Any) -> int:
     """Return how many rows a step has changed."""
-    if isinstance(result, Erased):
-        return result.deliveries
+    if result is None:  # it has removed what it was given
+        return 1
     if isinstance(result, tuple):  # what was done comes first, then where the step ended
         return _rows_of(result[0])
     if isinstance(result, Mapping):

@@ -28,8 +28,10 @@ from hookgw.kernel import PluginFailed, StorageUnavailable
 from hookgw.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
 from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
 from hookgw.lanes import Dispatcher, HeldShards, LaneServices, MemoryClaim
+from hookgw.lanes.held_shards import EveryLane
 from hookgw.records import LaneStatistics, Page, Position, Settlement, ShardEpoch, registration_of
-from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
+from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange
+from hookgw.store.protocol.outbox import StoreListener
 
 URL = "http://127.0.0.1:9/hook"
 NEW_URL = "http://127.0.0.2:9/hook"
@@ -372,6 +374,13 @@ class FakeMonitor:
         self.failures.append((trio.current_time(), f"{lane}: {failure}"))
 
 
+def every_lane() -> HeldShards:
+    """Return what the only node holds after its start."""
+    shards = EveryLane()
+    shards.complete([0])
+    return shards
+
+
 class World:
     """An outbox, a sender and a monitor around lanes, on a clock that follows Trio's."""
 
@@ -382,7 +391,8 @@ class World:
         self.sender = FakeSender(self.clock)
         self.monitor = FakeMonitor(self.registrations)
         self.settings = DeliverySettings(jitter=0.0, **settings)
-        self.may_send: Callable[[], bool] | None = None
+        self.may_send: Callable[[], bool] = lambda: True
+        self.is_shared = False
         self.memory: Share[MemoryClaim] = Share(self.settings.memory, MEMORY_RATIO, MEMORY_RESERVED)
         # Nothing is connected: the fake sender does not use what it gets.
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
@@ -399,6 +409,7 @@ class World:
             clock=self.clock,
             settings=self.settings,
             may_send=self.may_send,
+            is_shared=self.is_shared,
         )
 
     def change(self, registration_id: str = "reg_1", **changes: Any) -> None:
@@ -411,9 +422,10 @@ class World:
         self, backlog: Iterable[tuple[str, int]] = (), shards: HeldShards | None = None
     ) -> AsyncIterator[Dispatcher]:
         """Run a dispatcher for the length of a block."""
-        dispatcher = Dispatcher(self.settings, shards)
+        dispatcher = Dispatcher(self.settings, shards or every_lane())
         async with trio.open_nursery() as nursery:
-            await nursery.start(dispatcher.run, self.services, backlog)
+            await nursery.start(dispatcher.run, self.services)
+            dispatcher.start(backlog)
             yield dispatcher
             nursery.cancel_scope.cancel()
 

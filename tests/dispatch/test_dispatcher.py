@@ -13,7 +13,7 @@ from hookgw.lanes import Dispatcher
 from hookgw.lanes.dispatcher import RETIRE_AFTER
 from hookgw.records import Ordering
 from hookgw.store import Held, LaneBacklog
-from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, registration
+from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, every_lane, registration
 
 # Starting, retiring and ending lanes.
 
@@ -517,7 +517,7 @@ async def test_everything_is_harmless_once_the_dispatcher_has_ended(
 
 async def test_everything_is_harmless_before_the_dispatcher_runs() -> None:
     world = World()
-    do_everything(Dispatcher(world.settings), world)
+    do_everything(Dispatcher(world.settings, every_lane()), world)
 
 
 # A limit on attempts: ordering ``instance``.
@@ -625,8 +625,8 @@ async def test_while_it_is_cancelled_no_commit_fails(autojump_clock: MockClock) 
                 await trio.lowlevel.checkpoint()
 
     async with trio.open_nursery() as nursery:
-        dispatcher = Dispatcher(world.settings)
-        await nursery.start(dispatcher.run, world.services, [])
+        dispatcher = Dispatcher(world.settings, every_lane())
+        await nursery.start(dispatcher.run, world.services)
         nursery.cancel_scope.cancel()
         nursery.start_soon(commit_all_the_time)
     assert not dispatcher.is_running

@@ -6,18 +6,21 @@ import pytest
 import trio
 
 from hookgw import LaneState
-from hookgw.lanes import HeldShards
+from hookgw.lanes import HeldShards, held_shards
 from hookgw.lanes.dispatcher import RETIRE_AFTER
-from hookgw.records import Ordering, registration_of
+from hookgw.lanes.held_shards import UNKNOWN, EveryLane
+from hookgw.records import Ordering
+from hookgw.records.registrations import Registration
+from hookgw.records.shards import SHARDS, shard_of
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
-OURS, THEIRS = 1, 2
+OURS, THEIRS = shard_of("ours"), shard_of("theirs")
 
 
 def shards() -> HeldShards:
-    return HeldShards(lambda lane: OURS if registration_of(lane) == "reg_1" else THEIRS)
+    return HeldShards(lambda id_: registration(id_, instance="ours" if id_ == "reg_1" else "theirs"))
 
 
 class Backlog:
@@ -190,7 +193,7 @@ async def test_no_attempt_begins_without_a_lease() -> None:
 @pytest.mark.parametrize("in_a_fleet", [True, False])
 async def test_in_a_fleet_an_attempt_waits_until_the_last_one_is_on_disk(in_a_fleet: bool) -> None:
     world = World()
-    world.may_send = (lambda: True) if in_a_fleet else None
+    world.is_shared = in_a_fleet
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS}, lambda: now(world))
         dispatcher.dispatch(world.outbox.add(3))
@@ -207,7 +210,7 @@ async def test_in_a_fleet_an_attempt_waits_until_the_last_one_is_on_disk(in_a_fl
 
 async def test_in_a_fleet_unsettled_attempts_count_for_the_concurrency() -> None:
     world = World(registration(ordering=Ordering.INSTANCE, concurrency=2))
-    world.may_send = lambda: True
+    world.is_shared = True
     world.outbox.writes_late = True
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS}, lambda: now(world))
@@ -220,7 +223,7 @@ async def test_in_a_fleet_unsettled_attempts_count_for_the_concurrency() -> None
 
 async def test_a_lane_that_waits_for_the_disk_stops_at_once() -> None:
     world = World()
-    world.may_send = lambda: True
+    world.is_shared = True
     async with world.dispatcher(shards=shards()) as dispatcher:
         await dispatcher.acquire({OURS}, lambda: now(world))
         dispatcher.dispatch(world.outbox.add(2))
@@ -233,3 +236,30 @@ async def test_a_lane_that_waits_for_the_disk_stops_at_once() -> None:
         await dispatcher.acquire({OURS}, lambda: now(world))
         await trio.sleep(1)
     assert world.sender.order == ["e1", "e2"]
+
+
+def test_a_lane_is_found_also_after_its_registration_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_shards, "MOST_KNOWN", 2)
+    ids, there = [f"reg_{n}" for n in range(4)], dict[str, Registration]()
+    lanes = HeldShards(there.get)
+    lanes.complete([OURS])
+    assert lanes.is_wanted("reg_0:0")  # of a registration that it does not know yet
+    assert lanes.shard_of_lane("reg_0:1") == UNKNOWN
+    assert lanes.unknown == {"reg_0:1"}
+
+    there.update({id_: registration(id_, instance="theirs") for id_ in ids})
+    assert {lanes.shard_of_lane(f"{id_}:0") for id_ in ids} == {THEIRS}
+    there.clear()
+    # Lanes that still run are found, and a node that sees registrations come and go does not grow.
+    assert [lanes.is_wanted(f"{id_}:5") for id_ in ids] == [True, True, False, False]
+    assert lanes.unknown == {"reg_0:1"}
+
+
+def test_the_only_node_admits_every_lane_and_keeps_no_names() -> None:
+    lanes = EveryLane()
+    assert not lanes.admits("reg_1")
+    lanes.begin(range(SHARDS))
+    assert not lanes.admits("reg_1")
+    assert lanes.complete(range(SHARDS)) == {"reg_1"}
+    assert lanes.admits("reg_2")
+    assert not lanes.unknown

@@ -27,8 +27,7 @@ import hookgw
 from hookgw import Attempt, Conflict, Delivery, DeliveryState, Outcome, Registration
 from hookgw.core import jobs
 from hookgw.records import Cancellation, Ordering
-from hookgw.store import DeliveryQuery, DeliveryReport
-from hookgw.store.sqlite import pending_changes
+from hookgw.store import DeliveryQuery, DeliveryReport, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 from hookgw.webhooks import RegistrationChange
 from tests.faults.support import KIND
@@ -203,7 +202,7 @@ def assert_one_at_a_time(attempts: Iterable[Attempt]) -> None:
 async def test_order_and_one_attempt_at_a_time_however_often_registrations_change(
     tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(pending_changes, "STEP", 1)
+    monkeypatch.setattr(steps, "STEP", 1)
     # A jump of the clock within a step is a long step, and nobody moves the clock during the rest after it.
     monkeypatch.setattr(jobs, "MOST_REST", 0.0)
     log = AttemptLog()

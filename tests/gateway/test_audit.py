@@ -13,7 +13,6 @@ from trio.testing import MockClock
 from hookgw import Gateway, InstanceSettings, Registration
 from hookgw.concurrency import virtual_clock
 from hookgw.core import (
-    OF_INSTANCE,
     Audit,
     act_as,
     acting_as,
@@ -23,6 +22,7 @@ from hookgw.core import (
     registration_changed,
 )
 from hookgw.deliveries import Replay
+from hookgw.instances.fields import AUDITED as OF_INSTANCE
 from hookgw.kernel import LONGEST, MOST_FIELDS, FieldChange, Rate
 from hookgw.records import (
     CONFIGURATION,

@@ -270,7 +270,7 @@ async def test_the_oldest_make_room_where_they_may(tmp_path: Path, hookgw_receiv
 async def test_room_is_made_in_steps_where_one_is_not_enough(
     tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.store.sqlite.pending_changes.STEP", 3)
+    monkeypatch.setattr("hookgw.store.steps.STEP", 3)
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"deliveries": 10, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:

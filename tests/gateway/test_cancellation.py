@@ -17,8 +17,8 @@ from hookgw.core import PendingDeliveries, jobs
 from hookgw.deliveries import Replay, cancellation
 from hookgw.kernel import StorageUnavailable, TooManyRequests
 from hookgw.records import AuditEntry, Cancellation, Ordering
-from hookgw.store import DeliveryQuery
-from hookgw.store.sqlite import audit, pending_changes, shelves
+from hookgw.store import DeliveryQuery, steps
+from hookgw.store.sqlite import audit, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_pending import KIND, emit, states
 
@@ -66,7 +66,7 @@ def refuse_audit(monkeypatch: pytest.MonkeyPatch) -> None:
         if entries:
             raise StorageUnavailable("The disk is full.")
 
-    for module in (audit, pending_changes, shelves):
+    for module in (audit, shelves):
         monkeypatch.setattr(module, "write_audit", refuse)
 
 
@@ -166,7 +166,7 @@ async def test_unknown_names(hookgw_gateway: GatewayKit, hookgw_receiver: Receiv
 async def test_a_long_one_becomes_a_job_that_goes_on_after_a_restart(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_changes, "STEP", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
     monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
     hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
     async with open_kit(tmp_path) as kit:
@@ -195,7 +195,7 @@ async def test_after_a_restart_it_holds_the_lanes_of_its_instance_alone(
     tmp_path: Path, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seed 5741 of the simulator: what waited for another instance was overtaken, and then stayed."""
-    monkeypatch.setattr(pending_changes, "STEP", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
     monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
     hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
     settings = {"global_webhooks": [{"url": hookgw_receiver.url}]}

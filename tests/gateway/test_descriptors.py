@@ -10,8 +10,8 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import DeliveryState
-from hookgw.app import open as gateway_open
 from hookgw.config import OpenFiles
+from hookgw.core import open as core_open
 from hookgw.store import DeliveryQuery
 from hookgw.testing import open_kit
 
@@ -22,7 +22,7 @@ DESCRIPTORS = 8
 async def test_more_receivers_than_descriptors_get_everything_at_the_first_attempt(
     tmp_path: Path, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway_open, "divide_open_files", lambda _: OpenFiles(8, DESCRIPTORS, 8))
+    monkeypatch.setattr(core_open, "divide_open_files", lambda _: OpenFiles(8, DESCRIPTORS, 8))
     now, most, requests, may_answer = 0, 0, 0, trio.Event()
 
     async def serve(stream: trio.SocketStream) -> None:

@@ -49,7 +49,7 @@ async def prune_for(seconds: float, store: FakeStore) -> float:
     clock = virtual_clock()
     start = clock.steady()
     with trio.move_on_after(seconds):
-        await prune_history(cast("Store", store), clock, STORAGE, EVENTS)
+        await prune_history(cast("Store", store), clock, STORAGE, EVENTS, lambda: True)
     return start
 
 

@@ -19,8 +19,7 @@ from hookgw.concurrency import RETRY_WAITS, TaskFailed
 from hookgw.core import jobs
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import Cancellation, Job, JobKind, JobState, Principal
-from hookgw.store import DeliveryQuery
-from hookgw.store.sqlite import pending_changes
+from hookgw.store import DeliveryQuery, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from hookgw.webhooks import RegistrationChange
 from tests.support.keys import principal_of
@@ -49,7 +48,7 @@ class Gate:
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_changes, "STEP", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
 
 
 async def fill(kit: GatewayKit, receiver: Receiver, count: int = 5) -> None:
@@ -157,7 +156,7 @@ async def test_a_deletion_goes_on_after_a_restart(
         async with told(hookgw_clock, lambda: kit.gateway.instances.delete("shop")) as (job,):
             pass
     monkeypatch.undo()
-    monkeypatch.setattr(pending_changes, "STEP", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
     load = jobs.Jobs.load
     gates: list[Gate] = []
 

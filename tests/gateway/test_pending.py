@@ -17,7 +17,6 @@ from hookgw.deliveries import Replay
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import Ordering, lane_rule, new_secret
 from hookgw.store import DeliveryQuery
-from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -260,7 +259,7 @@ async def start_slow_repartition(
     error: Exception | None = None,
 ) -> tuple[Registration, list[str], trio.Event]:
     """Begin a re-partition that stops after three deliveries until the event is set."""
-    monkeypatch.setattr(pending_changes, "STEP", 1)
+    monkeypatch.setattr("hookgw.store.steps.STEP", 1)
     receiver.default = answer(503)
     await kit.register(receiver.url)
     sent = await emit(kit, count)

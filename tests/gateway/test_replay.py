@@ -16,8 +16,7 @@ from hookgw import Conflict, DeliveryState, NotFound, Unavailable
 from hookgw.deliveries import Replay
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import JobKind
-from hookgw.store import DeliveryQuery, ReplayStep
-from hookgw.store.sqlite import pending_changes
+from hookgw.store import DeliveryQuery, ReplayStep, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
@@ -145,7 +144,7 @@ async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit) -> Non
 async def test_dead_letters_come_in_their_original_order(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_changes, "REPLAY_STEP", 3)
+    monkeypatch.setattr(steps, "REPLAY_STEP", 3)
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 10)
     last = await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
@@ -217,7 +216,7 @@ class Steps:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, kit: GatewayKit) -> None:
         self.reached, self.go_on = trio.Event(), trio.Event()
         self.step = kit.gateway.store.replay_step
-        monkeypatch.setattr(pending_changes, "REPLAY_STEP", 2)
+        monkeypatch.setattr(steps, "REPLAY_STEP", 2)
         monkeypatch.setattr(kit.gateway.store, "replay_step", self.next_step)
 
     async def next_step(self, *given: Any, **more: Any) -> ReplayStep:

@@ -124,6 +124,12 @@ def test_parts_are_read_and_shown_as_one_value() -> None:
     )
 
 
+def test_what_is_shown_of_parts_belongs_to_the_response() -> None:
+    present = presenter(Response, SHOWN)
+    present(Cat("Tom"), 7).collar["width"] = 5
+    assert present(Cat("Tim"), 7).collar == {"wornFor": None}
+
+
 def test_responses_have_no_secret_and_all_that_clients_cannot_write() -> None:
     assert shown(Cat("Tom", chip="1234")) == {
         "name": "Tom",

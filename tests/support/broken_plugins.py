@@ -190,6 +190,18 @@ CONNECTORS = {
         "def send(self, session, message, *, key): ...",
         "good is not async: write async def send(self, session, message, *, key)",
     ),
+    "an option that is a field of create": (
+        "options_schema = {'properties': {'token': {}}}",
+        "options_schema of the connector good has the option token, but this is a field of create itself",
+    ),
+    "an option that is a setting": (
+        "options_schema = {'properties': {'msg_call': {}}}",
+        "option msg_call, but",
+    ),
+    "an option that is a field beside the webhook": (
+        "options_schema = {'properties': {'webhookBase64': {}}}",
+        "option webhookBase64, but",
+    ),
 }
 PAGES = {
     "a page that is no page": ("5", "its list contains a value of type int; return a list of DashboardPage"),

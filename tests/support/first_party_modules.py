@@ -55,15 +55,15 @@ class FirstPartyModules(MetaPathFinder):
                 vars(new).setdefault(attribute, value)
         return ModuleSpec(fullname, _Again(known))
 
-    def check_connector(self, connector: Any) -> CheckedConnector:
+    def check_connector(self, connector: Any, reserved: frozenset[str] = frozenset()) -> CheckedConnector:
         """In place of hookgw's ``check_connector``: look at a first-party class once with each schema."""
         kind = type(connector)
         if not kind.__module__.startswith(f"{self._first}."):  # a class of a module that is not shared
-            return check_connector(connector)
+            return check_connector(connector, reserved)
         # What it says of itself can depend on its options.
         said = (kind, *(repr(getattr(connector, name, None)) for name in ("name", "message_types", _SCHEMA)))
         if said not in self._connectors:
-            self._connectors[said] = check_connector(connector)
+            self._connectors[said] = check_connector(connector, reserved)
         known = self._connectors[said]
         methods = {name: getattr(connector, name) for name in known.methods}
         return CheckedConnector(known.name, methods, known.message_types, known.options_schema)

@@ -1,5 +1,5 @@
 """Writes docs/reference/, a page for every public name, from the signatures and docstrings of the code. The
-table of the fields of ``set`` in docs/http.md comes from theirs.
+tables of fields in docs/http.md come from those of the code.
 
 ``nox -s reference`` runs it; ``tests/test_reference.py`` fails while the pages differ from the code. A public
 name without a place in :data:`PAGES`, and a field without a description, is an error here.
@@ -23,16 +23,23 @@ from typing import Any
 import msgspec
 
 from hookgw import HookgwError
+from hookgw.instances import fields as instance_fields
 from hookgw.kernel import SecretOptions, signing_keys
+from hookgw.kernel.fields import REQUIRED, Field
+from hookgw.keys import fields as key_fields
 from hookgw.plugins import HOOKS, gateway_protocol, hookspecs
 from hookgw.records import deliveries, events, instances, registrations, tls_identity
+from hookgw.records.event_filters import FilterOp
 from hookgw.testing import pytest_plugin
 from hookgw.web.openapi import describe
-from hookgw.webhooks import FIELDS, Showing
+from hookgw.webhooks import Showing
+from hookgw.webhooks import fields as webhook_fields
+from hookgw.webhooks.filters import OPERATIONS
+from hookgw.webhooks.tls import TLS_PARTS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 HTTP = FOLDER.parent / "http.md"
-BEGIN = "<!-- Made by `nox -s reference` from hookgw/webhooks/fields.py: change that. -->"
+BEGIN = "<!-- Made by `nox -s reference` from {}: change that. -->"
 END = "<!-- The end of what is made. -->"
 NOTE = "<!-- Made by `nox -s reference` from the docstrings: change those. -->"
 
@@ -187,26 +194,63 @@ def pages() -> dict[str, str]:
 
 
 def http_page() -> str:
-    """Return ``docs/http.md`` with the table of the fields of ``set`` as they are now."""
-    new = registrations.Registration(id="", instance="", url="")
-    rows = ["| field | if it is missing in a new registration | meaning |", "|---|---|---|"]
-    for field in FIELDS:
-        names = ", ".join(f"`{spelling}`" for spelling in field.spellings)
-        default = field.default
-        if not default:
-            shown = field.shown(new, Showing("", events.Catalog([]), SecretOptions({})))
-            default = "none" if shown is None else f"`{msgspec.json.encode(shown).decode()}`"
-        rows.append(f"| {names} | {default} | {field.meaning}{field.kind.note} |")
+    """Return ``docs/http.md`` with the tables of fields as they are now."""
+    registration = registrations.Registration(id="", instance="", url="")
+    showing = Showing("", events.Catalog([]), SecretOptions({}))
+    tables = {
+        "FIELDS in hookgw/webhooks/fields.py": _field_rows(
+            webhook_fields.FIELDS,
+            "if it is missing in a new registration",
+            lambda field: field.reader()(registration, showing),
+        ),
+        "TLS_PARTS in hookgw/webhooks/tls.py": _field_rows(TLS_PARTS),
+        "OPERATIONS in hookgw/webhooks/filters.py": _operation_rows(),
+        "CREATION in hookgw/instances/fields.py": _field_rows(instance_fields.CREATION),
+        "SETTINGS in hookgw/instances/fields.py": _field_rows(
+            instance_fields.SETTINGS,
+            "default",
+            lambda field: field.reader()(instances.InstanceSettings(), None),
+        ),
+        "FIELDS in hookgw/keys/fields.py": _field_rows(key_fields.FIELDS),
+    }
     text = HTTP.read_text("utf-8")
-    before, between, after = text.partition(BEGIN)
-    _, end, rest = after.partition(END)
-    if not (between and end):
-        raise LookupError(f"{HTTP.name} has no place for the fields of set")
-    return f"{before}{BEGIN}\n\n" + "\n".join(rows) + f"\n\n{END}{rest}"
+    for name, rows in tables.items():
+        begin = BEGIN.format(name)
+        before, between, after = text.partition(begin)
+        _, end, rest = after.partition(END)
+        if not (between and end):
+            raise LookupError(f"{HTTP.name} has no place for {name}")
+        lines = [f"| {' | '.join(row)} |\n" for row in rows]
+        lines.insert(1, "|---" * len(rows[0]) + "|\n")
+        text = f"{before}{begin}\n\n{''.join(lines)}\n{END}{rest}"
+    return text
+
+
+def _field_rows(
+    table: Sequence[Field], default: str = "", new: Callable[[Field], Any] | None = None
+) -> list[list[str]]:
+    """Return the head and the rows of a table; ``new`` says how a field is shown if it is not given."""
+    rows = [["field", *([default] if new else []), "meaning"]]
+    for field in table:
+        shown = [field.default] if new else []
+        if new and not field.default:
+            value = new(field)
+            shown = ["none" if value is None else f"`{msgspec.json.encode(value).decode()}`"]
+        names = ", ".join(f"`{spelling}`" for spelling in field.spellings)
+        needed = " Required." if field.when_set is REQUIRED and not new else ""
+        rows.append([names, *shown, field.meaning + field.kind.note + needed])
+    return rows
+
+
+def _operation_rows() -> list[list[str]]:
+    rows = [[f"`{op}`", one.value, one.holds] for op, one in OPERATIONS.items()]
+    opposites = ", ".join(f"`{op}`" for op in FilterOp if op not in OPERATIONS)
+    holds = "the other does not hold, so also if nothing is at the pointer"
+    return [["`op`", "`value`", "holds if"], *rows, [opposites, "the same", holds]]
 
 
 def write() -> None:
-    """Write the pages, and the table in ``docs/http.md``."""
+    """Write the pages, and the tables in ``docs/http.md``."""
     HTTP.write_text(http_page(), encoding="utf-8")
     FOLDER.mkdir(exist_ok=True)
     for file, text in pages().items():

@@ -6,19 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from hookgw import Invalid
-from hookgw.instances import BESIDE, SETTINGS
+from hookgw.instances.fields import BESIDE, SETTINGS
 from hookgw.kernel import is_whole
+from hookgw.keys import fields as keys
 from hookgw.records import FOREIGN, Catalog
+from hookgw.webhooks import fields as webhooks
+from hookgw.webhooks.tls import TLS_PARTS
 
 NAMES = {
-    **dict.fromkeys(("byEvents", "webhook_by_events", "by_events"), "webhookByEvents"),
-    **dict.fromkeys(("base64", "webhook_base64"), "webhookBase64"),
-    **{snake: camel for (camel, snake), _ in SETTINGS.values()},
+    **{
+        spelling: field.json
+        for table in (webhooks.FIELDS, webhooks.RETRY_PARTS, TLS_PARTS, SETTINGS, keys.FIELDS)
+        for field in table
+        for spelling in field.spellings
+        if spelling != field.json
+    },
     **dict.fromkeys(("take", "limit"), "offset"),
-    "max_age": "maxAge",
-    "disable_after": "disableAfter",
-    "expires_in": "expiresIn",
-    "expires_at": "expiresAt",
     "mediaType": "mediatype",
     "contactMessage": "contact",
     "read_messages": "readMessages",

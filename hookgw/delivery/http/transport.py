@@ -6,9 +6,8 @@ An exchange takes these steps:
    it since the last one (no bytes, no end). Otherwise a new one is dialled.
 2. Head and body are sent in one piece. If they do not fit the kernel's buffer, a second task sends the rest
    while the response is read, because a receiver may respond before it has read the body.
-3. The bytes that arrive are fed to a :class:`~hookgw.delivery.http.response.ResponseParser` until the
-response
-   is over.
+3. Arriving bytes are fed to a :class:`~hookgw.delivery.http.response.ResponseParser` until the response is
+   over.
 4. If a used connection breaks at once and before the first byte of a response, the receiver probably closed
    it just as the request was sent. The request is then sent again, once, on a new connection (RFC 9112,
    section 9.3.1; receivers recognise repeats by the ``webhook-id``).

@@ -10,6 +10,7 @@ import click
 
 from hookgw.command.client import Client, server_options
 from hookgw.command.failure import Failed
+from hookgw.command.field_options import add_options, body_of, options_of
 from hookgw.command.fields import read_secret
 from hookgw.command.job import follow_aloud
 from hookgw.command.names import complete_connectors, instance_argument
@@ -26,6 +27,7 @@ from hookgw.command.output import (
     table_options,
 )
 from hookgw.instances.commands.qr_code import qr_blocks
+from hookgw.instances.fields import CREATION
 
 
 def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -49,11 +51,8 @@ def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[st
     return options
 
 
-_GIVEN_ELSEWHERE = {
-    "instanceName": "the argument INSTANCE",
-    "integration": "--integration",
-    "token": "--token",
-    "webhook": "--webhook",
+_GIVEN_ELSEWHERE = {one.json: f"--{one.name}" for one in CREATION if one.option} | {
+    "instanceName": "the argument INSTANCE"
 }
 """How ``create`` takes the fields that no connector can have as an option, by their names in the API."""
 
@@ -76,29 +75,20 @@ def instance() -> None:
 
 @instance.command()
 @click.argument("name", metavar="INSTANCE")
-@click.option(
-    "--integration",
-    shell_complete=complete_connectors,
-    help="Connector to use, for example simulator; `hookgw connectors` lists them, with their options.  "
-    "[default: none; events arrive by HTTP]",
+@add_options(
+    options_of(
+        CREATION,
+        {
+            "token": (("--token",), {"callback": read_secret}),
+            "integration": (("--integration",), {"shell_complete": complete_connectors}),
+        },
+    ).values()
 )
-@click.option(
-    "--token",
-    callback=read_secret,
-    help="Key of the instance; - reads it from standard input.  [default: generated]",
-)
-@click.option("--webhook", "url", metavar="URL", help="Also register this URL for its events.")
 @option_values
 @server_options
 @json_option
 def create(
-    client: Client,
-    name: str,
-    integration: str | None,
-    token: str | None,
-    url: str | None,
-    options: dict[str, Any],
-    as_json: bool,
+    client: Client, name: str, webhook: str | None, options: dict[str, Any], as_json: bool, **fields: Any
 ) -> None:
     """Create an instance and print its key.
 
@@ -107,8 +97,8 @@ def create(
     for option, place in _GIVEN_ELSEWHERE.items():
         if option in options:
             raise click.UsageError(f"{option} is not an option of a connector. Use {place} instead.")
-    webhook = {"url": url} if url else None
-    body = {**options, "instanceName": name, "integration": integration, "token": token, "webhook": webhook}
+    fields |= {"name": name, "webhook": {"url": webhook} if webhook else None}
+    body = {**options, **body_of(CREATION, fields)}
     created = client.call("POST", "instance", "create", body=body)
     if as_json:
         show_json(created)
@@ -117,9 +107,9 @@ def create(
         show_fields(
             {
                 "instance": name,
-                "integration": integration,
+                "integration": fields["integration"],
                 "key": created["hash"],
-                "URL": url,
+                "URL": webhook,
                 "ingest URL": created.get("ingestUrl"),
             }
         )

@@ -85,7 +85,7 @@ class Connectors:
         event_rules: EventRules,
         event_left_out: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
-        self._connectors = connectors
+        self._connectors = dict(connectors)
         self._states = states
         self._restarts = restarts
         self._clock = clock
@@ -99,6 +99,15 @@ class Connectors:
         self._closing: dict[str, ConnectorSession] = {}
         self._running: _Running | None = None
         self._is_stopping = False
+
+    def keep(self, names: Collection[str]) -> None:
+        """Remove the connectors of plugins that were switched off; before :meth:`run`.
+
+        Args:
+            names: of those that are left.
+        """
+        for name in self._connectors.keys() - set(names):
+            del self._connectors[name]
 
     async def run(
         self,

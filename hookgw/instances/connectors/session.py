@@ -18,6 +18,7 @@ from hookgw.core.long_work import run_in_slices
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.connector_client import ConnectorClients
 from hookgw.instances.connectors.inbound_media import InboundMedia
+from hookgw.instances.fields import SETTINGS
 from hookgw.kernel.errors import Conflict, Invalid, TooManyRequests, Unavailable
 from hookgw.kernel.json_text import decode_strict, encode_strict
 from hookgw.kernel.long_json import finish
@@ -181,8 +182,8 @@ class ConnectorSession:
         return self._ingest_urls.url(self._instance, self.connector)
 
     def secret_texts(self) -> set[str]:
-        given = {self._instance.ingest_token, self._instance.settings.wavoip_token}
-        return given | self.connector.option_rules.secrets(self._options)
+        given = {getattr(self._instance.settings, one.attribute) for one in SETTINGS if one.is_secret}
+        return {self._instance.ingest_token, *given} | self.connector.option_rules.secrets(self._options)
 
     def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
         return self._media.url(self._instance, reference, mimetype=mimetype, file_name=file_name)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from hookgw.instances.evolution.source import SourceInstance
+from hookgw.instances.fields import SETTINGS
 from hookgw.kernel.errors import Invalid
 from hookgw.kernel.masking import repr_without, with_masked_user
 from hookgw.kernel.rules import check_custom_headers
@@ -28,7 +29,7 @@ _TIMEOUT = "60s"
 """As Evolution API's container waits for a webhook."""
 _DEFAULTS: dict[str, Any] = msgspec.to_builtins(InstanceSettings())
 """All settings of an account, as the HTTP API names them, with their defaults."""
-_SECRET_SETTING = "wavoipToken"  # noqa: S105 -- a name
+_SECRET_SETTINGS = {one.json for one in SETTINGS if one.is_secret}
 _NO_SETTINGS = frozenset({"id", "createdAt", "updatedAt", "instanceId"})
 _OTHER_PARTS = ("Chatwoot", "Proxy", "Rabbitmq", "Nats", "Sqs", "Kafka", "Websocket", "Pusher", "Typebot")
 
@@ -211,7 +212,7 @@ def _settings(found: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _shown_setting(name: str, value: Any) -> str:
-    if name == _SECRET_SETTING:
+    if name in _SECRET_SETTINGS:
         return "set" if value else "not set"
     return repr(value) if isinstance(value, str) else str(value).lower()
 

@@ -18,10 +18,12 @@ from hookgw.kernel.errors import (
     StorageUnavailable,
     TooManyRequests,
 )
+from hookgw.keys.fields import FIELDS
 from hookgw.keys.pages import KeyForms
 from hookgw.messages.requests import parse_text_message
 from hookgw.records.connectors import ConnectionState
 from hookgw.records.events import Event, new_event_id
+from hookgw.site.field_form import inputs_of
 from hookgw.site.option_form import option_fields, read_options
 from hookgw.site.site import Form, Site, visitor
 from hookgw.site.streams import Streams
@@ -60,10 +62,9 @@ class InstancePage:
     async def page(
         self, instance: str, *, form: Form | None = None, at: str = "", error: HookgwError | None = None
     ) -> Response:
-        """Return the page, perhaps with a form that was refused.
+        """Return the page, perhaps with a form that was refused; ``at`` is its place in the template.
 
-        Args:
-            at: the form's place in the template.
+        Raise ``NotFound`` if there is no such instance.
         """
         gateway = self._gateway
         found = gateway.instances.get(instance)
@@ -86,6 +87,7 @@ class InstancePage:
             has_webhooks=bool(gateway.registrations.of_instance(instance)),
             webhook=self._webhooks.values(instance, form if at == "webhook" else None),
             keys=self._keys.rows(instance),
+            key_inputs=[*inputs_of(FIELDS)],
             kinds=kinds,
             plugin_pages=[page for page in gateway.hooks.dashboard_pages() if page.of_instance],
             usual_kind=_USUAL_KIND,
@@ -172,7 +174,6 @@ class InstancePage:
         return self._site.redirect(f"/instances/{quote(instance)}", done="saved")
 
     async def emit(self, instance: str) -> Response:
-        """Emit the example event of a kind."""
         form = await self._site.form()
         gateway = self._gateway
         gateway.instances.get(instance)

@@ -26,7 +26,6 @@ class Row(NamedTuple):
     Attributes:
         reason: why its connection is closed.
         webhooks, failing: the numbers of its registrations, and of the failing ones.
-        backlog: its pending deliveries.
         last_event: when its newest event was accepted, in seconds since the epoch.
     """
 

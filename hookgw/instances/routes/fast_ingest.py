@@ -5,10 +5,10 @@ Like :mod:`hookgw.events.fast_emit`, it bypasses Quart. ``tests/api/routes/test_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hookgw.core.ingest_url import INGEST_PATH
-from hookgw.fleet.fleet import Fleet
 from hookgw.instances.routes.ingest import IngestEndpoint
 from hookgw.web.auth import INGEST_BELOW_RULE, INGEST_RULE
 from hookgw.web.server.errors import response_to
@@ -19,12 +19,12 @@ class FastIngest:
     """Handles requests of networks without Quart.
 
     Args:
-        fleet: says which instances are on this node; ``None`` if all are.
+        holds: returns whether this node has an instance, by its name.
     """
 
-    def __init__(self, endpoint: IngestEndpoint, fleet: Fleet | None) -> None:
+    def __init__(self, endpoint: IngestEndpoint, holds: Callable[[str], bool]) -> None:
         self._endpoint = endpoint
-        self._fleet = fleet
+        self._holds = holds
 
     def matches(self, scope: Any) -> bool:
         path: str = scope["path"]
@@ -35,7 +35,7 @@ class FastIngest:
         if not (2 <= len(segments) <= 3 and all(segments)):
             return False
         # The ordinary path forwards requests for other nodes.
-        return self._fleet is None or self._fleet.holds(segments[0])
+        return self._holds(segments[0])
 
     async def respond(self, exchange: RequestResponse) -> None:
         scope: Any = exchange.scope

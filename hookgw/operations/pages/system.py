@@ -56,7 +56,7 @@ class SystemPage:
     async def _page(
         self, *, error: HookgwError | None = None, backup: str | None = None, is_running: bool = False
     ) -> Response:
-        gateway, fleet = self._gateway, self._gateway.fleet
+        gateway, node = self._gateway, self._gateway.node
         cursor = request.args.get("cursor") or None
         page = await gateway.audit.list(AuditQuery(limit=MOST_ENTRIES, cursor=cursor))
         disk = None
@@ -84,10 +84,10 @@ class SystemPage:
             ],
             older=page.cursor,
             is_first=cursor is None,
-            node=fleet.node if fleet else None,
-            nodes=[node.name for node in fleet.view.nodes] if fleet else [],
+            node=node.label,
+            nodes=[one.name for one in node.view.nodes],
             # Of this node, although the next request may come to another one.
-            of_node=f"node={quote(fleet.node)}" if fleet else "",
+            of_node=f"node={quote(node.name)}" if node.is_shared else "",
             plugins=[(plugin, failing.get(plugin.name)) for plugin in plugins],
             log=await self._log(),
         )

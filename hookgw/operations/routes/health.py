@@ -47,11 +47,11 @@ class HealthRoutes:
         # A disk that hangs does not raise; without a timeout the probe would hang with it.
         with trio.move_on_after(READY_TIMEOUT):
             await self._gateway.ready()
-            fleet = self._gateway.fleet
-            if fleet is None:
+            node = self._gateway.node
+            if not node.is_shared:
                 return json_response(common.Health("ready"))
-            shards = {node.name: count for node, count in fleet.nodes()}
-            return json_response(common.Health("ready", fleet.node, shards))
+            shards = {one.name: count for one, count in node.view.counted()}
+            return json_response(common.Health("ready", node.name, shards))
         raise Unavailable(f"The store did not write within {READY_TIMEOUT:.0f} seconds.")
 
     @describes(_TAG, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})

@@ -39,8 +39,8 @@ class JobRoutes:
         A job can be found for a day after its end.
         """
         job = self._gateway.jobs.find(job_id)
-        if job is None and self._gateway.fleet is not None:
-            job = next((one for one in await self._gateway.jobs.stored() if one.id == job_id), None)
+        if job is None:
+            job = next((one for one in await self._gateway.jobs.everywhere() if one.id == job_id), None)
         # One answer for a job of another instance and for none: ids are random, and nobody learns of others.
         if job is None or not self._may_see(job):
             raise NotFound(f"There is no job {job_id[:64]!r}.")
@@ -53,9 +53,7 @@ class JobRoutes:
         If the list ends early, its cursor is in `hookgw-cursor`.
         """
         await reserve(LIST)
-        jobs = self._gateway.jobs
-        found = jobs.all() if self._gateway.fleet is None else await jobs.stored()
-        seen = [job for job in found if self._may_see(job)]
+        seen = [job for job in await self._gateway.jobs.everywhere() if self._may_see(job)]
         return await array(seen, lambda job: (-job.started, job.id), present_job)
 
     def _may_see(self, job: Job) -> bool:

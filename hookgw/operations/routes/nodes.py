@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
 from hookgw.operations import responses
-from hookgw.records.shards import SHARDS
 from hookgw.web.openapi.describe import describes
 from hookgw.web.request_body import json_response
 
@@ -31,13 +29,7 @@ class NodeRoutes:
 
         With a data file there is one.
         """
-        fleet = self._gateway.fleet
-        if fleet is None:
-            name = self._gateway.settings.fleet.node or socket.gethostname()
-            alone = responses.Node(
-                node=name, url=None, shards=SHARDS, heartbeat_age=0.0, leaving=False, is_here=True
-            )
-            return json_response([alone])
+        this = self._gateway.node
         return json_response(
             [
                 responses.Node(
@@ -46,8 +38,8 @@ class NodeRoutes:
                     shards=shards,
                     heartbeat_age=round(node.heartbeat_age, 3),
                     leaving=node.is_leaving,
-                    is_here=node.name == fleet.node,
+                    is_here=node.name == this.name,
                 )
-                for node, shards in fleet.nodes()
+                for node, shards in this.view.counted()
             ]
         )

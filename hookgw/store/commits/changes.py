@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,10 +17,9 @@ class Changes(msgspec.Struct, frozen=True):
     """What a commit has changed so far. It is immutable, so that a failed job is undone by its old value.
 
     Attributes:
-        rows: how many rows were written.
         pending: how many more deliveries are pending.
         requeued: how many finished deliveries are pending again, by lane key.
-        change: the change of what is pending, without appended deliveries.
+        change: of what is pending, without appended deliveries.
     """
 
     rows: int = 0
@@ -33,11 +32,9 @@ class Committed(NamedTuple):
     """A commit that is on disk.
 
     Attributes:
-        seconds: how long it took.
-        changes: what it changed.
-        appended: the deliveries that the listener is to hear of now, of this commit, earlier ones, and those
-            of other processes; ``None`` for what the jobs of this commit appended.
-        is_empty: whether nothing was written: the commit only read what others had appended.
+        appended: what the listener is to hear of now, of this commit, earlier ones, and those of other
+            processes; ``None`` for what the jobs of this commit appended.
+        is_empty: whether the commit only read what others had appended.
     """
 
     seconds: float
@@ -47,11 +44,9 @@ class Committed(NamedTuple):
 
 
 class CountedTransaction:
-    """An open transaction that counts what its jobs change. Engines add what the jobs write with.
+    """An open transaction that counts what its jobs change. A job must not keep it."""
 
-    Attributes:
-        changes: what the jobs of this commit have changed.
-    """
+    connection: Any
 
     def __init__(self) -> None:
         self.changes = Changes()
@@ -63,15 +58,12 @@ class CountedTransaction:
         self.changes = replace(self.changes, rows=rows + events + deliveries, pending=pending + deliveries)
 
     def count_rows(self, count: int) -> None:
-        """Count rows that were written without a change of what is pending."""
         self.changes = replace(self.changes, rows=self.changes.rows + count)
 
     def count_finished(self, gone: PendingChange) -> None:
-        """Count deliveries that are no longer pending."""
         self._count(gone, -1)
 
     def count_requeued(self, lanes: Mapping[str, int], added: PendingChange) -> None:
-        """Count deliveries that are pending again."""
         requeued = dict(self.changes.requeued)
         for lane, count in lanes.items():
             requeued[lane] = requeued.get(lane, 0) + count
@@ -89,3 +81,12 @@ class CountedTransaction:
             total[holder] = (has + sign * count, has_bytes + sign * size)
             pending += sign * count
         self.changes = replace(self.changes, pending=pending, change=total)
+
+
+def weigh(deliveries: Iterable[tuple[str, str, int]]) -> PendingChange:
+    """Sum up deliveries: the registration, the instance, and the bytes of each."""
+    total: dict[tuple[str, str], tuple[int, int]] = {}
+    for registration, instance, size in deliveries:
+        count, bytes_of = total.get((registration, instance), (0, 0))
+        total[registration, instance] = (count + 1, bytes_of + size)
+    return total

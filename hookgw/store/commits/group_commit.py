@@ -21,7 +21,7 @@ from hookgw.kernel.errors import StorageLost, StorageUnavailable
 from hookgw.records.deliveries import Delivery, Settlement
 from hookgw.store.commits.changes import Changes, Committed
 from hookgw.store.commits.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group, Job, Tx, appended_by
-from hookgw.store.protocol import StoreListener
+from hookgw.store.protocol.outbox import StoreListener
 from hookgw.store.records import PendingChange, StoreObserver, StoreStatistics
 
 T = TypeVar("T")
@@ -53,7 +53,6 @@ class Commits(Protocol[Tx]):
         """Write groups in one commit, and set the result or error of each job.
 
         Args:
-            groups: in order.
             probe: write something even if there is nothing to write.
 
         Returns:
@@ -65,8 +64,6 @@ class Commits(Protocol[Tx]):
 
 
 class _NoListener:
-    """The listener until somebody subscribes."""
-
     def requeued(self, lanes: Mapping[str, int]) -> None:
         pass
 
@@ -83,15 +80,15 @@ _NOBODY = _NoListener()
 class GroupCommit(Generic[Tx]):
     """Collects jobs and writes them, group after group, in the order in which they were requested.
 
+    Whatever queues a job raises ``StorageUnavailable`` if the disk refuses, or the store is closed.
+
     Args:
         writer: runs in a thread of its own, one call at a time.
-        observer: hears of commits and of a disk that refuses.
         in_use: held while the writer writes.
         on_committed: called in the Trio thread after each commit.
         pending: how many deliveries are pending at the start.
         settle_limit: with more queued settlements than this, :meth:`wait_settle_capacity` waits.
-        unusable: returns why nothing more is to be accepted although the disk may work; ``None`` usually.
-        threads: run the writer.
+        unusable: returns why nothing more is to be accepted although the disk may work.
 
     Attributes:
         failing: why the disk refuses; ``None`` while it works.
@@ -138,11 +135,7 @@ class GroupCommit(Generic[Tx]):
         self._last = Committed(0.0, Changes())
 
     def subscribe(self, listener: StoreListener) -> None:
-        """Report commits to a listener from now on.
-
-        Raises:
-            RuntimeError: there is a listener already.
-        """
+        """See :class:`hookgw.store.Outbox`."""
         if self._listener is not _NOBODY:
             raise RuntimeError("The store has a listener already.")
         self._listener = listener
@@ -193,11 +186,7 @@ class GroupCommit(Generic[Tx]):
         self._scope.cancel()
 
     def check_open(self) -> None:
-        """Check that a write would be accepted now.
-
-        Raises:
-            StorageUnavailable: the disk refuses, or the store is closed.
-        """
+        """Check that a write would be accepted now."""
         refusal = self._closed or self.failing or self._unusable()
         if refusal is not None:
             raise _copy(refusal)
@@ -210,11 +199,6 @@ class GroupCommit(Generic[Tx]):
             self._urgent.set()
 
     def append_nowait(self, job: AppendJob[Tx]) -> None:
-        """Queue an append.
-
-        Raises:
-            StorageUnavailable: the disk refuses, or the store is closed.
-        """
         self.check_open()
         group = self._open_group()
         self._urgent.set()
@@ -224,11 +208,7 @@ class GroupCommit(Generic[Tx]):
             group.rows += 1 + len(new.deliveries)
 
     def call_nowait(self, job: FunctionJob[Tx]) -> None:
-        """Queue a function. It runs in the writer thread after everything that was queued before.
-
-        Raises:
-            StorageUnavailable: the disk refuses, or the store is closed.
-        """
+        """Queue a function. It runs in the writer thread after everything that was queued before."""
         self.check_open()
         self._urgent.set()
         self._last_group().functions.append(job)
@@ -236,13 +216,8 @@ class GroupCommit(Generic[Tx]):
     async def call(self, function: Callable[[Tx], T]) -> T:
         """Run a function inside a commit and return its result, once it is on disk.
 
-        Args:
-            function: must be quick, as all other writes wait for it. It runs again if the commit has to be
-                repeated. If it raises, its changes are undone, and nothing else is.
-
-        Raises:
-            StorageUnavailable: the disk refuses.
-            Exception: from the function.
+        All other writes wait for the function, so it must be quick. It runs again if the commit has to be
+        repeated. If it raises, its changes are undone, and nothing else is; the error comes out here.
         """
         job = FunctionJob(function)
         self.call_nowait(job)
@@ -251,11 +226,7 @@ class GroupCommit(Generic[Tx]):
         return result
 
     def settle_nowait(self, settlement: Settlement) -> int:
-        """Queue a settlement; ignored once the store is closed.
-
-        Returns:
-            A number for :meth:`wait_settled`.
-        """
+        """Queue a settlement; ignored once the store is closed. The number is for :meth:`wait_settled`."""
         # Not an error: a lane that ends with the gateway may still settle. Its delivery is repeated.
         if self._closed is not None:
             return 0
@@ -271,29 +242,19 @@ class GroupCommit(Generic[Tx]):
         return self._requested
 
     async def wait_settled(self, number: int) -> None:
-        """Wait until a settlement is on disk, however long the disk refuses, or the store is closed.
-
-        It hurries the commit. No checkpoint if the settlement is on disk already.
-
-        Args:
-            number: from :meth:`settle_nowait`; 0 for none.
-        """
+        """See :class:`hookgw.store.Outbox`. It hurries the commit."""
         while number > self._requested - self._settlements and self._closed is None:
             self._urgent.set()
             await self._settling.park()
 
     async def wait_settle_capacity(self) -> None:
-        """Wait while too many settlements are queued. No checkpoint while there is room."""
+        """See :class:`hookgw.store.Outbox`."""
         if self._settlements > self._settle_limit:
             while not self._room.is_set():
                 await self._room.wait()
 
     async def flush(self) -> None:
-        """Wait until everything that was queued before is on disk, however long the disk refuses.
-
-        Raises:
-            StorageUnavailable: the store is closed, or was closed meanwhile.
-        """
+        """See :class:`hookgw.store.Outbox`. Raises ``StorageUnavailable`` if the store is closed."""
         if self._closed is not None:
             raise _copy(self._closed)
         await self._flush()
@@ -303,7 +264,6 @@ class GroupCommit(Generic[Tx]):
         self._pending = pending
 
     def statistics(self) -> StoreStatistics:
-        """Return what was done so far."""
         waiting = sum(group.rows + len(group.functions) for group in chain(self._taken, self._groups))
         return StoreStatistics(
             commits=self._commits,

@@ -14,14 +14,13 @@ from hookgw.records.fleet import ShardEpoch
 from hookgw.store.commits.changes import CountedTransaction
 
 Tx = TypeVar("Tx", bound=CountedTransaction)
+Tx_contra = TypeVar("Tx_contra", bound=CountedTransaction, contravariant=True)
 
 # A group with this many rows accepts no more, so that a commit under load stays short.
 GROUP_ROWS = 2048
 
 
 class NewEvent(msgspec.Struct, gc=False):
-    """An event that is to be appended, with its deliveries."""
-
     seq: int
     event: Event
     accepted_at: float
@@ -29,11 +28,7 @@ class NewEvent(msgspec.Struct, gc=False):
 
 
 class Job:
-    """Something that one task waits for.
-
-    Attributes:
-        error: what the waiter is to raise.
-    """
+    """Something that one task waits for. ``error`` is what the waiter is to raise."""
 
     # Defaults of the class, and not an event, which costs twice as much: for each request of a producer.
     error: Exception | None = None
@@ -73,12 +68,11 @@ class AppendJob(Job, Generic[Tx]):
     store bounds the wait: it writes, refuses, or closes.
 
     Attributes:
-        news: the events with their deliveries, in order.
         also: writes more in the same commit, whether the events are duplicates or not.
         version: of the records that the events were addressed by; ``None`` if only this process changes
             records.
-        epoch: in which a node of a fleet must hold a shard for this; ``None`` for nothing like that.
-        added: the sequence numbers of the events that were not duplicates.
+        epoch: in which a node of a fleet must hold a shard for this.
+        added: the numbers of the events that were not duplicates.
     """
 
     version: int | None = None
@@ -105,11 +99,8 @@ class Group(Generic[Tx]):
     """Jobs that are done in this order: appends, settlements, functions.
 
     The order between appends and settlements does not matter, because they never concern one delivery. A
-    write that is requested after a function goes into the next group.
-
-    Attributes:
-        flushes: jobs that only wait for the group to be on disk.
-        rows: how many rows it writes, without those of functions.
+    write that is requested after a function goes into the next group. ``flushes`` only wait for the disk;
+    ``rows`` does not count what functions write.
     """
 
     def __init__(self) -> None:
@@ -135,7 +126,6 @@ class Group(Generic[Tx]):
 
 
 def appended_by(jobs: Iterable[AppendJob[Tx]]) -> Iterator[Delivery]:
-    """Return the deliveries that jobs have appended."""
     return (
         delivery
         for job in jobs

@@ -46,16 +46,7 @@ _STORED = """SELECT e.seq FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS g
 
 
 def append(connection: Connection, xid: int, news: Sequence[NewEvent]) -> set[int]:
-    """Add events and their deliveries, except duplicates: events with a known instance and id.
-
-    Args:
-        connection: in a transaction.
-        xid: the number of that transaction.
-        news: in the order of delivery.
-
-    Returns:
-        The sequence numbers of the events that were added.
-    """
+    """Add events and their deliveries, except duplicates; return the numbers of the added events."""
     prepared = prepare(connection, news)
     return set() if prepared is None else added(send(connection, xid, prepared, news))
 
@@ -78,10 +69,7 @@ def send(
     """Add events and deliveries, which get their numbers here, in the order given, and their positions.
 
     Args:
-        connection: in a transaction.
-        xid: the number of that transaction.
         prepared: from :func:`prepare`, of these events, and others perhaps.
-        news: in the order of delivery.
 
     Returns:
         The answer, for :func:`added`; ``None`` if there was nothing to add.
@@ -127,13 +115,11 @@ def send(
 
 
 def added(answer: Cursor[Any] | None) -> set[int]:
-    """Return the sequence numbers of the events that were added."""
     row = None if answer is None else answer.fetchone()
     return set() if row is None else set(row[0])
 
 
 def find_stored(connection: Connection, news: Sequence[NewEvent]) -> set[int]:
-    """Return which of these events are stored under their numbers."""
     seqs, ids = [new.seq for new in news], [new.event.id for new in news]
     names = [new.event.instance for new in news]
     return {seq for (seq,) in connection.execute(_STORED, (seqs, ids, names))} if news else set()

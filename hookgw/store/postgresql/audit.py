@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any
 
 import msgspec
 from psycopg import Connection
 
 from hookgw.records.audit import AuditEntry
 from hookgw.store import audit_entries
-from hookgw.store.audit_entries import AuditPart, AuditRow, SteppedAudit, StoredEntry
-from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.postgresql.database import Reader
+from hookgw.store.audit_entries import AuditPart, AuditRow, StoredEntry
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import AuditQuery, micros
+from hookgw.store.searches import in_time
 
 _ADD = """INSERT INTO audit (at, instance, instance_id, action, entry)
     SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])"""
@@ -33,41 +30,7 @@ _ENTRIES = """SELECT at, seq, instance, instance_id, action, entry FROM audit
 _stored_of = msgspec.json.Decoder(StoredEntry).decode
 
 
-class PostgresqlAudit(SteppedAudit[Transaction]):
-    """The audit; see :class:`hookgw.store.protocol.Audit`.
-
-    Args:
-        commits: writes.
-        lists: reads what clients ask for.
-        background: counts.
-    """
-
-    def __init__(self, commits: GroupCommit[Transaction], lists: Reader, background: Reader) -> None:
-        super().__init__(commits)
-        self._lists = lists
-        self._background = background
-
-    def _write(self, transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
-        write_audit(transaction, entries)
-
-    async def _search(self, query: AuditQuery, before: tuple[int, int] | None) -> AuditPart:
-        find = partial(search_audit, query=query, before=before, rows=audit_entries.ROWS)
-        return await self._lists.run(find)
-
-    async def _count_too_many(self, most: int) -> list[tuple[str, int]]:
-        return await self._background.run(
-            lambda connection: connection.execute(_TOO_MANY, {"most": most}).fetchall()
-        )
-
-    def _remove_old(self, transaction: Transaction, before: int, count: int) -> int:
-        return transaction.connection.execute(_REMOVE_OLD, (before, count)).rowcount
-
-    def _remove_oldest_of(self, transaction: Transaction, instance: str, count: int) -> int:
-        return transaction.connection.execute(_REMOVE_OLDEST_OF, (instance, count)).rowcount
-
-
 def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
-    """Write entries, with whatever else the transaction changes."""
     if not entries:
         return
     rows = [
@@ -82,18 +45,11 @@ def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None
 def search_audit(
     connection: Connection, query: AuditQuery, before: tuple[int, int] | None, rows: int
 ) -> AuditPart:
-    """Return the newest entries that match a query, up to one more than its limit.
-
-    Args:
-        connection: a reading one.
-        query: which ones. Its cursor has no effect.
-        before: only entries before this time and number; ``None`` for all.
-        rows: the most entries to look at, whether they match or not.
-    """
     # These conditions limit a range of an index. The others are checked row by row.
-    places, matches = ["true"], ["true"]
+    times, given = in_time(query, "%({})s", "at")
+    places, matches = ["true", *times], ["true"]
     order = "at DESC, seq DESC"
-    given: dict[str, Any] = {"rows": rows, "wanted": query.limit + 1}
+    given |= {"rows": rows, "wanted": query.limit + 1}
     if query.instance is not None:
         # As a range, and sorted by the instance, too, so that only its own index fits; see history.py.
         places += ["instance IS NOT NULL", "instance >= %(instance)s", "instance <= %(instance)s"]
@@ -102,12 +58,6 @@ def search_audit(
     if query.instance_id is not None:
         matches.append("instance_id = %(instance_id)s")
         given["instance_id"] = sought(query.instance_id)
-    if query.since is not None:
-        places.append("at >= %(since)s")
-        given["since"] = micros(query.since)
-    if query.until is not None:
-        places.append("at < %(until)s")
-        given["until"] = micros(query.until)
     if before is not None:
         places.append("(at, seq) < (%(before)s, %(seq)s)")
         given["before"], given["seq"] = before
@@ -130,3 +80,15 @@ def search_audit(
         for at, seq, instance, instance_id, action, entry in lines
     ]
     return AuditPart(found, count, (last[0], last[1]) if last else (0, 0))
+
+
+def count_too_many(connection: Connection, most: int) -> list[tuple[str, int]]:
+    return connection.execute(_TOO_MANY, {"most": most}).fetchall()
+
+
+def remove_old(transaction: Transaction, before: int, count: int) -> int:
+    return transaction.connection.execute(_REMOVE_OLD, (before, count)).rowcount
+
+
+def remove_oldest_of(transaction: Transaction, instance: str, count: int) -> int:
+    return transaction.connection.execute(_REMOVE_OLDEST_OF, (instance, count)).rowcount

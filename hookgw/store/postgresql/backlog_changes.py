@@ -42,17 +42,7 @@ _decode = msgspec.msgpack.Decoder(_Row).decode
 
 
 class PostgresqlBacklogs:
-    """See :class:`hookgw.store.fleet.SharedBacklog`.
-
-    Args:
-        server: the database.
-        background: counts.
-        threads: make the calls that block.
-
-    Attributes:
-        session: the caller closes it, and watches that its calls end.
-        reader: makes calls with it.
-    """
+    """See :class:`hookgw.store.fleet.SharedBacklog`. The caller closes the session, and watches its calls."""
 
     def __init__(self, server: Server, background: Reader, threads: Threads = SYSTEM_THREADS) -> None:
         # For the exchange alone: it waits for no long read, and no heartbeat waits for it.

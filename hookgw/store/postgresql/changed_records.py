@@ -22,9 +22,7 @@ def read_changes(connection: Connection, since: int | None, cipher: RecordCipher
     """Return what has changed after a version.
 
     Args:
-        connection: in autocommit mode.
         since: the version; ``None`` for all records, whatever was known before.
-        cipher: of the records.
     """
     instances: dict[str, Instance | None] = {}
     registrations: dict[str, Registration | None] = {}

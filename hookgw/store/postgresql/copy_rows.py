@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
 
 from psycopg import Connection
 
 from hookgw.kernel.errors import Conflict, StartError
 from hookgw.records.fleet import DEAD_AFTER
-from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Table
+from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
 from hookgw.store.postgresql.database import Server, start_errors
 from hookgw.store.postgresql.environment import check_server
 from hookgw.store.postgresql.lookups import one_row, sought
 from hookgw.store.postgresql.schema import UNFINISHED, migrate
 
-
-class _Source(NamedTuple):
-    """What is read of one kind of rows: the columns, the table, what it is joined with, and the key."""
-
-    columns: str
-    table: str
-    joins: str = ""
-    key: tuple[str, ...] = ("t.seq",)
-    where: str = "true"
-    size: str = "0"
-
-
-_EVENTS = _Source(
+_EVENTS = Source(
     "t.seq, i.name, t.id, t.kind, t.time, t.accepted_at, t.data, t.sender, t.server_url, t.heard",
     "events",
     "JOIN instance_numbers i ON i.number = t.instance",
@@ -36,22 +23,22 @@ _EVENTS = _Source(
     size="octet_length(t.data)",
 )
 _SOURCES = {
-    "records": _Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
+    "records": Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
     "events": _EVENTS,
     "ids": _EVENTS._replace(where="t.heard < 0"),
-    "deliveries": _Source(
+    "deliveries": Source(
         """t.seq, t.event, i.name, t.kind, t.registration, t.lane, t.state, t.accepted_at, t.size,
         coalesce(p.place, 0), t.queued_at, t.attempts, t.failures, t.next_at, t.finished_at, t.reason""",
         "deliveries",
         "JOIN instance_numbers i ON i.number = t.instance LEFT JOIN places p ON p.seq = t.seq",
     ),
-    "attempts": _Source(
+    "attempts": Source(
         "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, t.url",
         "attempts",
         key=("t.delivery", "t.number"),
     ),
-    "bodies": _Source("t.seq, t.body", "bodies", size="octet_length(t.body)"),
-    "audit": _Source("t.seq, t.at, t.instance, t.instance_id, t.action, t.entry", "audit"),
+    "bodies": Source("t.seq, t.body", "bodies", size="octet_length(t.body)"),
+    "audit": Source("t.seq, t.at, t.instance, t.instance_id, t.action, t.entry", "audit"),
 }
 # With an index, or each page would go through all of them.
 _PLACES = (
@@ -86,40 +73,15 @@ _ALIVE = f"""SELECT name FROM nodes
 _IS_USED = "SELECT EXISTS (SELECT FROM shelves) OR EXISTS (SELECT FROM events)"
 
 
-class DatabaseRows:
-    """The rows of a database.
-
-    Args:
-        connection: in autocommit mode.
-        place: names the database.
-    """
+class DatabaseRows(TableRows):
+    sources, mark, places = _SOURCES, "%s", _PLACES
 
     def __init__(self, connection: Connection, place: str) -> None:
-        self.place = place
-        self._connection = connection
-        self._has_places = False
+        super().__init__(connection, place)
         self._instances: dict[str, int] = {}
 
-    def count(self, table: Table) -> int:
-        source = _SOURCES[table.name]
-        # The ids of a removed instance may have lost its name, and with it their meaning.
-        joins = source.joins if table.name == "ids" else ""
-        statement = f"SELECT count(*) FROM {source.table} t {joins} WHERE {source.where}"  # noqa: S608
-        return int(one_row(self._connection, statement)[0])
-
     def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
-        if table.name == "deliveries" and not self._has_places:
-            for statement in _PLACES:
-                self._connection.execute(statement)
-            self._has_places = True
-        source = _SOURCES[table.name]
-        key, conditions = ", ".join(source.key), [source.where]
-        given: list[Any] = []
-        for bound, sign in ((after, ">"), (until, "<=")):
-            if bound is not None:
-                conditions.append(f"({key}) {sign} ({', '.join(['%s'] * len(bound))})")
-                given += bound
-        where = " AND ".join(conditions)
+        source, where, given = self._range(table, after, until)
         if until is None and source.size != "0":
             # Cut to size before a payload is read.
             where += f""" AND t.seq IN (SELECT seq FROM (
@@ -131,15 +93,9 @@ class DatabaseRows:
             given += given
         limit = f"LIMIT {PAGE_ROWS}" if until is None else ""
         statement = f"""SELECT {source.columns} FROM {source.table} t {source.joins}
-            WHERE {where} ORDER BY {key} {limit}"""  # noqa: S608 - constants
-        return self._connection.execute(statement, given).fetchall()
-
-    def last_key(self, table: Table) -> Key | None:
-        source = _SOURCES[table.name]
-        order = ", ".join(f"{column} DESC" for column in source.key)
-        statement = f"""SELECT {", ".join(source.key)} FROM {source.table} t WHERE {source.where}
-            ORDER BY {order} LIMIT 1"""  # noqa: S608 - constants
-        return self._connection.execute(statement).fetchone()
+            WHERE {where} ORDER BY {", ".join(source.key)} {limit}"""  # noqa: S608 - constants
+        rows: list[Row] = self._connection.execute(statement, given).fetchall()
+        return rows
 
     def write(self, table: Table, rows: Sequence[Row]) -> None:
         with self._connection.transaction(), self._connection.cursor() as cursor:
@@ -194,7 +150,6 @@ def open_target(server: Server, source: str) -> Iterator[DatabaseRows]:
     """Open a database to copy to it: no node uses it until the copy is finished.
 
     Args:
-        server: where it is.
         source: names what is copied.
 
     Raises:

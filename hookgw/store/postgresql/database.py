@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -24,6 +23,7 @@ from hookgw.store.commits.read_failures import ReadFailures
 from hookgw.store.postgresql.environment import prepare
 from hookgw.store.postgresql.identity import Identity
 from hookgw.store.postgresql.schema import missing_tables
+from hookgw.store.reader import ConnectionReader
 
 T = TypeVar("T")
 
@@ -62,18 +62,11 @@ CONFLICTS = ("40001", "40P01")
 class Server:
     """Where the database is, and how to connect to it.
 
-    Args:
-        url: ``postgresql://…`` or the words of a connection string.
-        schema: the schema in the database that holds the tables.
-
     Attributes:
         place: names the server and the database, without user and password, for messages.
         identity: the server as its connections found it.
         token: random. The names of this process's connections end with it (``application_name``), so that
             others can tell which connections are those of a node that died.
-
-    Raises:
-        StartError: the URL cannot be read. The message does not have it, as a password may be in it.
     """
 
     def __init__(self, url: str, schema: str = "hookgw") -> None:
@@ -135,9 +128,6 @@ class Server:
             opened: called with the connection before it is used: behind a pooler, the first statement may
                 wait for a connection to the server for long.
             to_adopt: whether it may lead to another server than before.
-
-        Raises:
-            psycopg.Error: the server refuses.
         """
         connection = psycopg.connect(self._conninfo, autocommit=True)
         opened(connection)
@@ -174,7 +164,6 @@ class Server:
             raise self.unavailable(error) from error
 
     def unavailable(self, error: psycopg.Error) -> StorageUnavailable:
-        """Return what is raised for an error of the server."""
         return StorageUnavailable(f"The database {self.place} cannot be used now: {reason_of(error)}")
 
 
@@ -182,7 +171,6 @@ class Session:
     """One connection for one thread at a time, opened at its first use and again after it was lost.
 
     Args:
-        server: where to.
         patience: the longest time, in seconds, that one call may take.
 
     Attributes:
@@ -199,16 +187,10 @@ class Session:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a connection, as far as known."""
         return self._connection is not None
 
     def call(self, function: Callable[[Connection], T]) -> T:
-        """Call a function with the connection, in autocommit mode, in the thread of the caller.
-
-        Raises:
-            psycopg.Error: the server refuses, or the call took longer than the patience.
-            Exception: from the function.
-        """
+        """Call a function with the connection, in autocommit mode, in the thread of the caller."""
         self.gave_up = False
         self._deadline = time.monotonic() + self._patience
         try:
@@ -278,7 +260,6 @@ class Connections(NamedTuple):
     """The sessions with one database, each used by one thread at a time.
 
     Attributes:
-        writer: commits.
         lanes: for the refills of lanes.
         lists: what clients ask for. They are several, so that no client waits for another.
         background: for all other reads.
@@ -290,7 +271,6 @@ class Connections(NamedTuple):
     background: Session
 
     def sessions(self) -> list[Session]:
-        """Return all of them."""
         return [self.writer, self.lanes, *self.lists, self.background]
 
 
@@ -313,15 +293,10 @@ async def watch(sessions: Sequence[Session], interval: float = 0.5) -> None:
             session.break_off(now)
 
 
-class Reader:
-    """Sessions that read, each one call at a time, in worker threads beside the commits.
+class Reader(ConnectionReader[Connection]):
+    """Sessions for this reader alone, in autocommit mode; the caller closes them.
 
-    Callers take turns, so that long work in short calls holds nobody up for long.
-
-    Args:
-        sessions: for this reader alone. The caller closes them.
-        failures: hears of what cannot be read.
-        threads: run the calls.
+    A function runs again on a new connection if the server closed the old one.
     """
 
     def __init__(
@@ -330,10 +305,7 @@ class Reader:
         failures: ReadFailures | None = None,
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
-        self._failures = failures or ReadFailures()
-        self._free = list(sessions)
-        self._limiter = trio.CapacityLimiter(len(sessions))
-        self._threads = threads
+        super().__init__(sessions, failures, threads)
 
     async def connect(self) -> None:
         """Open all of its connections, if the server accepts them."""
@@ -346,42 +318,26 @@ class Reader:
             for _ in range(int(self._limiter.total_tokens)):
                 nursery.start_soon(connect)
 
-    async def run(self, function: Callable[[Connection], T]) -> T:
-        """Run a function on a connection in autocommit mode. Cancellation takes effect before or after it.
+    def _call(self, one: Session, function: Callable[[Connection], T]) -> T:
+        with one.server.errors():
+            was_connected = one.is_connected
+            try:
+                return one.call(function)
+            except psycopg.OperationalError:
+                # The server was restarted since the last call. A new connection works, or says why not.
+                if not was_connected or one.is_connected or one.gave_up:
+                    raise
+                return one.call(function)
 
-        Args:
-            function: reads only. It runs again on a new connection if the server closed the old one.
-
-        Raises:
-            StorageUnavailable: the server refuses.
-            Exception: from the function.
-        """
-        with self._failures.noted(is_unreadable):
-            return await self._threads.run(partial(self._call, function), limiter=self._limiter)
-
-    def _call(self, function: Callable[[Connection], T]) -> T:
-        session = self._free.pop()  # there is one: the limiter lets in as many calls as sessions
-        try:
-            with session.server.errors():
-                was_connected = session.is_connected
-                try:
-                    return session.call(function)
-                except psycopg.OperationalError:
-                    # The server was restarted since the last call. A new connection works, or says why not.
-                    if not was_connected or session.is_connected or session.gave_up:
-                        raise
-                    return session.call(function)
-        finally:
-            self._free.append(session)
+    @staticmethod
+    def _is_unreadable(error: StorageUnavailable) -> bool:
+        cause = error.__cause__
+        return isinstance(cause, psycopg.Error) and cause.sqlstate in _UNREADABLE
 
 
 @contextmanager
 def one_moment(connection: Connection) -> Iterator[None]:
-    """Let all that a block reads be of one moment.
-
-    Args:
-        connection: in autocommit mode. It costs three further round trips.
-    """
+    """Let all that a block reads be of one moment. It costs three further round trips."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         yield
@@ -395,12 +351,6 @@ def is_server_error(error: BaseException) -> bool:
     if state is None:  # libpq's own: the connection failed. Others come from the driver, for our mistakes.
         return isinstance(error, psycopg.OperationalError)
     return state in _OPERATORS or state[:2] not in _OURS
-
-
-def is_unreadable(error: StorageUnavailable) -> bool:
-    """Return whether the server cannot read what it has stored."""
-    cause = error.__cause__
-    return isinstance(cause, psycopg.Error) and cause.sqlstate in _UNREADABLE
 
 
 def reason_of(error: psycopg.Error) -> str:
@@ -451,13 +401,6 @@ def check_pooler(one: Connection, other: Connection, place: str) -> None:
     """Refuse a pooler that gives each transaction, or each statement, any connection to the server.
 
     Settings of a connection, its locks and its prepared statements would be those of another one.
-
-    Args:
-        one, other: two connections, in autocommit mode.
-        place: names the database.
-
-    Raises:
-        StartError: there is such a pooler.
     """
     first, second = set(), set()
     for _ in range(_POOLER_TRIES):

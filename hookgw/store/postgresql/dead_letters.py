@@ -12,6 +12,7 @@ from hookgw.records.registrations import Ordering
 from hookgw.store.postgresql.lookups import instance_number, sought
 from hookgw.store.postgresql.moments import IS_BEFORE, Moment
 from hookgw.store.records import PendingChange, micros
+from hookgw.store.steps import Walked
 
 # In the order of the index, behind where the former step ended: the server would otherwise go through the
 # entries of what is parked already, which stay in the index until it is cleaned up.
@@ -77,28 +78,18 @@ class Place(NamedTuple):
 BEGIN = Place("", 0, 0)
 
 
-class Parked(NamedTuple):
-    """What a step of parking did: what is not pending any more, and where it ended; ``None`` at the end."""
-
-    gone: PendingChange
-    place: Place | None
-
-
 def park(
     connection: Connection,
     registration: str,
     reason: str,
     at: float,
     *,
-    moment: Moment,
-    after: Place,
+    now: Moment,
+    after: Place | None,
     limit: int,
     spared: Collection[int],
-) -> Parked:
-    """Turn the next pending deliveries of a registration into dead letters: among ``limit`` of them.
-
-    Those of behind the moment stay pending.
-    """
+) -> Walked:
+    after = after or BEGIN
     given = {
         "registration": registration,
         "lane": after.lane,
@@ -106,7 +97,7 @@ def park(
         "after": after.position,
         "spared": list(spared),
         "limit": limit,
-        **moment.given(),
+        **now.given(),
     }
     rows = connection.execute(_PENDING, given).fetchall()
     seqs = [seq for _, _, _, seq, is_meant in rows if is_meant]
@@ -116,7 +107,7 @@ def park(
         missed = [seq for (seq,) in connection.execute(_MISSED, given)]
         seqs = list({*seqs, *missed})
         place = BEGIN if len(missed) == limit else None
-    return Parked(bury(connection, seqs, reason, at), place)
+    return Walked(bury(connection, seqs, reason, at), place)
 
 
 def drop_oldest(
@@ -131,11 +122,6 @@ def drop_oldest(
     limit: int,
     spared: Collection[int],
 ) -> PendingChange:
-    """Turn the oldest pending deliveries of one instance to one registration into dead letters.
-
-    Returns:
-        How many there were, at most ``limit``.
-    """
     number = instance_number(connection, instance)
     if number is None:
         return {}
@@ -161,12 +147,11 @@ def drop_oldest(
 
 
 def lanes_of(connection: Connection, registration: str) -> list[str]:
-    """Return the keys of a registration's lanes that have pending deliveries."""
     return [lane for (lane,) in connection.execute(_LANES, {"registration": registration})]
 
 
 def bury(connection: Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
-    """Turn deliveries into dead letters, if they are pending; return how many and how large they are."""
+    """Turn deliveries into dead letters, if they are pending; return what they were."""
     if not seqs:
         return {}
     locked = [seq for (seq,) in connection.execute(_LOCK, (list(seqs),))]

@@ -63,8 +63,6 @@ def prepare(connection: Connection, schema: str, *, statement: float, transactio
     """Give a new connection the settings that hookgw needs.
 
     Args:
-        connection: in autocommit mode.
-        schema: has the tables.
         statement: seconds after which the server gives a statement up; 0 for never.
         transaction: seconds after which it ends a transaction that does nothing.
         plans: whether statements are planned each time (``plan_cache_mode``).
@@ -87,10 +85,6 @@ def prepare(connection: Connection, schema: str, *, statement: float, transactio
 
 def check_server(connection: Connection, place: str) -> None:
     """Refuse a server that cannot keep what hookgw promises.
-
-    Args:
-        connection: prepared.
-        place: names the database.
 
     Raises:
         StartError: it is too old, stores texts in another encoding than UTF-8, or presets what no client may

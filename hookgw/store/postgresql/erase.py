@@ -25,8 +25,8 @@ from hookgw.store.postgresql.event_ids import forget_ids_with
 from hookgw.store.postgresql.lookups import instance_number, one_row
 from hookgw.store.postgresql.moments import Moment
 from hookgw.store.postgresql.removal import remove
-from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import Concerned, Erased
+from hookgw.store.records import Concerned
+from hookgw.store.steps import ErasedDelivery
 
 logger = structlog.get_logger("hookgw.store")
 
@@ -74,17 +74,8 @@ _DELIVERIES = """SELECT d.event, d.seq, d.state, d.registration, i.name, d.size
 
 
 def find_concerned(
-    connection: Connection, instance: str, value: str, *, after: int, moment: Moment, pending: bool
+    connection: Connection, instance: str, value: str, *, after: int, now: Moment, pending: bool
 ) -> Concerned:
-    """Find the next events whose payload has a text as a value, or as the name of a member, at any depth.
-
-    Args:
-        connection: a reading one.
-        instance: the instance's name.
-        value: the text. With an identifier of WhatsApp, those of its devices are found, too.
-        after, moment: the range of their deliveries, behind a number and up to a moment.
-        pending: search pending deliveries alone.
-    """
     number = instance_number(connection, instance)
     if number is None:
         return Concerned([], None)
@@ -94,7 +85,7 @@ def find_concerned(
         "part": named.part.encode("utf-8", "surrogatepass"),
         "escape": named.escape.encode(),
         "after": after,
-        "newest": moment.newest,
+        "newest": now.newest,
         "rows": ROWS,
         "bytes": SEARCH_BYTES,
     }
@@ -105,7 +96,7 @@ def find_concerned(
         payloads = connection.execute(_PAYLOADS, (events,))
         found = sorted(seq for seq, data in payloads if concerns(data, named))
     is_end = looked_at < ROWS and chosen == looked_at
-    return Concerned(found, None if is_end else f"{last}-{moment}")
+    return Concerned(found, None if is_end else f"{last}-{now}")
 
 
 def concerns(data: bytes, named: Person) -> bool:
@@ -126,35 +117,15 @@ def concerns(data: bytes, named: Person) -> bool:
     return False
 
 
-def erase(transaction: Transaction, events: Collection[int], value: str, spared: Collection[int]) -> Erased:
-    """Remove events with their deliveries, attempts and bodies; pending deliveries are not pending any more.
+def find_deliveries(connection: Connection, events: Collection[int]) -> list[ErasedDelivery]:
+    return [ErasedDelivery(*row) for row in connection.execute(_DELIVERIES, (list(events),))]
 
-    Ids stay, so that a second copy of an event is noticed; but ids that contain a part of the text go.
 
-    Args:
-        transaction: counts what is not pending any more.
-        events: their numbers.
-        value: as for :func:`find_concerned`.
-        spared: numbers of deliveries whose events stay, because an attempt is in flight.
-    """
-    connection = transaction.connection
-    rows = connection.execute(_DELIVERIES, (list(events),)).fetchall()
-    in_flight = set(spared)
-    left = {event for event, seq, *_ in rows if seq in in_flight}
-    gone = [row for row in rows if row[0] not in left]
-    if not gone:
-        return Erased(events=0, deliveries=0, left=len(left))
-    finished: dict[tuple[str, str], tuple[int, int]] = {}
-    for _, _, state, registration, instance, size in gone:
-        if state == "pending":
-            count, total = finished.get((registration, instance), (0, 0))
-            finished[registration, instance] = (count + 1, total + size)
-    transaction.count_finished(finished)
-    removed = {event for event, *_ in gone}
-    remove(connection, [seq for _, seq, *_ in gone], removed)
-    forget_ids_with(connection, removed, person(value))
-    transaction.count_rows(len(gone) + len(removed))
-    return Erased(events=len(removed), deliveries=len(gone), left=len(left))
+def remove_events(
+    connection: Connection, seqs: Collection[int], events: Collection[int], named: Person
+) -> None:
+    remove(connection, seqs, events)
+    forget_ids_with(connection, events, named)
 
 
 def _is_device(text: str, named: Person) -> bool:

@@ -1,18 +1,16 @@
 """Event ids that outlast their history, so that a second copy of an event is noticed.
 
-The row of an event stays when its deliveries go: without a payload, and with the bytes that it takes,
-negative, in the column ``heard``. So one unique index still finds all duplicates, and an append costs nothing
-more. The index ``remembered`` has these rows by age.
+How they are kept: :mod:`hookgw.store.sqlite.event_ids`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from psycopg import Connection
 
+from hookgw.store.history import Forgotten
 from hookgw.store.holdings import Oldest
 from hookgw.store.persons import Person
 from hookgw.store.postgresql.lookups import one_row
@@ -48,24 +46,8 @@ _FORGET_WITH = "DELETE FROM events WHERE seq = ANY(%s) AND heard < 0 AND strpos(
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0)::bigint FROM events WHERE heard < 0"
 
 
-NO_ID = Oldest(at=-1, seq=-1, instance=0, size=0)
-"""Before every id, for :func:`oldest_ids`."""
-
-
-class Forgotten(NamedTuple):
-    """The bytes that a step freed, and when the last of its events was accepted."""
-
-    size: int
-    last: int
-
-
 def keep_ids(connection: Connection, events: Collection[int]) -> None:
-    """Reduce events that have no delivery any more to their ids.
-
-    Args:
-        connection: in a transaction.
-        events: the numbers of events.
-    """
+    """Reduce events that have no delivery any more to their ids."""
     numbers = list(events)
     connection.execute(_LOCK, (numbers,))
     connection.execute(_REMOVE_GENERATED, {"events": numbers})
@@ -73,14 +55,6 @@ def keep_ids(connection: Connection, events: Collection[int]) -> None:
 
 
 def forget_ids(transaction: Transaction, before: float, after: int, limit: int) -> Forgotten:
-    """Remove the oldest ids without a history.
-
-    Args:
-        transaction: the open one.
-        before: only ids of events that were accepted before this time; infinity for all.
-        after: where the former step ended; 0 at first.
-        limit: at most so many.
-    """
     end = LAST if math.isinf(before) else micros(before)
     rows = transaction.connection.execute(_OLDEST, (after, end, limit)).fetchall()
     if not rows:
@@ -91,41 +65,25 @@ def forget_ids(transaction: Transaction, before: float, after: int, limit: int) 
 
 
 def remembered_by_instance(connection: Connection) -> dict[int, int]:
-    """Return the bytes that ids without a history take, by the number of their instance."""
     return dict(connection.execute(_BY_INSTANCE).fetchall())
 
 
 def oldest_ids(connection: Connection, holders: Sequence[int], after: Oldest, limit: int) -> list[Oldest]:
-    """Return the oldest ids of some instances.
-
-    Args:
-        connection: a reading one.
-        holders: the numbers of the instances.
-        after: the last one of the former step.
-        limit: at most so many.
-    """
     given = (after.at, -after.size, after.seq, list(holders), limit)
     return [Oldest(*row) for row in connection.execute(_OLDEST_OF, given)]
 
 
-def forget_found(transaction: Transaction, found: Sequence[Oldest]) -> None:
-    """Remove ids that :func:`oldest_ids` has found, as far as they are there."""
+def forget_found(transaction: Transaction, found: Sequence[Oldest]) -> int:
     given = ([one.seq for one in found],)
     transaction.count_rows(transaction.connection.execute(_FORGET_FOUND, given).rowcount)
+    return sum(one.size for one in found)
 
 
 def forget_ids_with(connection: Connection, events: Collection[int], person: Person) -> None:
-    """Remove those ids of events, of which only the id is left, that name a person.
-
-    Args:
-        connection: in a transaction.
-        events: their numbers.
-        person: who must not be named.
-    """
+    """Remove those ids of events, of which only the id is left, that name a person."""
     if person.words:
         connection.execute(_FORGET_WITH, (list(events), person.words))
 
 
 def remembered_bytes(connection: Connection) -> int:
-    """Return the bytes that all ids without a history take."""
     return int(one_row(connection, _REMEMBERED)[0])

@@ -19,16 +19,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from psycopg import Connection
 
 from hookgw.records.deliveries import Delivery
-from hookgw.records.events import Event
-from hookgw.records.instances import name_before_retirement
-from hookgw.store.postgresql.append import position
+from hookgw.store.postgresql.outbox import DELIVERY, delivery_of
 from hookgw.store.postgresql.schema import SETTLED
-from hookgw.store.records import seconds
 
 # The most deliveries of others in one turn, and the most bytes of their payloads: commits wait meanwhile.
 # What is beyond the bytes, lanes read for themselves.
@@ -42,13 +39,12 @@ NEXT = f"""SELECT now.settled, found.* FROM (SELECT {SETTLED} AS settled) now LE
         AND xid <> ALL(%b::bigint[])
     ORDER BY xid, position LIMIT %b::bigint
 ) found ON true ORDER BY found.xid, found.position"""  # noqa: S608 - a constant
+_INSTANCE = "(SELECT name FROM instance_numbers WHERE number = d.instance)"
 # The state in a form that no index has; see settle.py. OFFSET keeps the server from a join that reads all
 # events, with a plan of a time when there were few.
-READ = """SELECT d.seq, d.xid, d.position, d.registration, d.lane, d.accepted_at, d.queued_at, d.attempts,
-        d.failures, d.next_at, e.id, e.kind, (SELECT name FROM instance_numbers WHERE number = d.instance),
-        e.time, e.data, e.sender, e.server_url
+READ = f"""SELECT {DELIVERY.format(instance=_INSTANCE)}
     FROM deliveries d, LATERAL (SELECT * FROM events WHERE seq = d.event OFFSET 0) e
-    WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.xid, d.position"""
+    WHERE d.seq = ANY(%b::bigint[]) AND d.state || '' = 'pending' ORDER BY d.xid, d.position"""  # noqa: S608 - constants
 _LAST = 2**63 - 1
 
 
@@ -116,11 +112,7 @@ class Feed:
             self._own.append(_Own(xid, appended, requeued))
 
     def read(self, connection: Connection) -> News:
-        """Return what is new, by one statement, and one more if others have appended.
-
-        Args:
-            connection: in autocommit mode.
-        """
+        """Return what is new, by one statement, and one more if others have appended."""
         if self._mark is None:
             self.start(connection)
             return News([], {})
@@ -143,7 +135,7 @@ class Feed:
                     requeued[lane] += 1
                 else:
                     wanted.append(seq)
-        appended = [_delivery(row) for row in connection.execute(READ, (wanted,))] if wanted else []
+        appended = [delivery_of(row) for row in connection.execute(READ, (wanted,))] if wanted else []
         # Only now: if a statement above failed, the next turn reports all of it.
         self._mark = mark
         if found:
@@ -157,28 +149,3 @@ class Feed:
         if is_merged:
             appended.sort(key=lambda delivery: delivery.position)
         return News(appended, requeued)
-
-
-def _delivery(row: tuple[Any, ...]) -> Delivery:
-    seq, xid, number, registration, lane, accepted_at, queued_at, attempts, failures, next_at, *event = row
-    name, kind, instance, time, data, sender, server_url = event
-    return Delivery(
-        seq=seq,
-        event=Event(
-            id=name,
-            kind=kind,
-            instance=name_before_retirement(instance),
-            data_json=data,
-            time=seconds(time),
-            sender=sender,
-            server_url=server_url,
-        ),
-        registration=registration,
-        lane=lane,
-        accepted_at=seconds(accepted_at),
-        position=position(xid, number),
-        queued_at=seconds(queued_at),
-        attempts=attempts,
-        failures=failures,
-        next_at=seconds(next_at),
-    )

@@ -35,7 +35,6 @@ class Guard:
     """Decides what of a commit is written.
 
     Args:
-        nodes: this node's membership.
         removed: called in the writer thread when others have removed this node.
     """
 
@@ -48,7 +47,6 @@ class Guard:
 
         Args:
             connection: in a transaction that has locked nothing yet, and in a pipeline.
-            groups: of this commit.
         """
         appends = [job for group in groups for job in group.appends]
         has_functions = any(group.functions for group in groups)

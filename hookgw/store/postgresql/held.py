@@ -59,10 +59,8 @@ class Culprit(NamedTuple):
     """The oldest open transaction.
 
     Attributes:
-        pid: of its session; ``None`` for a prepared one.
-        gid: names a prepared one.
-        user, database: whose it is, and where; ``None`` for work of the server.
-        application: as its session calls itself.
+        pid: of its session; ``None`` for a prepared one, which has a ``gid``.
+        user, database: ``None`` for work of the server.
         since: when it began, or was prepared; ``None`` if hookgw's user may not know that.
     """
 
@@ -93,9 +91,7 @@ class HeldWatch:
     """Finds what is held back, and says so in the log.
 
     Args:
-        background: asks the server.
         is_wanted: whether this node is to deliver what is in a lane, by its key. Called in another thread.
-        clock: the time.
 
     Attributes:
         found: what was found last; nothing if the storage refused the last look.

@@ -11,23 +11,20 @@ import math
 import time
 from collections.abc import Collection
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import trio
 from psycopg import Connection
 
-from hookgw.concurrency.clock import Clock
-from hookgw.fair.excess import Excess
 from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
-from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.history import Pruned, SteppedHistory
 from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
-from hookgw.store.holdings import ROW_BYTES, HistoryExcess, Oldest, measure
-from hookgw.store.postgresql.database import Reader, one_moment
+from hookgw.store.holdings import ROW_BYTES
+from hookgw.store.postgresql.database import one_moment
 from hookgw.store.postgresql.event_ids import (
-    NO_ID,
     forget_found,
     forget_ids,
     keep_ids,
@@ -37,11 +34,15 @@ from hookgw.store.postgresql.event_ids import (
 )
 from hookgw.store.postgresql.holders import count_held, find_oldest, remove_oldest
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
-from hookgw.store.postgresql.removal import Removed, remove
+from hookgw.store.postgresql.removal import remove
 from hookgw.store.postgresql.tally import newest, tally
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.protocol import NO_LIMIT
-from hookgw.store.records import DeliveryPage, DeliveryQuery, DeliveryReport, EventPage, Tally, micros
+from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, EventPage, micros
+
+# HistoryStatements; some have modules of their own.
+__all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
+__all__ += ["last_attempt", "list_events", "newest", "oldest_ids", "prune", "prune_unheard", "remove_oldest"]
+__all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 _SUMMARY = """d.seq, e.id, d.kind, i.name, e.time, d.registration, d.lane, d.state, d.reason,
     d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,
@@ -114,149 +115,10 @@ _FORGET_INSTANCES = """DELETE FROM instance_numbers WHERE strpos(name, ' ') > 0
         - pg_snapshot_xmin(pg_current_snapshot())::text::bigint
     AND NOT EXISTS (SELECT FROM deliveries d WHERE d.instance = instance_numbers.number)"""
 
-# Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
-# and pruning still keeps pace with 10,000 deliveries a second.
-PRUNE_STEP = 200
-PRUNE_REST = 0.01
-# Ids removed in one commit. Each is one narrow row: together they take half the time of those deliveries.
-FORGET_STEP = 500
-
 # Finished deliveries that are measured at a time: others read in between.
 MEASURED_ROWS = 200_000
 # The history is measured for at most this part of the time: it means to go through an index of all of it.
 MEASURED_PART = 0.01
-
-
-class PostgresqlHistory:
-    """The finished deliveries; see :class:`hookgw.store.protocol.History`.
-
-    Args:
-        commits: writes.
-        lists: reads what clients ask for.
-        background: reads how large the history is.
-        clock: gives the time up to which deliveries may go when the history is too large.
-    """
-
-    def __init__(
-        self, commits: GroupCommit[Transaction], lists: Reader, background: Reader, clock: Clock
-    ) -> None:
-        self._commits = commits
-        self._lists = lists
-        self._background = background
-        self._clock = clock
-        self._measure_at = -math.inf
-
-    async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
-        # A turn for each part: lists of others come in between.
-        async def search(before: int | None, rows: int, wanted: int) -> searches.SearchPart:
-            now = self._clock.wall()
-            return await self._lists.run(
-                partial(search_deliveries, query=query, before=before, rows=rows, wanted=wanted, now=now)
-            )
-
-        return await searches.list_deliveries(query, search)
-
-    async def find_delivery(
-        self, instance: str, name: str, *, without_global: bool = False
-    ) -> DeliveryReport | None:
-        return await self._lists.run(
-            partial(find_delivery, instance=instance, name=name, without_global=without_global)
-        )
-
-    async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
-        return await self._lists.run(partial(find_content, instance=instance, event_id=event_id))
-
-    async def list_events(
-        self, instance: str, kinds: Collection[str], *, cursor: str | None = None
-    ) -> EventPage:
-        before = searches.LAST if cursor is None else int(cursor)
-        return await self._lists.run(partial(list_events, instance=instance, kinds=kinds, before=before))
-
-    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        async def count(former: searches.TallyPart) -> searches.TallyPart:
-            return await self._lists.run(
-                partial(tally, instance=instance, since=since, without_global=without_global, former=former)
-            )
-
-        return await searches.tally(count)
-
-    async def newest(self, instances: Collection[str]) -> dict[str, float]:
-        return await self._lists.run(partial(newest, instances=instances))
-
-    async def enforce_retention(
-        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
-    ) -> int:
-        now = self._clock.steady()
-        removed, last = 0, 0
-        while (step := await self._commits.call(partial(_prune, before=before, after=last))).removed:
-            removed, last = removed + step.removed, step.last
-            await trio.sleep(PRUNE_REST)
-        await self._forget(ids_before)
-        if await self._background.run(remembered_bytes) > ids_limit:
-            await self._forget_excess(ids_limit)
-        used = await self._measure()
-        if used > limit:
-            removed += await self._remove_excess(used - limit, limit / used, now)
-        await self._commits.call(_forget_instances)
-        return removed
-
-    async def _remove_excess(self, size: float, kept: float, now: float) -> int:
-        """Remove about so many bytes: the oldest deliveries of the instances that hold most."""
-        removed = 0
-        # Nobody loses anything with these: their ids are kept.
-        prune_unheard = partial(_prune_unheard, before=now)
-        while unheard := await self._commits.call(prune_unheard):
-            removed += unheard
-            await trio.sleep(PRUNE_REST)
-        held = await measure(self._background.run, count_held, MEASURED_ROWS)
-        excess = HistoryExcess(held, kept)
-        last = Oldest(-1, -1, 0, 0)
-        while size > 0 and excess.holders:
-            find = partial(find_oldest, holders=excess.holders, after=last, before=now, rows=PRUNE_STEP)
-            if not (found := await self._background.run(find)):
-                break  # the rest is pending, or another node removes it
-            count, freed = await self._commits.call(partial(remove_oldest, found=found, before=now))
-            excess.take(found)
-            removed, size, last = removed + count, size - freed, found[-1]
-            await trio.sleep(PRUNE_REST)
-        return removed
-
-    async def _measure(self) -> float:
-        """Return about how many bytes the history takes; 0 if it was measured not long ago."""
-        started = trio.current_time()
-        if started < self._measure_at:
-            return 0
-        count, size, rows, last = 0, 0, MEASURED_ROWS, -1
-        while rows == MEASURED_ROWS:
-            part = partial(one_row, statement=_FINISHED, given=(last, MEASURED_ROWS))
-            rows, bytes_of, last = await self._background.run(part)
-            count, size = count + rows, size + bytes_of
-        (usual,) = await self._background.run(partial(one_row, statement=_USUAL))
-        now = trio.current_time()
-        self._measure_at = now + (now - started) / MEASURED_PART
-        return float(size + count * (ROW_BYTES + usual))
-
-    async def _forget(self, before: float) -> None:
-        """Remove the ids of before a time."""
-        size, last = 1, 0
-        while size:
-            forget = partial(forget_ids, before=before, after=last, limit=FORGET_STEP)
-            size, last = await self._commits.call(forget)
-            await trio.sleep(PRUNE_REST)
-
-    async def _forget_excess(self, limit: int) -> None:
-        """Remove the oldest ids of the instances that hold most until all fit."""
-        excess = Excess(await self._background.run(remembered_by_instance), limit)
-        last = NO_ID
-        while excess.left:
-            find = partial(oldest_ids, holders=list(excess.left), after=last, limit=FORGET_STEP)
-            if not (found := await self._background.run(find)):
-                return
-            await self._commits.call(partial(forget_found, found=found))
-            for one in found:
-                excess.take(one.instance, one.size)
-            last = found[-1]
-            await trio.sleep(PRUNE_REST)
 
 
 def search_deliveries(  # noqa: C901 -- reads once from top to bottom
@@ -267,16 +129,6 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     wanted: int,
     now: float = 0.0,
 ) -> searches.SearchPart:
-    """Search an instance's newest deliveries for matches of a query.
-
-    Args:
-        connection: a reading one.
-        query: which ones. Its cursor and limit have no effect.
-        before: only deliveries with a lower number; ``None`` for all.
-        rows: the most deliveries to look at, whether they match or not.
-        wanted: the most deliveries to return.
-        now: seconds since the epoch.
-    """
     started = time.perf_counter()
     given: dict[str, Any] = {
         "before": searches.LAST if before is None else before,
@@ -323,11 +175,9 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     if query.kind is not None:
         conditions.append("d.kind = %(kind)s")
         given["kind"] = sought(query.kind)
-    for name, condition in (("since", ">= %(since)s"), ("until", "< %(until)s")):
-        moment = getattr(query, name)
-        if moment is not None:
-            conditions.append(f"d.accepted_at {condition}")
-            given[name] = micros(moment)
+    limits, times = searches.in_time(query, "%({})s", "d.accepted_at")
+    conditions += limits
+    given |= times
     if query.without_global:
         conditions.append(_IS_LISTED)
     if query.text is not None:  # the dearest one comes last
@@ -351,7 +201,6 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
 def find_delivery(
     connection: Connection, instance: str, name: str, *, without_global: bool = False
 ) -> DeliveryReport | None:
-    """Return the delivery with that id, or the newest delivery of the event with that id, or ``None``."""
     number = instance_number(connection, instance)
     if number is None:
         return None
@@ -376,7 +225,6 @@ def find_delivery(
 
 
 def find_content(connection: Connection, instance: str, event_id: str) -> tuple[str, bytes] | None:
-    """Return the kind and the payload of an event; see :meth:`hookgw.store.protocol.History.find_content`."""
     number = instance_number(connection, instance)
     if number is None:
         return None
@@ -391,7 +239,6 @@ def last_attempt(connection: Connection, seq: int) -> Attempt | None:
 
 
 def list_events(connection: Connection, instance: str, kinds: Collection[str], before: int) -> EventPage:
-    """Return a page of an instance's events; see :meth:`hookgw.store.protocol.History.list_events`."""
     number = instance_number(connection, instance)
     if number is None:
         return EventPage([])
@@ -414,41 +261,74 @@ def _row(line: tuple[Any, ...]) -> DeliveryRow:
     return msgspec.convert(line, DeliveryRow)
 
 
-class _Pruned(NamedTuple):
-    """What a step removed: deliveries and events, their bytes, and when the last delivery finished."""
-
-    removed: int
-    size: int
-    last: int
-
-
-def _prune(transaction: Transaction, before: float, after: int) -> _Pruned:
-    """Remove the oldest finished deliveries, and old events without any, but for the ids of events."""
+def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pruned:
     connection, end = transaction.connection, micros(before)
-    given = {"before": end, "after": after, "limit": PRUNE_STEP}
-    rows = connection.execute(_OLD, given).fetchall()
-    gone = Removed(0, 0)
+    rows = connection.execute(_OLD, {"before": end, "after": after, "limit": limit}).fetchall()
     last = after
     if rows:
-        gone = remove(connection, [seq for seq, _, _ in rows], {event for _, event, _ in rows})
+        remove(connection, [seq for seq, _, _ in rows], {event for _, event, _ in rows})
         last = max(finished_at for _, _, finished_at in rows)
     # If older deliveries are left, events without deliveries that are younger than those removed stay too.
-    until = last if len(rows) == PRUNE_STEP else end
-    unheard = [seq for (seq,) in connection.execute(_OLD_UNHEARD, (until, PRUNE_STEP))]
+    until = last if len(rows) == limit else end
+    unheard = [seq for (seq,) in connection.execute(_OLD_UNHEARD, (until, limit))]
     if unheard:
         keep_ids(connection, unheard)
     transaction.count_rows(len(rows) + len(unheard))
-    size = gone.size + ROW_BYTES * len(rows)
-    return _Pruned(len(rows) + len(unheard), size, last)
+    return Pruned(len(rows) + len(unheard), last)
 
 
-def _prune_unheard(transaction: Transaction, before: float) -> int:
-    rows = transaction.connection.execute(_OLD_UNHEARD, (micros(before), PRUNE_STEP)).fetchall()
+def prune_unheard(transaction: Transaction, before: float, limit: int) -> tuple[int, int]:
+    rows = transaction.connection.execute(_OLD_UNHEARD, (micros(before), limit)).fetchall()
     if rows:
         keep_ids(transaction.connection, [seq for (seq,) in rows])
     transaction.count_rows(len(rows))
-    return len(rows)
+    return len(rows), 0
 
 
 def _forget_instances(transaction: Transaction) -> None:
     transaction.count_rows(transaction.connection.execute(_FORGET_INSTANCES).rowcount)
+
+
+class PostgresqlHistory(SteppedHistory[Connection, Transaction]):
+    held_rows = MEASURED_ROWS
+
+    _measure_at = -math.inf
+
+    async def enforce_retention(
+        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+    ) -> int:
+        removed = await super().enforce_retention(
+            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit
+        )
+        await self._commits.call(_forget_instances)
+        return removed
+
+    async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:  # noqa: ARG002 -- measured apart
+        used = await self._measure()
+        if used <= limit:
+            return 0
+        size = used - limit
+
+        async def is_enough(freed: int) -> bool:
+            nonlocal size
+            size -= freed
+            return size <= 0
+
+        removed = await self._remove_unheard(now, is_enough)
+        count, _ = await self._remove_in_turn(limit / used, now, is_enough)
+        return removed + count
+
+    async def _measure(self) -> float:
+        """Return about how many bytes the history takes; 0 if it was measured not long ago."""
+        started = trio.current_time()
+        if started < self._measure_at:
+            return 0
+        count, size, rows, last = 0, 0, MEASURED_ROWS, -1
+        while rows == MEASURED_ROWS:
+            part = partial(one_row, statement=_FINISHED, given=(last, MEASURED_ROWS))
+            rows, bytes_of, last = await self._background.run(part)
+            count, size = count + rows, size + bytes_of
+        (usual,) = await self._background.run(partial(one_row, statement=_USUAL))
+        now = trio.current_time()
+        self._measure_at = now + (now - started) / MEASURED_PART
+        return float(size + count * (ROW_BYTES + usual))

@@ -35,7 +35,6 @@ _HELD = f"""
 
 
 def count_held(connection: Connection, given: dict[str, int]) -> tuple[int | None, list[Part]]:
-    """Return the number of the last delivery that was counted, ``None`` at the end, and what they hold."""
     *found, (*_, last) = connection.execute(_HELD, given).fetchall()
     return last, [Part(*row[:5]) for row in found]
 
@@ -43,25 +42,12 @@ def count_held(connection: Connection, given: dict[str, int]) -> tuple[int | Non
 def find_oldest(
     connection: Connection, holders: Sequence[int], after: Oldest, before: float, *, rows: int
 ) -> list[Oldest]:
-    """Return the oldest finished deliveries of some instances.
-
-    Args:
-        connection: a reading one.
-        holders: the numbers of the instances.
-        after: the last one of the former step.
-        before: only those that finished before this time.
-        rows: at most so many.
-    """
     given = {"holders": list(holders), "at": after.at, "after": after.seq, "before": micros(before)}
     return [Oldest(*row) for row in connection.execute(_OLDEST_OF, {**given, "rows": rows})]
 
 
 def remove_oldest(transaction: Transaction, found: Sequence[Oldest], before: float) -> tuple[int, int]:
-    """Remove deliveries that :func:`find_oldest` has found, and all of their events but the ids.
-
-    Returns:
-        How many there were, and the bytes that they took.
-    """
+    # The bytes are what they took: the server does not tell what it uses.
     given = ([one.seq for one in found], micros(before))
     rows = transaction.connection.execute(_STILL_OLD, given).fetchall()
     gone = Removed(0, 0)

@@ -79,7 +79,6 @@ class Identity:
 
 
 def find(connection: Connection) -> Found:
-    """Ask a server who it is."""
     row = connection.execute(_XID).fetchone()
     try:
         system = connection.execute(_SYSTEM).fetchone()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from hookgw.kernel.errors import Invalid
 from hookgw.store.postgresql.lookups import one_row
 from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.steps import cursor_number
 
 # Of a sequence that has given no number, last_value is its first.
 _NOW = """SELECT pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint,
@@ -25,7 +26,7 @@ IS_BEFORE = """(xid < %(xmin)s OR xid < %(xmax)s AND xid <> ALL(%(running)s)
 
 
 class Moment(NamedTuple):
-    """A moment.
+    """Which transactions had ended when somebody asked.
 
     Attributes:
         newest: no delivery of before has a higher number or position.
@@ -56,42 +57,17 @@ class Moment(NamedTuple):
 
 
 def take_moment(transaction: Transaction) -> Moment:
-    """Return this moment."""
     xmin, xmax, running, newest = one_row(transaction.connection, _NOW)
     own = transaction.xid
     return Moment(newest, own, xmin, xmax, tuple(one for one in running if one != own))
 
 
-def read_moment(text: str) -> Moment:
-    """Return the moment that a cursor has.
-
-    Raises:
-        Invalid: it is no moment.
-    """
-    words = text.split(".")
-    # 18 digits always fit 64-bit integers.
-    if not all(word.isascii() and word.isdigit() and len(word) <= 18 for word in words):
-        raise invalid_cursor()
-    if len(words) == 1:
+def read_now(text: str) -> Moment:
+    newest, *others = map(cursor_number, text.split("."))
+    if not others:
         # Of a data file that was copied: everything of before the copy has no transaction.
-        return Moment(int(text), 0, 1, 1, ())
-    if len(words) < 4:
-        raise invalid_cursor()
-    newest, own, xmin, xmax, *running = map(int, words)
+        return Moment(newest, 0, 1, 1, ())
+    if len(others) < 3:
+        raise Invalid("cursor must be the cursor of the step before.")
+    own, xmin, xmax, *running = others
     return Moment(newest, own, xmin, xmax, tuple(running))
-
-
-def read_place(cursor: str) -> tuple[int, Moment]:
-    """Return the number behind which a walk goes on, and its moment.
-
-    Raises:
-        Invalid: it is no cursor.
-    """
-    after, _, moment = cursor.partition("-")
-    if not (after.isascii() and after.isdigit() and len(after) <= 18):
-        raise invalid_cursor()
-    return int(after), read_moment(moment)
-
-
-def invalid_cursor() -> Invalid:
-    return Invalid("cursor must be the cursor of the step before.")

@@ -23,7 +23,7 @@ from psycopg import Connection
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.kernel.errors import Conflict, StorageUnavailable
-from hookgw.records.fleet import DEAD_AFTER, FleetNode, FleetView, ShardEpoch
+from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch
 from hookgw.records.shards import share_targets
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import RecordChanges
@@ -74,11 +74,6 @@ _VIEW = """SELECT
 
 class Nodes:
     """The fleet in one database.
-
-    Args:
-        server: the database.
-        cipher: of the records.
-        threads: make the calls that block.
 
     Attributes:
         known_version: see :class:`hookgw.store.fleet.Membership`.
@@ -214,7 +209,7 @@ class Nodes:
         if any(age < 0 for _, _, _, age, _ in nodes):
             connection.execute(_MEND_FUTURE)
         return FleetView(
-            tuple(FleetNode(name, gen, url, float(age), leaving) for name, gen, url, age, leaving in nodes),
+            tuple(FleetMember(name, gen, url, float(age), leaving) for name, gen, url, age, leaving in nodes),
             tuple(owners),
             version,
             float(time),

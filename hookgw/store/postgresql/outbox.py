@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from psycopg import Connection
 
-from hookgw.concurrency.clock import Clock
-from hookgw.records.deliveries import Attempt, Delivery, Page, Position
+from hookgw.records.deliveries import Delivery, Page
 from hookgw.records.events import Event
-from hookgw.records.fleet import ShardEpoch
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
-from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import AppendJob, NewEvent
+from hookgw.store.commits.jobs import NewEvent
+from hookgw.store.outbox import PAGE_BYTES, CommittedOutbox
 from hookgw.store.postgresql.append import parts_of, position
-from hookgw.store.postgresql.database import Reader
 from hookgw.store.postgresql.history import last_attempt
 from hookgw.store.postgresql.schema import SETTLED
-from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.transaction import Transaction
-from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, PendingChange, seconds
+from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 
-# A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
-# must not fill the memory.
-PAGE_BYTES = 4 * 2**20
+# OutboxStatements; one has its home with the history.
+__all__ = ["count_pending", "last_attempt", "pending_counts", "pending_lanes", "read_lane"]
 
 # With the whole key of the index compared and sorted by, no other index serves. With equality, the server
 # might take the index of the feed, which is in the wanted order, too, and walk through all other lanes.
+DELIVERY = """d.seq, d.xid, d.position, d.registration, d.lane, d.accepted_at, d.queued_at, d.attempts,
+    d.failures, d.next_at, e.id, d.kind, {instance}, e.time, e.data, e.sender, e.server_url"""
 _IN_LANE = """(registration, lane, xid, position)
         > (%(registration)s, %(lane)s, %(xid)s::bigint, %(position)s::bigint)
     AND (registration, lane) <= (%(registration)s, %(lane)s)"""
@@ -46,9 +42,7 @@ _PAGE = f"""WITH ahead AS MATERIALIZED (
     LEFT JOIN bodies b ON b.seq = first.seq
     WINDOW places AS (ORDER BY first.xid, first.position ROWS UNBOUNDED PRECEDING)
 )
-SELECT ahead.found, ahead.bytes, d.seq, d.xid, d.position, d.accepted_at, d.queued_at, d.attempts,
-    d.failures, d.next_at, b.body, e.id, d.kind, i.name, e.time, e.data, e.sender, e.server_url
-FROM ahead
+SELECT ahead.found, ahead.bytes, b.body, {DELIVERY.format(instance="i.name")} FROM ahead
 JOIN deliveries d ON d.seq = ahead.seq
 JOIN events e ON e.seq = d.event
 JOIN instance_numbers i ON i.number = d.instance
@@ -74,99 +68,7 @@ _COUNT_LANE = f"""SELECT count(*) FROM deliveries
     WHERE {_IS_PENDING} AND registration = %s AND lane = %s"""  # noqa: S608 - constants
 
 
-class PostgresqlOutbox:
-    """The pending deliveries; see :class:`hookgw.store.protocol.Outbox`.
-
-    Args:
-        commits: writes.
-        lanes: reads pages of lanes, and nothing else, so that no long walk through an index holds lanes up.
-        background: reads the counts.
-        clock: gives the times at which events are accepted.
-        records: write the states of connectors.
-        known_version: returns the version of the records that events are addressed by; ``None`` if only this
-            process changes records.
-        held: returns what is held back.
-    """
-
-    def __init__(
-        self,
-        commits: GroupCommit[Transaction],
-        lanes: Reader,
-        background: Reader,
-        clock: Clock,
-        records: PostgresqlRecords,
-        known_version: Callable[[], int | None] = lambda: None,
-        held: Callable[[], Held] = Held,
-    ) -> None:
-        self.held = held
-        self._known_version = known_version
-        self._records = records
-        self._commits = commits
-        self._lanes = lanes
-        self._background = background
-        self._clock = clock
-        # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.
-        self.settle_nowait = commits.settle_nowait
-        self.wait_settled = commits.wait_settled
-        self.wait_settle_capacity = commits.wait_settle_capacity
-        self.flush = commits.flush
-        self.subscribe = commits.subscribe
-
-    async def append(
-        self,
-        appends: Sequence[Append],
-        *,
-        state: ConnectorState | None = None,
-        epoch: ShardEpoch | None = None,
-    ) -> list[bool]:
-        now = self._clock.steady()
-        # The commit gives the numbers and positions: all nodes take them from the same sequences.
-        news = [
-            NewEvent(
-                0,
-                append.event,
-                now,
-                [
-                    Delivery(
-                        seq=0,
-                        event=append.event,
-                        registration=registration,
-                        lane=lane,
-                        accepted_at=now,
-                        position=0,
-                        queued_at=now,
-                    )
-                    for registration, lane in append.targets
-                ],
-            )
-            for append in appends
-        ]
-        also = None if state is None else partial(self._records.write_state, state=state)
-        job: AppendJob[Transaction] = AppendJob(news, also)
-        job.version = self._known_version()
-        job.epoch = epoch
-        self._commits.append_nowait(job)
-        await job.wait()
-        return [new.seq in job.added for new in news]
-
-    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
-        return await self._lanes.run(partial(read_lane, lane=lane, after=after, limit=limit, size=size))
-
-    async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
-        return await self._background.run(partial(pending_lanes, registration=registration))
-
-    async def pending_counts(self) -> PendingChange:
-        return await self._background.run(pending_counts)
-
-    async def count_pending(self, lane: str) -> int:
-        return await self._background.run(partial(count_pending, lane=lane))
-
-    async def last_attempt(self, seq: int) -> Attempt | None:
-        return await self._lanes.run(partial(last_attempt, seq=seq))
-
-
 def read_lane(connection: Connection, lane: str, after: int, limit: int, size: int | None = None) -> Page:
-    """Return the first pending deliveries of a lane behind a position, in order."""
     registration = registration_of(lane)
     xid, number = parts_of(after)
     given: dict[str, Any] = {
@@ -181,51 +83,36 @@ def read_lane(connection: Connection, lane: str, after: int, limit: int, size: i
     if not rows:
         found = None if size is None else connection.execute(_FIRST_SIZE.encode(), given).fetchone()
         return Page([], found is not None, found[0] if found else 0)
-    deliveries = [
-        Delivery(
-            seq=seq,
-            event=Event(
-                id=name,
-                kind=kind,
-                instance=name_before_retirement(instance),
-                data_json=data,
-                time=seconds(time),
-                sender=sender,
-                server_url=server_url,
-            ),
-            registration=registration,
-            lane=lane,
-            accepted_at=seconds(accepted_at),
-            position=position(xid, number),
-            queued_at=seconds(queued_at),
-            attempts=attempts,
-            failures=failures,
-            next_at=seconds(next_at),
-            body=body,
-        )
-        for (
-            _,
-            _,
-            seq,
-            xid,
-            number,
-            accepted_at,
-            queued_at,
-            attempts,
-            failures,
-            next_at,
-            body,
-            name,
-            kind,
-            instance,
-            time,
-            data,
-            sender,
-            server_url,
-        ) in rows
-    ]
+    deliveries = [delivery_of(row, body) for _, _, body, *row in rows]
     ahead, needed = rows[0][:2]
     return Page(deliveries, ahead > len(deliveries), needed)
+
+
+def delivery_of(row: Sequence[Any], body: bytes | None = None) -> Delivery:
+    """Return a delivery from the columns of :data:`DELIVERY`."""
+    seq, xid, number, registration, lane, accepted_at, queued_at, attempts, failures, next_at, *event = row
+    name, kind, instance, time, data, sender, server_url = event
+    return Delivery(
+        seq=seq,
+        event=Event(
+            id=name,
+            kind=kind,
+            instance=name_before_retirement(instance),
+            data_json=data,
+            time=seconds(time),
+            sender=sender,
+            server_url=server_url,
+        ),
+        registration=registration,
+        lane=lane,
+        accepted_at=seconds(accepted_at),
+        position=position(xid, number),
+        queued_at=seconds(queued_at),
+        attempts=attempts,
+        failures=failures,
+        next_at=seconds(next_at),
+        body=body,
+    )
 
 
 def pending_lanes(connection: Connection, registration: str | None = None) -> list[LaneBacklog]:
@@ -247,10 +134,34 @@ def pending_counts(connection: Connection) -> PendingChange:
 
 
 def count_pending(connection: Connection, lane: str | None = None) -> int:
-    """Return how many deliveries are pending, in a lane or in all."""
     if lane is None:
         row = connection.execute(_COUNT).fetchone()
     else:
         row = connection.execute(_COUNT_LANE.encode(), (registration_of(lane), lane)).fetchone()
     assert row is not None  # noqa: S101
     return int(row[0])
+
+
+class PostgresqlOutbox(CommittedOutbox[Connection, Transaction]):
+    def _new_events(self, appends: Sequence[Append], now: float) -> list[NewEvent]:
+        # The commit gives the numbers and positions: all nodes take them from the same sequences.
+        return [
+            NewEvent(
+                0,
+                append.event,
+                now,
+                [
+                    Delivery(
+                        seq=0,
+                        event=append.event,
+                        registration=registration,
+                        lane=lane,
+                        accepted_at=now,
+                        position=0,
+                        queued_at=now,
+                    )
+                    for registration, lane in append.targets
+                ],
+            )
+            for append in appends
+        ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 from psycopg import Connection
@@ -11,10 +10,7 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.store import reencrypt as keys_of_records
 from hookgw.store.encryption import PREFIX, RecordCipher
 from hookgw.store.postgresql.record_changes import lock_records
-from hookgw.store.reencrypt import CHECK_KEY, Convert
-
-# How many records are in memory at once.
-PAGE = 500
+from hookgw.store.reencrypt import CHECK_KEY, Convert, records_of
 
 # Nodes that start together do it one after the other.
 _LOCK = 0x686B6B79
@@ -34,17 +30,9 @@ def reencrypt(connection: Connection, schema: str, keys: MasterKeys, place: str)
     The former versions of the rows stay in the server's files until it has cleaned them up (VACUUM), and in
     its log for as long as it keeps that.
 
-    Args:
-        connection: in autocommit mode.
-        schema: of the tables.
-        keys: from the settings.
-        place: names the database in messages.
-
-    Returns:
-        The cipher for all further records; ``None`` if they are in the clear.
+    See :func:`hookgw.store.reencrypt.reencrypt`.
 
     Raises:
-        StartError: a key is missing or wrong, or somebody else changed a record.
         psycopg.Error: the server refused; nothing was changed.
     """
     with connection.transaction():
@@ -58,15 +46,8 @@ def _rewrite(connection: Connection, convert: Convert) -> None:
     # Other nodes may run: what they change must not be overwritten with what was read before.
     lock_records(connection, changes=True)
     connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
-    for shelf, key, value in _records(connection):
+    for shelf, key, value in records_of(connection, _NEXT_PAGE):
         connection.execute(
             "UPDATE shelves SET value = %s WHERE shelf = %s AND key = %s",
             (convert(shelf, key, value), shelf, key),
         )
-
-
-def _records(connection: Connection) -> Iterator[tuple[str, bytes, bytes]]:
-    after: tuple[str, bytes] = ("", b"")
-    while rows := connection.execute(_NEXT_PAGE, (*after, PAGE)).fetchall():
-        yield from rows
-        after = rows[-1][:2]

@@ -30,12 +30,7 @@ class Removed(NamedTuple):
 
 
 def remove(connection: Connection, seqs: Collection[int], events: Collection[int]) -> Removed:
-    """Remove deliveries, and of those of their events that no other delivery needs, all but the ids.
-
-    Args:
-        connection: in a transaction that has locked the deliveries.
-        seqs, events: the numbers of the deliveries and of their events.
-    """
+    """Remove deliveries, and of those of their events that no other delivery needs, all but the ids."""
     count, size = one_row(connection, _REMOVE, {"seqs": list(seqs)})
     keep_ids(connection, events)
     return Removed(count, size)

@@ -16,6 +16,8 @@ from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store.new_lanes import lanes_by_rule, readable
 from hookgw.store.postgresql.dead_letters import lanes_of
+from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.steps import Moved
 
 # In the order of the index, behind where the former step ended; see dead_letters.py. Positions do not change,
 # so the order in the new lanes does not depend on it.
@@ -55,13 +57,6 @@ class LanePlace(NamedTuple):
     position: int = 0
 
 
-class Moved(NamedTuple):
-    """What a step did: how many deliveries it moved, and where it ended; ``None`` when all is moved."""
-
-    rows: int
-    place: LanePlace | None
-
-
 def store_rule(connection: Connection, rule: LaneRule) -> None:
     """Make a rule known to what makes deliveries pending again, before the first step that moves some."""
     connection.execute(_BEGIN_REPARTITION, (_REPARTITIONS,))
@@ -82,15 +77,8 @@ def newest_rules(connection: Connection, rules: Mapping[str, LaneRule]) -> dict[
     return found
 
 
-def repartition(connection: Connection, rule: LaneRule, place: LanePlace | None, limit: int) -> Moved:
-    """Move the next pending deliveries from lanes of other generations to those of a rule.
-
-    Args:
-        connection: in a transaction.
-        rule: of the registration.
-        place: where the former step ended; ``None`` for the first.
-        limit: the most deliveries to move.
-    """
+def repartition(transaction: Transaction, rule: LaneRule, place: LanePlace | None, limit: int) -> Moved:
+    connection = transaction.connection
     if place is None:
         store_rule(connection, rule)
         begin = LanePlace(_outdated(connection, rule))
@@ -129,11 +117,6 @@ def _outdated(connection: Connection, rule: LaneRule) -> tuple[str, ...]:
 
 
 def find_lanes(connection: Connection, rules: Mapping[int, LaneRule]) -> dict[int, str]:
-    """Return the lane of each delivery by its rule, in the order of the mapping.
-
-    Payloads are read only for registrations that are ordered by chat, a few at a time.
-    """
-
     def read_names(seqs: list[int]) -> list[tuple[int, str, str]]:
         return connection.execute(_NAMES, (seqs,)).fetchall()
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from psycopg import Connection
 
 from hookgw.records.lanes import LaneRule
+from hookgw.store.commits.changes import weigh
 from hookgw.store.new_lanes import fitting
+from hookgw.store.postgresql.cancel import filters
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
-from hookgw.store.postgresql.moments import IS_BEFORE, Moment
+from hookgw.store.postgresql.moments import Moment
 from hookgw.store.postgresql.repartition import find_lanes, newest_rules
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.records import ReplayQuery, micros
+from hookgw.store.steps import end_of_search
 
 # In the order of their numbers, as in all statements that lock several deliveries; see dead_letters.py.
 _FINISHED = """SELECT d.seq, d.registration, i.name, d.size
@@ -45,16 +47,12 @@ _REGISTRATIONS = """SELECT seq, registration, size FROM deliveries WHERE seq = A
 
 
 def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) -> dict[int, str]:
-    """Make finished deliveries pending again; deliveries that are pending or gone are skipped.
+    """Make finished deliveries pending again; return their lanes. Those that are pending or gone are skipped.
 
     Args:
-        transaction: counts them.
         rules: of each delivery's registration, by number, in the order of sending. Later rules of
             re-partitions count in their place.
-        at: the time from which their age counts, in seconds since the epoch.
-
-    Returns:
-        Their lanes by number, in the order of sending.
+        at: the time from which their age counts.
     """
     connection = transaction.connection
     finished = {row[0]: row[1:] for row in connection.execute(_FINISHED, (list(rules),))}
@@ -73,11 +71,7 @@ def requeue(transaction: Transaction, rules: Mapping[int, LaneRule], at: float) 
         "positions": positions,
     }
     connection.execute(_REQUEUE, given)
-    added: dict[tuple[str, str], tuple[int, int]] = {}
-    for registration, instance, size in finished.values():
-        count, total = added.get((registration, instance), (0, 0))
-        added[registration, instance] = (count + 1, total + size)
-    transaction.count_requeued(Counter(lanes.values()), added)
+    transaction.count_requeued(Counter(lanes.values()), weigh(finished.values()))
     transaction.count_rows(len(lanes))
     return lanes
 
@@ -95,48 +89,16 @@ def find_finished(
     rules: Mapping[str, LaneRule],
     *,
     after: int,
-    moment: Moment,
+    now: Moment,
     limit: int,
     size: int,
     rows: int,
 ) -> tuple[dict[int, LaneRule], int | None]:
-    """Find the next deliveries to replay.
-
-    Args:
-        connection: a reading one.
-        query: which deliveries.
-        rules: of the registrations that take part, by id.
-        after: only deliveries with a higher number.
-        moment: only deliveries that were made pending before it.
-        limit: the most deliveries to return.
-        size: the most bytes of payload, unless the first delivery alone has more.
-        rows: the most deliveries to look at, whether they match or not: other reads wait meanwhile.
-
-    Returns:
-        Their rules by number, in the order of their numbers, and behind which number the search goes on;
-        ``None`` if there are no more.
-    """
     number = instance_number(connection, query.instance)
     if number is None:
         return {}, None
-    conditions = ["registration = ANY(%(registrations)s)", IS_BEFORE]
-    given: dict[str, Any] = {
-        "instance": number,
-        "registrations": [sought(one) for one in rules],
-        "after": after,
-        "limit": limit,
-        "rows": rows,
-        **moment.given(),
-    }
-    if query.since is not None:
-        conditions.append("accepted_at >= %(since)s")
-        given["since"] = micros(query.since)
-    if query.until is not None:
-        conditions.append("accepted_at < %(until)s")
-        given["until"] = micros(query.until)
-    if query.kinds:
-        conditions.append("kind = ANY(%(kinds)s)")
-        given["kinds"] = [sought(kind) for kind in query.kinds]
+    conditions, given = filters(query, rules, now)
+    given |= {"instance": number, "after": after, "limit": limit, "rows": rows}
     if query.state == "all":
         conditions.append("state <> 'pending'")
     statement = f"""
@@ -150,10 +112,4 @@ def find_finished(
     count, last, seqs = one_row(connection, statement, given)
     lines = connection.execute(_REGISTRATIONS, (seqs,)).fetchall() if seqs else []
     found, is_cut = fitting(lines, rules, size)
-    if is_cut:
-        return found, max(found)
-    if len(seqs) == limit:
-        last = max(seqs, default=after)
-    elif count < rows:
-        last = None
-    return found, last
+    return found, max(found) if is_cut else end_of_search(seqs, limit, after, last, is_end=count < rows)

@@ -23,11 +23,6 @@ def renumber_restored(connection: Connection, schema: str, place: str) -> None:
 
     Positions begin with the number of a transaction. A dump carries those of its server, and on a new one
     such deliveries would count as not yet committed, for months perhaps.
-
-    Args:
-        connection: in autocommit mode.
-        schema: of the tables.
-        place: names the database.
     """
     if connection.execute(_IS_AHEAD).fetchone() == (False,):
         return

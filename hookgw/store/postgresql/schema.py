@@ -201,13 +201,10 @@ def missing_tables(connection: Connection) -> list[str]:
 
 
 def raise_sequences(connection: Connection) -> list[str]:
-    """Raise each sequence that would give a number that its table has already.
+    """Raise each sequence that would give a number that its table has already; return their names.
 
     Logical replication, and some tools for copies, leave sequences behind. A number that is given twice would
     be refused by the table's key.
-
-    Returns:
-        The names of the sequences that were behind.
     """
     behind = []
     for sequence, highest in _SEQUENCES.items():
@@ -243,14 +240,10 @@ def migrate(connection: Connection, schema: str, place: str, *, copying: bool = 
     """Bring a database to the present schema; an empty one gets all of it. One node does it, others wait.
 
     Args:
-        connection: in autocommit mode, with the schema in its search path.
-        schema: the name of the schema in the database that holds the tables.
-        place: names the database in messages.
         copying: go on with a copy that was cut off.
 
     Raises:
         StartError: it is too old, or a newer hookgw wrote it, or has an unfinished copy.
-        psycopg.Error: the server refused; the database is as it was.
     """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))

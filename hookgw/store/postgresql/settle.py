@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from psycopg import Connection, Cursor
 
 from hookgw.records.deliveries import Attempt, DeliveryState, Settlement
+from hookgw.store.commits.changes import weigh
+from hookgw.store.history_rows import attempt_row, settled_rows
 from hookgw.store.postgresql.removal import remove
 from hookgw.store.records import DROPPED_AS_OLDEST, PendingChange, micros, storable
 
@@ -58,17 +61,10 @@ _MAKE_DUE = """UPDATE deliveries SET next_at = 0
 def settle(
     connection: Connection, settlements: Sequence[Settlement], *, keep_history: bool = True
 ) -> PendingChange:
-    """Write outcomes of deliveries, in order; a settlement of a delivery that is not pending is ignored.
+    """Write outcomes of deliveries, in order; return what is no longer pending.
 
-    There is one exception: a delivery that was dropped to make room is delivered, if it has arrived.
-
-    Args:
-        connection: in a transaction.
-        settlements: the outcomes; a delivery may have several.
-        keep_history: whether to keep attempts and finished deliveries.
-
-    Returns:
-        The deliveries and bytes that are no longer pending.
+    A settlement of a delivery that is not pending is ignored, with one exception: a delivery that was dropped
+    to make room is delivered, if it has arrived.
     """
     found = find_pending(connection, settlements)
     if found is None:
@@ -98,14 +94,9 @@ def write(
 ) -> PendingChange:
     """Do the rest of :func:`settle`, in a pipeline.
 
-    Args:
-        connection: in a transaction.
-        pending: the answer to :func:`find_pending`, of these settlements, and others perhaps.
-        settlements: the outcomes.
-        keep_history: whether to keep attempts and finished deliveries.
+    ``pending`` is the answer to :func:`find_pending`, of these settlements, and others perhaps.
     """
     found = {row[0]: row[1:] for row in pending}
-    gone: dict[tuple[str, str], tuple[int, int]] = {}
     finished: dict[int, int] = {}
     applied, missed = [], []
     for settlement in settlements:
@@ -115,10 +106,8 @@ def write(
         elif settlement.seq not in finished:
             applied.append(settlement)
             if settlement.state is not DeliveryState.PENDING:
-                event, registration, instance, size = found[settlement.seq]
-                finished[settlement.seq] = event
-                count, total = gone.get((registration, instance), (0, 0))
-                gone[registration, instance] = (count + 1, total + size)
+                finished[settlement.seq] = found[settlement.seq][0]
+    gone = weigh(found[seq][1:] for seq in finished)
     if missed and keep_history:
         _settle_dropped(connection, missed)
     if not keep_history and finished:
@@ -127,24 +116,11 @@ def write(
         applied = [settlement for settlement in applied if settlement.seq not in finished]
     if not applied:
         return gone
-    numbers = {s.seq: s.attempt.number for s in applied if s.attempt}
-    # The last settlement of a delivery writes its row; the attempts and the newest body of all are stored.
-    last = {settlement.seq: settlement for settlement in applied}
-    rows = [
-        (
-            s.seq,
-            s.state.value,
-            numbers.get(s.seq),
-            s.failures,
-            micros(s.next_at),
-            None if s.state is DeliveryState.PENDING else micros(s.at),
-            text(s.reason),
-        )
-        for s in sorted(last.values(), key=lambda s: s.seq)
-    ]
+    # In one order, as in all statements that lock several deliveries.
+    rows = sorted(settled_rows(applied, text), key=itemgetter(0))
     bodies = {s.seq: s.body for s in applied if s.body is not None}
     attempts = [(s.seq, s.attempt.number, *_attempt_row(s.attempt)) for s in applied if s.attempt]
-    connection.execute(SETTLE, [*_columns(rows), sorted(last)])
+    connection.execute(SETTLE, [*_columns(rows), [row[0] for row in rows]])
     if bodies:
         connection.execute(_STORE_BODIES, (list(bodies), list(bodies.values())))
     if keep_history and attempts:
@@ -165,19 +141,10 @@ def _settle_dropped(connection: Connection, settlements: Sequence[Settlement]) -
 
 
 def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
-    return (
-        micros(attempt.at),
-        micros(attempt.duration),
-        attempt.outcome.value,
-        attempt.status,
-        text(attempt.error),
-        text(attempt.answer),
-        text(attempt.url),
-    )
+    return (*attempt_row(attempt, text), text(attempt.url))
 
 
 def make_due(connection: Connection, registration: str) -> int:
-    """Make the waiting deliveries of a registration due at once; return how many there were."""
     return connection.execute(_MAKE_DUE, (registration,)).rowcount
 
 

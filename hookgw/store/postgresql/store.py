@@ -17,12 +17,13 @@ from hookgw.concurrency.tasks import run_essential
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
 from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable
+from hookgw.store.audit_entries import SteppedAudit
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
-from hookgw.store.composed import ComposedStore
+from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import Membership, SharedBacklog
-from hookgw.store.postgresql.audit import PostgresqlAudit
+from hookgw.store.postgresql import audit, history, outbox, pending_changes, shelves
 from hookgw.store.postgresql.backlog_changes import PostgresqlBacklogs
 from hookgw.store.postgresql.database import (
     COUNT_PATIENCE,
@@ -49,11 +50,10 @@ from hookgw.store.postgresql.pending_changes import PostgresqlPendingChanges
 from hookgw.store.postgresql.reencrypt import reencrypt
 from hookgw.store.postgresql.restored import renumber_restored
 from hookgw.store.postgresql.schema import migrate, missing_tables, raise_sequences
-from hookgw.store.postgresql.shelves import PostgresqlRecords
 from hookgw.store.postgresql.transaction import Transaction
 from hookgw.store.postgresql.writer import Writer, touch
-from hookgw.store.protocol import Audit, History, Outbox, PendingChanges, Records
 from hookgw.store.records import SilentObserver, StoreObserver
+from hookgw.store.shelves import ShelvedRecords
 
 logger = structlog.get_logger("hookgw.store")
 
@@ -66,16 +66,10 @@ LISTEN_RETRY = 1.0
 
 
 class PostgresqlStore(ComposedStore[Transaction]):
-    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`."""
-
     def __init__(
         self,
         commits: GroupCommit[Transaction],
-        outbox: Outbox,
-        changes: PendingChanges,
-        history: History,
-        records: Records,
-        audit: Audit,
+        parts: Parts,
         server: Server,
         writer: Writer,
         feed: Feed,
@@ -84,7 +78,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         threads: Threads,
         readers: Sequence[Reader],
     ) -> None:
-        super().__init__(commits, outbox, changes, history, records, audit, _NoBackups(server))
+        super().__init__(commits, parts)
         self._feed = feed
         self._shared = trio.Event()
         self.server = server
@@ -100,13 +94,7 @@ class PostgresqlStore(ComposedStore[Transaction]):
         return self
 
     def share(self, is_wanted: Callable[[str], bool], removed: Callable[[], None] = lambda: None) -> None:
-        """Tell other nodes of what this one appends, and report what they append.
-
-        Args:
-            is_wanted: whether this node hears of deliveries to a lane, by its key. Called in the writer
-                thread.
-            removed: called in the writer thread when a commit shows that others have removed this node.
-        """
+        """See :class:`hookgw.store.fleet.SharedStore`. Both functions are called in the writer thread."""
         self._feed.is_wanted = is_wanted
         self._feed.channel = f"hookgw_{self.server.schema}"
         self.writer.guard = Guard(self._nodes, removed)
@@ -186,13 +174,9 @@ async def open_store(
     """Open the database, and create the tables if they are missing.
 
     Args:
-        server: where it is.
-        clock: gives the time at which events are accepted.
-        observer: hears of commits and of a server that refuses.
         keep_history: whether finished deliveries and attempts are kept; see
             :func:`hookgw.store.sqlite.store.open_store`.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
-        threads: make the calls that block.
 
     Returns:
         An async context manager that gives the store. It owns the tasks that write and the connections. At
@@ -226,30 +210,26 @@ async def open_store(
         nodes = Nodes(server, opened.cipher, threads)
         backlogs = PostgresqlBacklogs(server, background, threads)
         sessions += [nodes.session, backlogs.session]
-        records = PostgresqlRecords(commits, background, opened.cipher)
-        store = PostgresqlStore(
-            commits,
+        records = ShelvedRecords(commits, background, opened.cipher, shelves)
+        parts = Parts(
             PostgresqlOutbox(
                 commits,
                 lanes,
                 background,
                 clock,
                 records,
+                outbox,
                 lambda: nodes.known_version,
                 lambda: held.found,
             ),
-            PostgresqlPendingChanges(commits, background, clock, records),
-            PostgresqlHistory(commits, lists, background, clock),
+            PostgresqlPendingChanges(commits, background, clock, records, pending_changes),
+            PostgresqlHistory(commits, lists, background, clock, history),
             records,
-            PostgresqlAudit(commits, lists, background),
-            server,
-            writer,
-            feed,
-            nodes,
-            backlogs,
-            threads,
-            (lanes, lists, background),
+            SteppedAudit(commits, lists, background, audit),
+            _NoBackups(server),
         )
+        readers = (lanes, lists, background)
+        store = PostgresqlStore(commits, parts, server, writer, feed, nodes, backlogs, threads, readers)
         # To the end: a call that never returns would keep the store from closing.
         watching = trio.CancelScope(shield=True)
         async with trio.open_nursery() as watchers:
@@ -281,12 +261,7 @@ async def _watch(sessions: Sequence[Session], scope: trio.CancelScope) -> None:
 
 
 class _FeedTask:
-    """Reads the feed between the commits: every second, when told to, and soon again while it is behind.
-
-    Args:
-        commits: the feed is read in its turn among them, by an empty one.
-        feed: what is read.
-    """
+    """Reads the feed among the commits: every second, when told to, and soon again while it is behind."""
 
     def __init__(self, commits: GroupCommit[Transaction], feed: Feed) -> None:
         self._commits = commits

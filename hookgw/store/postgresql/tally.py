@@ -9,8 +9,7 @@ from psycopg import Connection
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.postgresql.lookups import instance_number, one_row, sought
-from hookgw.store.records import MinuteTally, micros, seconds
-from hookgw.store.searches import LAST
+from hookgw.store.records import micros, seconds
 
 _MINUTE = 60 * 1_000_000
 
@@ -51,7 +50,6 @@ def tally(
     without_global: bool,
     former: searches.TallyPart,
 ) -> searches.TallyPart:
-    """Count the next deliveries by minute; see :meth:`hookgw.store.protocol.History.tally`."""
     number = instance_number(connection, instance)
     if number is None:
         return searches.TallyPart([], 0, 0, is_last=True)
@@ -63,13 +61,9 @@ def tally(
         "event": former.event,
         "rows": searches.TALLY_ROWS,
     }
-    count, last, oldest, event, minutes = one_row(connection, _TALLY, given)
-    found = [MinuteTally(minute * 60.0, *counts) for minute, *counts in minutes]
-    is_last = count < searches.TALLY_ROWS or oldest < given["since"]
-    return searches.TallyPart(found, last or 0, former.event if event is None else event, is_last)
+    return searches.tally_part(one_row(connection, _TALLY, given), micros(since), former)
 
 
 def newest(connection: Connection, instances: Collection[str]) -> dict[str, float]:
-    """Return when each instance's newest event was accepted."""
-    rows = connection.execute(_NEWEST, (LAST, [sought(name) for name in instances])).fetchall()
+    rows = connection.execute(_NEWEST, (searches.LAST, [sought(name) for name in instances])).fetchall()
     return {name: seconds(at) for name, at in rows if at is not None}

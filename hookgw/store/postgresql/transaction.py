@@ -8,12 +8,9 @@ from hookgw.store.commits.changes import CountedTransaction
 
 
 class Transaction(CountedTransaction):
-    """The writing connection inside a commit. A job must not keep it.
+    """``xid`` is its number, the first part of every position that it gives."""
 
-    Attributes:
-        connection: in a transaction.
-        xid: the number of the transaction, the first part of every position that it gives.
-    """
+    connection: Connection
 
     def __init__(self, connection: Connection, xid: int) -> None:
         super().__init__()

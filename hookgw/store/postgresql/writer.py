@@ -56,11 +56,7 @@ class _Written(NamedTuple):
 class _Unacknowledged(Exception):
     """The connection was lost while a commit was on its way: the server may have done it.
 
-    Args:
-        transaction, jobs: what was to be written.
-        error: of the connection.
-        is_counted: whether it is known what was added.
-        mark: the number of this commit.
+    ``is_counted`` says whether it is known what was added.
     """
 
     def __init__(
@@ -83,11 +79,6 @@ class _Unacknowledged(Exception):
 class Writer:
     """Writes groups of jobs, each commit in one transaction.
 
-    Args:
-        session: the writing connection. The caller closes it.
-        feed: finds what the listener is to hear of.
-        keep_history: whether deliveries are kept after they are settled.
-
     Attributes:
         guard: keeps a node that others have taken for dead from writing, and events from being stored for
             registrations of a moment ago; ``None`` for a process that is alone for certain.
@@ -105,18 +96,10 @@ class Writer:
         self._keep_history = keep_history
 
     def commit(self, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
-        """Write groups in one commit, and set the result or error of each job.
+        """Commit, as :class:`hookgw.store.commits.group_commit.Commits` says.
 
-        Args:
-            groups: in order.
-            probe: write something even if there is nothing to write.
-
-        Returns:
-            What was done; it is on disk. With it comes what the feed has found since.
-
-        Raises:
-            StorageUnavailable: the server refused, and nothing was stored; or the connection was lost in the
-                middle of the commit, and the server did not say what became of it.
+        With what was done comes what the feed has found since. ``StorageUnavailable`` may also mean that the
+        connection was lost in the middle of the commit, and the server did not say what became of it.
         """
         started = time.perf_counter()
         if self._switches != self._session.server.identity.switches:
@@ -202,13 +185,8 @@ class Writer:
         """Write groups in one transaction.
 
         A round trip to the server costs more than a statement. So the groups up to the first function are
-        written together, in two round trips: first all reads, then all writes with the commit.
-
-        Args:
-            connection: in autocommit mode.
-            groups: in order.
-            probe: write something even if there is nothing to write.
-            is_careful: append call by call, each in a savepoint.
+        written together, in two round trips: first all reads, then all writes with the commit. A careful
+        transaction appends call by call, each in a savepoint.
         """
         self._end_former(connection)
         self._mark += 1
@@ -336,7 +314,6 @@ class Writer:
 
 
 def touch(transaction: Transaction) -> None:
-    """Write something small, to learn whether the server accepts it."""
     transaction.connection.execute(
         "INSERT INTO probe VALUES (1, 1) ON CONFLICT (number) DO UPDATE SET writes = probe.writes + 1"
     )

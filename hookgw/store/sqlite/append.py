@@ -32,11 +32,7 @@ _numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
 def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEvent]) -> set[int]:
-    """Add events and their deliveries, except duplicates: events with a known instance and id.
-
-    Returns:
-        The sequence numbers of the events that were added.
-    """
+    """Add events and their deliveries, except duplicates; return the numbers of the added events."""
     if not news:
         return set()
     wanted: set[str] = set()

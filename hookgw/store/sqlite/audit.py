@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
 
 from hookgw.records.audit import AuditEntry
 from hookgw.store import audit_entries
-from hookgw.store.audit_entries import AuditPart, AuditRow, SteppedAudit
-from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.audit_entries import AuditPart, AuditRow
 from hookgw.store.records import AuditQuery, micros
-from hookgw.store.sqlite.database import Reader
+from hookgw.store.searches import in_time
 from hookgw.store.sqlite.transaction import Transaction
 
 _ADD = "INSERT INTO audit (at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?)"
@@ -30,41 +28,7 @@ _REMOVE = "DELETE FROM audit WHERE seq IN (SELECT value FROM json_each(?))"
 _rows_of = msgspec.json.Decoder(list[AuditRow]).decode
 
 
-class SqliteAudit(SteppedAudit[Transaction]):
-    """The audit; see :class:`hookgw.store.protocol.Audit`.
-
-    Args:
-        commits: writes.
-        lists: reads what clients ask for.
-        background: counts.
-    """
-
-    def __init__(self, commits: GroupCommit[Transaction], lists: Reader, background: Reader) -> None:
-        super().__init__(commits)
-        self._lists = lists
-        self._background = background
-
-    def _write(self, transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
-        write_audit(transaction, entries)
-
-    async def _search(self, query: AuditQuery, before: tuple[int, int] | None) -> AuditPart:
-        find = partial(search_audit, query=query, before=before, rows=audit_entries.ROWS)
-        return await self._lists.run(find)
-
-    async def _count_too_many(self, most: int) -> list[tuple[str, int]]:
-        return await self._background.run(
-            lambda connection: connection.execute(_TOO_MANY, (most, most)).fetchall()
-        )
-
-    def _remove_old(self, transaction: Transaction, before: int, count: int) -> int:
-        return _remove(transaction, _OLD, (before, count))
-
-    def _remove_oldest_of(self, transaction: Transaction, instance: str, count: int) -> int:
-        return _remove(transaction, _OLDEST_OF, (instance, count))
-
-
 def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
-    """Write entries, with whatever else the transaction changes."""
     for entry in entries:
         row = (micros(entry.at), entry.instance, entry.instance_id, entry.action, audit_entries.stored(entry))
         transaction.connection.execute(_ADD, row)
@@ -74,29 +38,16 @@ def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None
 def search_audit(
     connection: sqlite3.Connection, query: AuditQuery, before: tuple[int, int] | None, rows: int
 ) -> AuditPart:
-    """Return the newest entries that match a query, up to one more than its limit.
-
-    Args:
-        connection: a reading one.
-        query: which ones. Its cursor has no effect.
-        before: only entries before this time and number; ``None`` for all.
-        rows: the most entries to look at, whether they match or not.
-    """
     # These conditions limit a range of an index. The others are checked row by row.
-    places, matches = ["1"], ["1"]
-    given: dict[str, Any] = {"rows": rows, "wanted": query.limit + 1}
+    times, given = in_time(query, ":{}", "at")
+    places, matches = ["1", *times], ["1"]
+    given |= {"rows": rows, "wanted": query.limit + 1}
     if query.instance is not None:
         places += ["instance IS NOT NULL", "instance = :instance"]
         given["instance"] = query.instance
     if query.instance_id is not None:
         matches.append("instance_id = :instance_id")
         given["instance_id"] = query.instance_id
-    if query.since is not None:
-        places.append("at >= :since")
-        given["since"] = micros(query.since)
-    if query.until is not None:
-        places.append("at < :until")
-        given["until"] = micros(query.until)
     if before is not None:
         places.append("(at, seq) < (:before, :seq)")
         given["before"], given["seq"] = before
@@ -122,3 +73,15 @@ def search_audit(
 def _remove(transaction: Transaction, statement: str, given: tuple[Any, ...]) -> int:
     found = transaction.connection.execute(statement, given).fetchone()[0]
     return transaction.connection.execute(_REMOVE, (found,)).rowcount
+
+
+def count_too_many(connection: sqlite3.Connection, most: int) -> list[tuple[str, int]]:
+    return connection.execute(_TOO_MANY, (most, most)).fetchall()
+
+
+def remove_old(transaction: Transaction, before: int, count: int) -> int:
+    return _remove(transaction, _OLD, (before, count))
+
+
+def remove_oldest_of(transaction: Transaction, instance: str, count: int) -> int:
+    return _remove(transaction, _OLDEST_OF, (instance, count))

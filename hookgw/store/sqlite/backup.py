@@ -50,14 +50,7 @@ Progress = Callable[[int, int], None]
 
 
 class OnlineBackup:
-    """Copies the data file with the connection that writes.
-
-    Args:
-        writer: the writing connection.
-        in_use: held by the thread that uses the writing connection.
-        path: the data file.
-        threads: run the copy.
-    """
+    """Copies the data file with the connection that writes. ``in_use`` is held by the thread that uses it."""
 
     def __init__(
         self,
@@ -73,7 +66,7 @@ class OnlineBackup:
         self._thread = trio.CapacityLimiter(1)
 
     async def back_up(self, file: Path, on_progress: Progress, *, min_free: int = 0) -> int:
-        """See :meth:`hookgw.store.protocol.Backups.back_up`."""
+        """See :meth:`hookgw.store.Backups.back_up`."""
         copy = partial(self._copy, file, on_progress, min_free)
         return await self._threads.run(copy, limiter=self._thread, uses_loop=True)
 
@@ -109,20 +102,12 @@ class OnlineBackup:
 
 
 def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int) -> int:
-    """Copy a data file, whether or not a gateway uses it.
+    """Copy a data file, whether or not a gateway uses it; return the bytes of the copy.
 
     Args:
-        path: the data file.
         file: the copy, which must not exist.
         on_progress: see :data:`Progress`. What it raises ends the copy.
-        min_free: as for :meth:`hookgw.store.protocol.Backups.back_up`.
-
-    Returns:
-        The bytes of the copy.
-
-    Raises:
-        Conflict: the file exists.
-        StorageUnavailable: the data file cannot be read, or the copy cannot be written.
+        min_free: as for :meth:`hookgw.store.Backups.back_up`.
     """
     with (
         _errors(file),
@@ -162,13 +147,7 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
 
 
 def open_existing(path: Path) -> sqlite3.Connection:
-    """Open a data file for reading, also on a disk that is read-only; it is not created.
-
-    Raises:
-        StorageUnavailable: there is no such file.
-        StartError: the log beside it is that of another file.
-        sqlite3.Error: it cannot be opened.
-    """
+    """Open a data file for reading, also on a disk that is read-only; it is not created."""
     if not path.exists():
         raise StorageUnavailable(f"There is no data file {path}.")
     # The last program that closes the file folds the log into it, also one that only reads.
@@ -222,13 +201,7 @@ def _errors(file: Path) -> Iterator[None]:
 
 
 class Target:
-    """The file that a copy goes to.
-
-    Args:
-        file: an empty file.
-        source: the data file.
-        min_free: the bytes that stay free if both are on one disk.
-    """
+    """The file that a copy goes to, empty at first. ``min_free`` bytes stay free if both are on one disk."""
 
     def __init__(self, file: Path, source: Path, min_free: int) -> None:
         self._file = file
@@ -265,7 +238,6 @@ class Target:
         check_space(self._file.parent, pages * PAGE_BYTES, self._min_free)
 
     def size(self) -> int:
-        """Return the bytes that were copied."""
         self._connection.close()
         return os.fstat(self._descriptor).st_size
 

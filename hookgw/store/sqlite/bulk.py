@@ -34,11 +34,7 @@ class Bulk:
         self._statements: dict[int, str] = {}
 
     def run(self, connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Run the statement over all rows, in order; return how many rows it changed.
-
-        Raises:
-            sqlite3.Error: from the statement; earlier rows may be done.
-        """
+        """Run over all rows in order; return how many changed. If it fails, earlier rows may be done."""
         changed = 0
         for start in range(0, len(rows), MAX_ROWS):
             part = rows[start : start + MAX_ROWS]

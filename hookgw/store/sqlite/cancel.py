@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
-from hookgw.store.records import CancelQuery, PendingChange, micros
+from hookgw.store.records import CancelQuery, PendingChange, ReplayQuery
+from hookgw.store.searches import LAST, in_time
 from hookgw.store.sqlite.dead_letters import bury
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.steps import end_of_search
 
 # A delivery that was made pending again behind the newest position is of a later call.
 _STILL_PENDING = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
@@ -25,51 +27,15 @@ def find_pending(
     query: CancelQuery,
     *,
     after: int,
-    newest: int,
+    now: int,
     limit: int,
     rows: int,
     spared: Collection[int] = (),
 ) -> tuple[list[int], int | None]:
-    """Find the next deliveries to cancel.
-
-    Args:
-        connection: a reading one.
-        query: which deliveries.
-        after, newest: the range of the numbers, the first excluded.
-        limit: the most deliveries to return.
-        rows: the most deliveries to look at, whether they match or not: other reads wait meanwhile.
-        spared: numbers of deliveries to leave out.
-
-    Returns:
-        Their numbers, and behind which number the search goes on; ``None`` if there are no more.
-    """
-    conditions = ["1"]
-    given: dict[str, Any] = {
-        "instance": of_instance(query.instance),
-        "registrations": _json(query.registrations),
-        "spared": _json(spared),
-        "after": after,
-        "newest": newest,
-        "limit": limit,
-        "rows": rows,
-    }
     # What the index has comes first: the row itself is read only if that matches.
-    if query.since is not None:
-        conditions.append("accepted_at >= :since")
-        given["since"] = micros(query.since)
-    if query.until is not None:
-        conditions.append("accepted_at < :until")
-        given["until"] = micros(query.until)
-    if query.kinds:
-        conditions.append(
-            "kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
-        )
-        given["kinds"] = _json(query.kinds)
-    conditions.append("seq NOT IN (SELECT value FROM json_each(:spared))")
-    conditions.append(
-        """registration IN (
-            SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:registrations)))"""
-    )
+    conditions, given = filters(query, query.registrations, after=after, now=now, rows=rows)
+    given |= {"spared": _json(spared), "limit": limit}
+    conditions.insert(-1, "seq NOT IN (SELECT value FROM json_each(:spared))")
     statement = f"""
         WITH looked_at AS MATERIALIZED (
             SELECT seq, {" AND ".join(conditions)} AS matches FROM deliveries INDEXED BY undelivered
@@ -83,34 +49,38 @@ def find_pending(
                 SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT :limit))"""  # noqa: S608 - only the texts above are in it
     count, last, lines = connection.execute(statement, given).fetchone()
     found = _numbers_of(lines)
-    if len(found) == limit:
-        return found, max(found)
-    return found, last if count == rows else None
+    return found, end_of_search(found, limit, after, last, is_end=count < rows)
+
+
+def filters(
+    query: CancelQuery | ReplayQuery, registrations: Collection[str], *, after: int, now: int, rows: int
+) -> tuple[list[str], dict[str, Any]]:
+    """Return conditions, the dearest last, and the values of these and of the range of the search."""
+    times, given = in_time(query, ":{}")
+    conditions = ["1", *times]
+    if query.kinds:
+        conditions.append(
+            "kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
+        )
+        given["kinds"] = _json(query.kinds)
+    conditions.append(
+        """registration IN (
+            SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:registrations)))"""
+    )
+    given |= {"instance": of_instance(query.instance), "registrations": _json(registrations)}
+    return conditions, given | {"after": after, "newest": now, "rows": rows}
 
 
 def cancel(
-    transaction: Transaction, found: Collection[int], reason: str, at: float, newest: int
-) -> dict[str, int]:
-    """Turn deliveries into dead letters, if they are still pending.
-
-    Returns:
-        How many there were, by registration id.
-    """
+    transaction: Transaction, found: Collection[int], reason: str, at: float, now: int
+) -> PendingChange:
     connection = transaction.connection
-    seqs = _numbers_of(connection.execute(_STILL_PENDING, (_json(found), newest)).fetchone()[0])
-    gone = bury(connection, seqs, reason, at)
-    transaction.count_finished(gone)
-    transaction.count_rows(len(seqs))
-    counts: dict[str, int] = {}
-    for (registration, _), (count, _) in gone.items():
-        counts[registration] = counts.get(registration, 0) + count
-    return counts
+    seqs = _numbers_of(connection.execute(_STILL_PENDING, (_json(found), now)).fetchone()[0])
+    return bury(connection, seqs, reason, at)
 
 
-def cancel_one(connection: sqlite3.Connection, seq: int, reason: str, at: float) -> PendingChange:
-    """Turn a delivery into a dead letter, if it is pending; return what it was."""
-    found = connection.execute("SELECT 1 FROM deliveries WHERE seq = ? AND state = 'pending'", (seq,))
-    return {} if found.fetchone() is None else bury(connection, [seq], reason, at)
+def cancel_one(transaction: Transaction, seq: int, reason: str, at: float) -> PendingChange:
+    return cancel(transaction, [seq], reason, at, LAST)
 
 
 def _json(values: Collection[Any]) -> str:

@@ -32,10 +32,8 @@ class Checkpoints:
     """Folds the log after commits, for as long as :meth:`run` runs.
 
     Args:
-        connections: one of them is for checkpoints only. The caller closes them.
         writing: held while the writing connection is used for a commit or by this.
         in_use: held by the thread that uses the writing connection.
-        threads: fold the log.
     """
 
     def __init__(
@@ -55,7 +53,6 @@ class Checkpoints:
         self._written = trio.Event()
 
     def committed(self) -> None:
-        """Note that a commit reached the disk."""
         self._written.set()
 
     async def empty(self) -> bool:

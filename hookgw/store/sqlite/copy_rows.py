@@ -6,11 +6,10 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from hookgw.config.folders import sync_folder
 from hookgw.kernel.errors import Conflict, StorageUnavailable
-from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Table
+from hookgw.store.copying import PAGE_BYTES, PAGE_ROWS, Key, Numbers, Row, Source, Table, TableRows
 from hookgw.store.sqlite.database import BESIDE, open_database, start_errors
 from hookgw.store.sqlite.name_ids import NameIds, of_instance, of_url
 
@@ -19,46 +18,34 @@ _BELOW = 2**62
 _INSTANCE = "substr(i.name, 2)"
 
 
-class _Source(NamedTuple):
-    """What is read of one kind of rows: the columns, the table, what it is joined with, and the key."""
-
-    columns: str
-    table: str
-    joins: str = ""
-    key: tuple[str, ...] = ("seq",)
-    where: str = "1"
-
-
-_EVENTS = _Source(
-    f"e.seq, {_INSTANCE}, e.id, k.name, e.time, e.accepted_at, e.data, e.sender, e.server_url, e.heard",
-    "events e",
-    "JOIN names i ON i.number = e.instance JOIN names k ON k.number = e.kind",
-    ("e.seq",),
-    "e.heard >= 0",
+_EVENTS = Source(
+    f"t.seq, {_INSTANCE}, t.id, k.name, t.time, t.accepted_at, t.data, t.sender, t.server_url, t.heard",
+    "events",
+    "JOIN names i ON i.number = t.instance JOIN names k ON k.number = t.kind",
+    where="t.heard >= 0",
 )
 _SOURCES = {
-    "records": _Source("shelf, key, value", "shelves", key=("shelf", "key")),
+    "records": Source("t.shelf, t.key, t.value", "shelves", key=("t.shelf", "t.key")),
     "events": _EVENTS,
     "ids": _EVENTS._replace(
-        columns=_EVENTS.columns.replace("e.seq,", f"e.seq + {_BELOW},", 1), where="e.heard < 0"
+        columns=_EVENTS.columns.replace("t.seq,", f"t.seq + {_BELOW},", 1), where="t.heard < 0"
     ),
-    "deliveries": _Source(
-        f"""d.seq, d.event, {_INSTANCE}, k.name, r.name, l.name, d.state, d.accepted_at, d.size,
-        coalesce(p.place, 0), d.queued_at, d.attempts, d.failures, d.next_at, d.finished_at, d.reason""",
-        "deliveries d",
-        """JOIN names i ON i.number = d.instance JOIN names k ON k.number = d.kind
-        JOIN names r ON r.number = d.registration JOIN names l ON l.number = d.lane
-        LEFT JOIN places p ON p.seq = d.seq""",
-        ("d.seq",),
+    "deliveries": Source(
+        f"""t.seq, t.event, {_INSTANCE}, k.name, r.name, l.name, t.state, t.accepted_at, t.size,
+        coalesce(p.place, 0), t.queued_at, t.attempts, t.failures, t.next_at, t.finished_at, t.reason""",
+        "deliveries",
+        """JOIN names i ON i.number = t.instance JOIN names k ON k.number = t.kind
+        JOIN names r ON r.number = t.registration JOIN names l ON l.number = t.lane
+        LEFT JOIN places p ON p.seq = t.seq""",
     ),
-    "attempts": _Source(
-        "a.delivery, a.number, a.at, a.duration, a.outcome, a.status, a.error, a.answer, substr(u.name, 2)",
-        "attempts a",
-        "LEFT JOIN names u ON u.number = a.url",
-        ("a.delivery", "a.number"),
+    "attempts": Source(
+        "t.delivery, t.number, t.at, t.duration, t.outcome, t.status, t.error, t.answer, substr(u.name, 2)",
+        "attempts",
+        "LEFT JOIN names u ON u.number = t.url",
+        ("t.delivery", "t.number"),
     ),
-    "bodies": _Source("seq, body", "bodies"),
-    "audit": _Source("seq, at, instance, instance_id, action, entry", "audit"),
+    "bodies": Source("t.seq, t.body", "bodies"),
+    "audit": Source("t.seq, t.at, t.instance, t.instance_id, t.action, t.entry", "audit"),
 }
 _PLACES = (
     "CREATE TEMP TABLE places (seq INTEGER PRIMARY KEY, place INTEGER NOT NULL)",
@@ -79,39 +66,19 @@ _INSERT = {
 _INSERT["ids"] = _INSERT["events"]
 
 
-class FileRows:
-    """The rows of a data file.
-
-    Args:
-        connection: to the file, in autocommit mode.
-        place: names the file.
-    """
+class FileRows(TableRows):
+    sources, mark, places = _SOURCES, "?", _PLACES
 
     def __init__(self, connection: sqlite3.Connection, place: str) -> None:
-        self.place = place
-        self._connection = connection
+        super().__init__(connection, place)
         self._names = NameIds(connection)
-        self._has_places = False
-
-    def count(self, table: Table) -> int:
-        source = _SOURCES[table.name]
-        statement = f"SELECT count(*) FROM {source.table} WHERE {source.where}"  # noqa: S608 - constants
-        return int(self._connection.execute(statement).fetchone()[0])
 
     def read(self, table: Table, after: Key | None, until: Key | None = None) -> list[Row]:
-        if table.name == "deliveries" and not self._has_places:
-            for statement in _PLACES:
-                self._connection.execute(statement)
-            self._has_places = True
-        source = _SOURCES[table.name]
-        key, conditions = ", ".join(source.key), [source.where]
-        given: list[Any] = []
-        for bound, sign in ((after, ">"), (until, "<=")):
-            if bound is not None:
-                conditions.append(f"({key}) {sign} ({', '.join('?' * len(bound))})")
-                given += (bound[0] - _BELOW,) if table.name == "ids" else bound
-        statement = f"""SELECT {source.columns} FROM {source.table} {source.joins}
-            WHERE {" AND ".join(conditions)} ORDER BY {key}"""  # noqa: S608 - constants
+        if table.name == "ids":
+            after, until = (key and (key[0] - _BELOW,) for key in (after, until))
+        source, where, given = self._range(table, after, until)
+        statement = f"""SELECT {source.columns} FROM {source.table} t {source.joins}
+            WHERE {where} ORDER BY {", ".join(source.key)}"""  # noqa: S608 - constants
         rows: list[Row] = []
         size = 0
         for row in self._connection.execute(statement, given):
@@ -122,12 +89,8 @@ class FileRows:
         return rows
 
     def last_key(self, table: Table) -> Key | None:
-        source = _SOURCES[table.name]
-        order = ", ".join(f"{column} DESC" for column in source.key)
-        statement = f"""SELECT {", ".join(source.key)} FROM {source.table} WHERE {source.where}
-            ORDER BY {order} LIMIT 1"""  # noqa: S608 - constants
-        row: tuple[Any, ...] | None = self._connection.execute(statement).fetchone()
-        return (row[0] + _BELOW,) if row is not None and table.name == "ids" else row
+        key = super().last_key(table)
+        return (key[0] + _BELOW,) if key is not None and table.name == "ids" else key
 
     def write(self, table: Table, rows: Sequence[Row]) -> None:
         self._connection.execute("BEGIN IMMEDIATE")

@@ -7,18 +7,17 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import structlog
-import trio
 
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.file_permissions import first_trouble, shared_by_all
 from hookgw.config.folders import make_folder
 from hookgw.kernel.errors import StartError, StorageUnavailable
 from hookgw.store.commits.read_failures import ReadFailures
+from hookgw.store.reader import ConnectionReader
 from hookgw.store.records import DiskSpace
 from hookgw.store.sqlite.file_lock import HeldLock, hold_lock, lock_whole, log_of, refuse_foreign_log
 from hookgw.store.sqlite.leftovers import remove_leftovers
@@ -54,12 +53,10 @@ class Connections(NamedTuple):
     """The connections to one data file, each used by one thread at a time.
 
     Attributes:
-        writer: the only one that writes.
         lanes: for the refills of lanes.
         lists: what clients ask for. They are several, so that no client waits for the disk of another.
         background: for all other reads, some of which walk through a whole index.
         checkpoints: folds the write-ahead log into the file; no other connection does.
-        file: what they are connected to.
     """
 
     writer: sqlite3.Connection
@@ -133,11 +130,7 @@ def open_database(path: Path) -> Iterator[Connections]:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Look for damage in a data file for :data:`CHECK_SECONDS`.
-
-    Raises:
-        StartError: there is some.
-    """
+    """Look for damage in a data file for :data:`CHECK_SECONDS`."""
     timer = threading.Timer(CHECK_SECONDS, connection.interrupt)
     timer.start()
     try:
@@ -166,17 +159,8 @@ def _note_closed(lock: HeldLock, path: Path) -> None:
             lock.note_closed(path.stat())
 
 
-class Reader:
-    """Connections that read, each one call at a time, in worker threads beside the commits.
-
-    Callers take turns, so that long work in short calls holds nobody up for long.
-
-    Args:
-        file: what they read.
-        connections: for this reader alone. The caller closes them.
-        failures: hears of what cannot be read.
-        threads: run the calls.
-    """
+class Reader(ConnectionReader[sqlite3.Connection]):
+    """Connections for this reader alone; the caller closes them. All that a call reads is of one moment."""
 
     def __init__(
         self,
@@ -185,37 +169,22 @@ class Reader:
         failures: ReadFailures | None = None,
         threads: Threads = SYSTEM_THREADS,
     ) -> None:
-        self._free = list(connections)
+        super().__init__(connections, failures, threads)
         self._file = file
-        self._failures = failures or ReadFailures()
-        self._limiter = trio.CapacityLimiter(len(connections))
-        self._threads = threads
 
-    async def run(self, function: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a function on a connection. Cancellation takes effect before or after it.
+    def _call(self, one: sqlite3.Connection, function: Callable[[sqlite3.Connection], T]) -> T:
+        with self._file.errors():
+            one.execute("BEGIN")
+            try:
+                return function(one)
+            finally:
+                if one.in_transaction:  # some errors have ended it
+                    one.execute("COMMIT")
 
-        Args:
-            function: reads only. All that it reads is of one moment.
-
-        Raises:
-            StorageUnavailable: the disk refuses.
-            Exception: from the function.
-        """
-        with self._failures.noted(is_unreadable):
-            return await self._threads.run(partial(self._call, function), limiter=self._limiter)
-
-    def _call(self, function: Callable[[sqlite3.Connection], T]) -> T:
-        connection = self._free.pop()  # there is one: the limiter lets in as many calls as connections
-        try:
-            with self._file.errors():
-                connection.execute("BEGIN")
-                try:
-                    return function(connection)
-                finally:
-                    if connection.in_transaction:  # some errors have ended it
-                        connection.execute("COMMIT")
-        finally:
-            self._free.append(connection)
+    @staticmethod
+    def _is_unreadable(error: StorageUnavailable) -> bool:
+        code = getattr(error.__cause__, "sqlite_errorcode", 0)
+        return code & 0xFF == sqlite3.SQLITE_IOERR
 
 
 def sync_log(connection: sqlite3.Connection) -> None:
@@ -237,11 +206,6 @@ def sync_log(connection: sqlite3.Connection) -> None:
 
 
 def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:
-    """Return how much can still be written to a data file.
-
-    Raises:
-        StorageUnavailable: the system does not say.
-    """
     # The pages of the log count for SQLite as pages of the file.
     pages = connection.execute("PRAGMA freelist_count").fetchone()[0]
     size = connection.execute("PRAGMA page_size").fetchone()[0]
@@ -256,20 +220,9 @@ def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:
     return DiskSpace(free=free, reusable=pages * size, used=used, unfolded=unfolded)
 
 
-def is_unreadable(error: StorageUnavailable) -> bool:
-    """Return whether an error is that of a disk that does not give back what was written to it."""
-    code = getattr(error.__cause__, "sqlite_errorcode", 0)
-    return code & 0xFF == sqlite3.SQLITE_IOERR
-
-
 @contextmanager
 def start_errors(path: Path, *, is_backup: bool = False) -> Iterator[None]:
-    """Raise errors of the disk as :class:`~hookgw.kernel.errors.StartError`.
-
-    Args:
-        path: the file, for messages.
-        is_backup: it is a backup that is read, and not the data file.
-    """
+    """Raise errors of the disk as :class:`~hookgw.kernel.errors.StartError`."""
     what = "backup" if is_backup else "data file"
     try:
         yield
@@ -305,10 +258,6 @@ def keep_private(path: Path) -> None:
 
     Args:
         path: the data file itself, not a link to it. The file and the files beside it may be missing.
-
-    Raises:
-        StartError: others can write there; the message has the command that fixes it, or another place.
-        OSError: a file cannot be examined or changed.
     """
     folder, name = (path, "hookgw.db") if path.is_dir() else (path.parent, path.name)
     if shared_by_all(folder):

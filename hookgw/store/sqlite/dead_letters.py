@@ -14,6 +14,7 @@ from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.outbox import PendingLane, lanes_of
 from hookgw.store.sqlite.settle import weight
+from hookgw.store.steps import Walked
 
 # In any order: all of them go. The spared ones are few, at most one attempt in flight for each lane.
 _PENDING = """
@@ -51,22 +52,14 @@ def park(
     reason: str,
     at: float,
     *,
-    newest: int,
+    now: int,
+    after: int | None,  # noqa: ARG001 -- each step starts over: the deliveries of the former ones left the index
     limit: int,
     spared: Collection[int],
-) -> PendingChange:
-    """Turn pending deliveries of a registration into dead letters, at most ``limit`` of them.
-
-    Those behind the position ``newest`` stay pending.
-
-    Returns:
-        How many deliveries and bytes those were, as positive numbers. Fewer deliveries than ``limit``: no
-        more are left.
-    """
-    given = {"registration": registration, "spared": _json(spared), "newest": newest, "limit": limit}
-    # Each step starts at the beginning of the index: the deliveries of the former steps have left it.
+) -> Walked:
+    given = {"registration": registration, "spared": _json(spared), "newest": now, "limit": limit}
     seqs = _numbers_of(connection.execute(_PENDING, given).fetchone()[0])
-    return bury(connection, seqs, reason, at)
+    return Walked(bury(connection, seqs, reason, at), 0 if len(seqs) == limit else None)
 
 
 def drop_oldest(
@@ -81,11 +74,6 @@ def drop_oldest(
     limit: int,
     spared: Collection[int],
 ) -> PendingChange:
-    """Turn the oldest pending deliveries of one instance to one registration into dead letters.
-
-    Returns:
-        How many there were, at most ``limit``.
-    """
     found = connection.execute(_NUMBER, (of_instance(instance),)).fetchone()
     if found is None:
         return {}
@@ -132,7 +120,7 @@ def _in_order(
 
 
 def bury(connection: sqlite3.Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
-    """Turn these pending deliveries into dead letters; return how many and how large they are."""
+    """Turn these pending deliveries into dead letters; return what they were."""
     connection.execute(_BURY, {"seqs": _json(seqs), "reason": storable(reason), "at": micros(at)})
     return weight(connection, seqs)
 

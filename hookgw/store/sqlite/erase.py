@@ -13,12 +13,12 @@ from collections.abc import Collection
 
 import msgspec
 
-from hookgw.store.persons import person
-from hookgw.store.records import Concerned, Erased
+from hookgw.store.persons import Person, person
+from hookgw.store.records import Concerned
 from hookgw.store.sqlite.event_ids import forget_ids_with
 from hookgw.store.sqlite.name_ids import of_instance
-from hookgw.store.sqlite.settle import remove, weight
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.settle import remove
+from hookgw.store.steps import ErasedDelivery
 
 # A step looks at this many deliveries at most, and bytes of payloads, or at one payload.
 ROWS = 500
@@ -47,25 +47,20 @@ SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen), (SELECT 
             WHERE t.key = :value OR t.key GLOB :device
                 OR (t.type = 'text' AND (t.atom = :value OR t.atom GLOB :device)))
         ELSE instr(e.data, CAST(:part AS BLOB)) END)"""
-_DELIVERIES = """SELECT json_group_array(json_array(event, seq, state)) FROM deliveries
-    INDEXED BY deliveries_of_event WHERE event IN (SELECT value FROM json_each(?))"""
+_DELIVERIES = """
+    SELECT json_group_array(json_array(d.event, d.seq, d.state, r.name, substr(i.name, 2), d.size))
+    FROM deliveries d INDEXED BY deliveries_of_event
+    CROSS JOIN names r ON r.number = d.registration
+    CROSS JOIN names i ON i.number = d.instance
+    WHERE d.event IN (SELECT value FROM json_each(?))"""
 
 _numbers_of = msgspec.json.Decoder(list[int]).decode
-_deliveries_of = msgspec.json.Decoder(list[tuple[int, int, str]]).decode
+_deliveries_of = msgspec.json.Decoder(list[ErasedDelivery]).decode
 
 
 def find_concerned(
-    connection: sqlite3.Connection, instance: str, value: str, *, after: int, newest: int, pending: bool
+    connection: sqlite3.Connection, instance: str, value: str, *, after: int, now: int, pending: bool
 ) -> Concerned:
-    """Find the next events whose payload has a text as a value, or as the name of a member, at any depth.
-
-    Args:
-        connection: a reading one.
-        instance: the instance's name.
-        value: the text. With an identifier of WhatsApp, those of its devices are found, too.
-        after, newest: the range of the numbers of their deliveries, the first excluded.
-        pending: search pending deliveries alone.
-    """
     sought = person(value)
     given = {
         "instance": of_instance(instance),
@@ -74,39 +69,25 @@ def find_concerned(
         "part": sought.part,
         "escape": sought.escape,
         "after": after,
-        "newest": newest,
+        "newest": now,
         "rows": ROWS,
         "bytes": SEARCH_BYTES,
     }
     row = connection.execute(_FIND.format(source=_SOURCES[pending]), given).fetchone()
     looked_at, chosen, last, events = row
     is_end = looked_at < ROWS and chosen == looked_at
-    return Concerned(_numbers_of(events), None if is_end else f"{last}-{newest}")
+    return Concerned(_numbers_of(events), None if is_end else f"{last}-{now}")
 
 
-def erase(transaction: Transaction, events: Collection[int], value: str, spared: Collection[int]) -> Erased:
-    """Remove events with their deliveries, attempts and bodies; pending deliveries are not pending any more.
+def find_deliveries(connection: sqlite3.Connection, events: Collection[int]) -> list[ErasedDelivery]:
+    return _deliveries_of(connection.execute(_DELIVERIES, (_json(events),)).fetchone()[0])
 
-    Ids stay, so that a second copy of an event is noticed; but ids that contain a part of the text go.
 
-    Args:
-        transaction: counts what is not pending any more.
-        events: their numbers.
-        value: as for :func:`find_concerned`.
-        spared: numbers of deliveries whose events stay, because an attempt is in flight.
-    """
-    connection = transaction.connection
-    rows = _deliveries_of(connection.execute(_DELIVERIES, (_json(events),)).fetchone()[0])
-    left = {event for event, seq, _ in rows if seq in set(spared)}
-    gone = [(event, seq, state) for event, seq, state in rows if event not in left]
-    if not gone:
-        return Erased(events=0, deliveries=0, left=len(left))
-    transaction.count_finished(weight(connection, [seq for _, seq, state in gone if state == "pending"]))
-    removed = {event for event, _, _ in gone}
-    remove(connection, _json([seq for _, seq, _ in gone]), _json(removed))
-    forget_ids_with(connection, _json(removed), person(value))
-    transaction.count_rows(len(gone) + len(removed))
-    return Erased(events=len(removed), deliveries=len(gone), left=len(left))
+def remove_events(
+    connection: sqlite3.Connection, seqs: Collection[int], events: Collection[int], named: Person
+) -> None:
+    remove(connection, _json(seqs), _json(events))
+    forget_ids_with(connection, _json(events), named)
 
 
 def _json(values: Collection[int]) -> str:

@@ -14,9 +14,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from hookgw.store.history import Forgotten
 from hookgw.store.holdings import Oldest
 from hookgw.store.persons import Person
 from hookgw.store.records import micros
+from hookgw.store.searches import LAST
 from hookgw.store.sqlite.transaction import Transaction
 
 # The id is in the row and in the unique index, and pages are not full; measured with ids of 10 to 60
@@ -38,9 +40,9 @@ _KEEP_IDS = f"""UPDATE events SET seq = seq - {_BELOW}, data = x'', sender = NUL
     heard = -({_BYTES}) WHERE {_WITHOUT_DELIVERIES}"""  # noqa: S608
 _KEPT = f"""SELECT coalesce(-sum(heard), 0) FROM events
     WHERE seq IN (SELECT value - {_BELOW} FROM json_each(:events))"""  # noqa: S608
-_OLDEST = """SELECT json_group_array(seq), count(*), coalesce(-sum(heard), 0) FROM (
-    SELECT seq, heard FROM events INDEXED BY remembered
-    WHERE heard < 0 AND accepted_at < ? ORDER BY accepted_at, heard, seq LIMIT ?)"""
+_OLDEST = """SELECT json_group_array(seq), count(*), coalesce(-sum(heard), 0), max(accepted_at) FROM (
+    SELECT seq, heard, accepted_at FROM events INDEXED BY remembered
+    WHERE heard < 0 AND accepted_at >= ? AND accepted_at < ? ORDER BY accepted_at, heard, seq LIMIT ?)"""
 # On a reading connection, as in history.py. The size of an id is negative in its row.
 _OLDEST_OF = """SELECT json_group_array(json_array(accepted_at, seq, instance, -heard)) FROM (
     SELECT accepted_at, seq, instance, heard FROM events INDEXED BY remembered
@@ -55,88 +57,50 @@ _FORGET = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?))"
 _FORGET_WITH = f"""DELETE FROM events WHERE seq IN (SELECT value - {_BELOW} FROM json_each(:events))
     AND instr(lower(id), :text)"""  # noqa: S608
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0) FROM events INDEXED BY remembered WHERE heard < 0"
-_NEVER = 2**63 - 1
-NO_ID = Oldest(at=-1, seq=-_NEVER, instance=0, size=0)
-"""Before every id, for :func:`oldest_ids`."""
 _oldest_of = msgspec.json.Decoder(list[Oldest]).decode
 _sizes_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 def keep_ids(connection: sqlite3.Connection, events: str) -> int:
-    """Reduce events that have no delivery any more to their ids.
-
-    Args:
-        connection: in a transaction.
-        events: the numbers of events, as a JSON array.
-
-    Returns:
-        The bytes that the ids take.
-    """
+    """Reduce events that have no delivery any more to their ids; return the bytes that these take."""
     connection.execute(_BLANK, {"events": events})
     connection.execute(_REMOVE_GENERATED, {"events": events})
     connection.execute(_KEEP_IDS, {"events": events})
     return int(connection.execute(_KEPT, {"events": events}).fetchone()[0])
 
 
-def forget_ids(transaction: Transaction, before: float, limit: int) -> int:
-    """Remove the oldest ids without a history.
-
-    Args:
-        transaction: the open one.
-        before: only ids of events that were accepted before this time; infinity for all.
-        limit: at most so many.
-
-    Returns:
-        The bytes that they took; 0 if there were none.
-    """
-    end = _NEVER if math.isinf(before) else micros(before)
-    seqs, count, size = transaction.connection.execute(_OLDEST, (end, limit)).fetchone()
+def forget_ids(transaction: Transaction, before: float, after: int, limit: int) -> Forgotten:
+    end = LAST if math.isinf(before) else micros(before)
+    seqs, count, size, last = transaction.connection.execute(_OLDEST, (after, end, limit)).fetchone()
     transaction.connection.execute(_FORGET, (seqs,))
     transaction.count_rows(count)
-    return int(size)
+    return Forgotten(size, last if count else after)
 
 
 def remembered_by_instance(connection: sqlite3.Connection) -> dict[int, int]:
-    """Return the bytes that ids without a history take, by the number of their instance."""
     return dict(_sizes_of(connection.execute(_BY_INSTANCE).fetchone()[0]))
 
 
 def oldest_ids(
     connection: sqlite3.Connection, holders: Sequence[int], after: Oldest, limit: int
 ) -> list[Oldest]:
-    """Return the oldest ids of some instances.
-
-    Args:
-        connection: a reading one.
-        holders: the numbers of the instances.
-        after: the last one of the former step.
-        limit: at most so many.
-    """
     given = {"at": after.at, "heard": -after.size, "after": after.seq, "rows": limit}
     found = connection.execute(_OLDEST_OF, {**given, "holders": json.dumps(holders)}).fetchone()
     return _oldest_of(found[0])
 
 
 def forget_found(transaction: Transaction, found: Sequence[Oldest]) -> int:
-    """Remove ids that :func:`oldest_ids` has found, as far as they are there; return their bytes."""
     seqs = json.dumps([one.seq for one in found])
     transaction.count_rows(transaction.connection.execute(_FORGET_FOUND, (seqs,)).rowcount)
     return sum(one.size for one in found)
 
 
 def forget_ids_with(connection: sqlite3.Connection, events: str, person: Person) -> None:
-    """Remove those ids of events, of which only the id is left, that name a person.
-
-    Args:
-        connection: in a transaction.
-        events: the numbers that the events had, as a JSON array.
-        person: who must not be named.
-    """
+    """Remove those ids of events, of which only the id is left, that name a person."""
     if person.words:
         connection.execute(_FORGET_WITH, {"events": events, "text": person.words})
 
 
 def remembered_bytes(connection: sqlite3.Connection) -> int:
-    """Return the bytes that all ids without a history take."""
     # The walk through the index takes 0.1 s for a million ids, on a reading connection.
     return int(connection.execute(_REMEMBERED).fetchone()[0])

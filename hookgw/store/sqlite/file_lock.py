@@ -29,15 +29,7 @@ _OWN_BYTE = 2**30 - 64
 
 
 class HeldLock:
-    """The lock of a data file that this process holds.
-
-    Args:
-        descriptor: of the lock file.
-        former: the note of the process before.
-
-    Attributes:
-        descriptor: as given.
-    """
+    """The lock of a data file that this process holds, with the note of the process before."""
 
     def __init__(self, descriptor: int, former: str) -> None:
         self.descriptor = descriptor
@@ -110,7 +102,6 @@ def has_foreign_log(path: Path) -> bool:
 
 
 def refuse_foreign_log(path: Path) -> None:
-    """Raise ``StartError`` if the log beside a data file is that of another file."""
     if has_foreign_log(path):
         log = log_of(path.resolve())
         raise StartError(
@@ -145,7 +136,6 @@ def lock_whole(descriptor: int) -> bool:
 
 
 def log_of(path: Path) -> Path:
-    """Return the path of a data file's write-ahead log."""
     return path.with_name(path.name + "-wal")
 
 

@@ -37,15 +37,7 @@ RESCUE_AGAIN = 60.0
 
 
 class FileWatch:
-    """Watches the data file for as long as :meth:`run` runs.
-
-    Args:
-        file: what is open.
-        commits: refuse from the first look on that finds another file.
-        backup: copies what is open.
-        observer: hears how long the log is.
-        threads: look, as a network file system may hang.
-    """
+    """Watches the data file for as long as :meth:`run` runs."""
 
     def __init__(
         self,
@@ -66,13 +58,11 @@ class FileWatch:
         self._rescue_at = 0.0
 
     async def run(self) -> None:
-        """Watch until cancelled."""
         while True:
             await self.look()
             await trio.sleep(CHECK_EVERY)
 
     async def look(self) -> None:
-        """Look once."""
         size = await self._run(self._file.examine)
         self._observer.log_measured(size)
         self._note_length(size)

@@ -7,38 +7,21 @@ import math
 import sqlite3
 import time
 from collections.abc import Collection
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-import trio
 
 from hookgw.concurrency.clock import Clock
-from hookgw.fair.excess import Excess
 from hookgw.records.deliveries import Attempt, DeliveryState, parse_delivery_id
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.history_rows import (
-    DeliveryRow,
-    attempt_of,
-    event_of,
-    event_of_summary,
-    summary_of,
-)
-from hookgw.store.holdings import HistoryExcess, Oldest, measure
-from hookgw.store.protocol import NO_LIMIT
-from hookgw.store.records import (
-    DeliveryPage,
-    DeliveryQuery,
-    DeliveryReport,
-    EventPage,
-    Tally,
-    micros,
-)
+from hookgw.store.history import HistoryStatements, Pruned, SteppedHistory
+from hookgw.store.history_rows import DeliveryRow, attempt_of, event_of, event_of_summary, summary_of
+from hookgw.store.records import NO_LIMIT, DeliveryQuery, DeliveryReport, EventPage, micros
+from hookgw.store.sqlite import holders
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.event_ids import (
-    NO_ID,
     forget_found,
     forget_ids,
     keep_ids,
@@ -52,6 +35,11 @@ from hookgw.store.sqlite.name_pruning import NamePruning
 from hookgw.store.sqlite.settle import remove
 from hookgw.store.sqlite.tally import newest, tally
 from hookgw.store.sqlite.transaction import Transaction
+
+# HistoryStatements; some have modules of their own.
+__all__ = ["count_held", "find_content", "find_delivery", "find_oldest", "forget_found", "forget_ids"]
+__all__ += ["last_attempt", "list_events", "newest", "oldest_ids", "prune", "prune_unheard", "remove_oldest"]
+__all__ += ["remembered_by_instance", "remembered_bytes", "search_deliveries", "tally"]
 
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
 # Python's lock. The names of instances have a prefix; see name_ids.py.
@@ -90,7 +78,8 @@ _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer,
 
 _OLD = """
     WITH old AS MATERIALIZED (
-        SELECT seq, event, finished_at, size FROM deliveries WHERE finished_at < :end
+        SELECT seq, event, finished_at, size FROM deliveries
+        WHERE finished_at >= :after AND finished_at < :end
         ORDER BY finished_at LIMIT :rows
     ),
     summed AS (SELECT *, sum(size) OVER (ORDER BY finished_at, seq) - size AS before_it FROM old)
@@ -110,17 +99,6 @@ _NEEDED = """SELECT
         FROM deliveries INDEXED BY outbox WHERE state = 'pending')
     + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)
     + (SELECT coalesce(sum(length(entry) + 120), 0) FROM audit)"""
-
-# Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
-# and pruning still keeps pace with 10,000 deliveries a second. Each page of a payload is overwritten, so a
-# commit has at most so many bytes of payloads, or one delivery.
-PRUNE_STEP = 200
-PRUNE_BYTES = 2 * 2**20
-PRUNE_REST = 0.01
-# Deliveries that are counted at a time: others read in between.
-HELD_ROWS = 100_000
-# An id is one narrow row: so many take half the time of those deliveries.
-FORGET_STEP = 500
 
 # Row by row, each step would wait for Python's lock, so this is one row. The payload is a text in it.
 _EVENTS = """
@@ -160,139 +138,6 @@ _rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
 _event_rows_of = msgspec.json.Decoder(list[_EventRow]).decode
 
 
-class SqliteHistory:
-    """The finished deliveries; see :class:`hookgw.store.protocol.History`.
-
-    Args:
-        commits: writes.
-        lists: reads what clients ask for.
-        background: reads how large the history is.
-        clock: gives the time up to which deliveries may go when the history is too large.
-    """
-
-    def __init__(
-        self, commits: GroupCommit[Transaction], lists: Reader, background: Reader, clock: Clock
-    ) -> None:
-        self._commits = commits
-        self._lists = lists
-        self._background = background
-        self._names = NamePruning(commits, background)
-        self._clock = clock
-
-    async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
-        # A turn for each part: lists of others come in between.
-        async def search(before: int | None, rows: int, wanted: int) -> searches.SearchPart:
-            now = self._clock.wall()
-            return await self._lists.run(
-                partial(search_deliveries, query=query, before=before, rows=rows, wanted=wanted, now=now)
-            )
-
-        return await searches.list_deliveries(query, search)
-
-    async def find_delivery(
-        self, instance: str, name: str, *, without_global: bool = False
-    ) -> DeliveryReport | None:
-        return await self._lists.run(
-            partial(find_delivery, instance=instance, name=name, without_global=without_global)
-        )
-
-    async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
-        return await self._lists.run(partial(find_content, instance=instance, event_id=event_id))
-
-    async def list_events(
-        self, instance: str, kinds: Collection[str], *, cursor: str | None = None
-    ) -> EventPage:
-        before = searches.LAST if cursor is None else int(cursor)
-        return await self._lists.run(partial(list_events, instance=instance, kinds=kinds, before=before))
-
-    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        async def count(former: searches.TallyPart) -> searches.TallyPart:
-            return await self._lists.run(
-                partial(
-                    tally,
-                    instance=instance,
-                    since=since,
-                    without_global=without_global,
-                    before=former.before,
-                    event=former.event,
-                )
-            )
-
-        return await searches.tally(count)
-
-    async def newest(self, instances: Collection[str]) -> dict[str, float]:
-        return await self._lists.run(partial(newest, instances=instances))
-
-    async def enforce_retention(
-        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
-    ) -> int:
-        await self._names.prune_if_due()
-        now = self._clock.steady()
-        removed = 0
-        while (step := await self._commits.call(partial(_prune, before=before))).removed:
-            removed += step.removed
-            await trio.sleep(PRUNE_REST)
-        await self._forget(ids_before)
-        remembered = await self._background.run(remembered_bytes)
-        if remembered > ids_limit:
-            remembered -= await self._forget_excess(ids_limit)
-        return removed + await self._remove_excess(limit, remembered, now)
-
-    async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:
-        """Remove the oldest deliveries of the instances that hold most until the history fits."""
-        removed, rest = 0, remembered
-        if (used := await self._background.run(_used_bytes)) <= limit + rest:
-            return 0
-        # Once for each call, as it walks through the index of the outbox.
-        rest += await self._background.run(_needed_bytes)
-        # Nobody loses anything with these: their ids are kept.
-        prune_unheard = partial(_prune_unheard, before=now)
-        while used > limit + rest and (unheard := await self._commits.call(prune_unheard)):
-            removed, rest = removed + unheard.removed, rest + unheard.remembered
-            await trio.sleep(PRUNE_REST)
-            used = await self._background.run(_used_bytes)
-        while used > limit + rest:
-            held = await measure(self._background.run, count_held, HELD_ROWS)
-            excess = HistoryExcess(held, limit / (used - rest))
-            last, found = Oldest(-1, -1, 0, 0), []
-            while used > limit + rest and excess.holders:
-                find = partial(find_oldest, holders=excess.holders, after=last, before=now)
-                find = partial(find, rows=PRUNE_STEP, size=PRUNE_BYTES)
-                if not (found := await self._background.run(find)):
-                    break
-                count, ids = await self._commits.call(partial(remove_oldest, found=found, before=now))
-                excess.take(found)
-                removed, rest, last = removed + count, rest + ids, found[-1]
-                await trio.sleep(PRUNE_REST)
-                used = await self._background.run(_used_bytes)
-            if not found:
-                break  # the rest is pending, or its pages are only partly free
-        return removed
-
-    async def _forget(self, before: float) -> None:
-        """Remove the ids of before a time."""
-        forget = partial(forget_ids, before=before, limit=FORGET_STEP)
-        freed = 1
-        while freed:
-            freed = await self._commits.call(forget)
-            await trio.sleep(PRUNE_REST)
-
-    async def _forget_excess(self, limit: int) -> int:
-        """Remove the oldest ids of the instances that hold most until all fit; return the bytes freed."""
-        excess = Excess(await self._background.run(remembered_by_instance), limit)
-        freed, last = 0, NO_ID
-        while excess.left:
-            find = partial(oldest_ids, holders=list(excess.left), after=last, limit=FORGET_STEP)
-            if not (found := await self._background.run(find)):
-                break
-            freed += await self._commits.call(partial(forget_found, found=found))
-            for one in found:
-                excess.take(one.instance, one.size)
-            last = found[-1]
-            await trio.sleep(PRUNE_REST)
-        return freed
-
-
 def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     connection: sqlite3.Connection,
     query: DeliveryQuery,
@@ -301,16 +146,6 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     wanted: int,
     now: float = 0.0,
 ) -> searches.SearchPart:
-    """Search an instance's newest deliveries for matches of a query.
-
-    Args:
-        connection: a reading one.
-        query: which ones. Its cursor and limit have no effect.
-        before: only deliveries with a lower number; ``None`` for all.
-        rows: the most deliveries to look at, whether they match or not.
-        wanted: the most deliveries to return.
-        now: seconds since the epoch.
-    """
     started = time.perf_counter()
     given: dict[str, Any] = {
         "before": searches.LAST if before is None else before,
@@ -345,11 +180,9 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     if query.kind is not None:
         conditions.append("kind = (SELECT number FROM names WHERE name = :kind)")
         given["kind"] = query.kind
-    for name, condition in (("since", ">= :since"), ("until", "< :until")):
-        moment = getattr(query, name)
-        if moment is not None:
-            conditions.append(f"accepted_at {condition}")
-            given[name] = micros(moment)
+    limits, times = searches.in_time(query, ":{}")
+    conditions += limits
+    given |= times
     if query.without_global:
         conditions.append(_IS_LISTED)
         given["without_global"] = True
@@ -371,7 +204,6 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
 def find_delivery(
     connection: sqlite3.Connection, instance: str, name: str, *, without_global: bool = False
 ) -> DeliveryReport | None:
-    """Return the delivery with that id, or the newest delivery of the event with that id, or ``None``."""
     given = {
         "seq": parse_delivery_id(name),
         "id": name,
@@ -392,7 +224,6 @@ def find_delivery(
 
 
 def find_content(connection: sqlite3.Connection, instance: str, event_id: str) -> tuple[str, bytes] | None:
-    """Return the kind and the payload of an event; see :meth:`hookgw.store.protocol.History.find_content`."""
     found = connection.execute(_CONTENT, {"id": event_id, "instance": of_instance(instance)}).fetchone()
     return None if found is None else (found[0], bytes(found[1]))
 
@@ -406,7 +237,6 @@ def last_attempt(connection: sqlite3.Connection, seq: int) -> Attempt | None:
 def list_events(
     connection: sqlite3.Connection, instance: str, kinds: Collection[str], before: int
 ) -> EventPage:
-    """Return a page of an instance's events; see :meth:`hookgw.store.protocol.History.list_events`."""
     given = {
         "instance": of_instance(instance),
         "kinds": json.dumps(list(kinds)),
@@ -425,34 +255,27 @@ def list_events(
     return EventPage(events, str(last) if looked_at == searches.EVENT_ROWS else None)
 
 
-class _Pruned(NamedTuple):
-    """How many deliveries and events were removed, and the bytes that the ids of the events still take."""
-
-    removed: int
-    remembered: int
-
-
-def _prune(transaction: Transaction, before: float) -> _Pruned:
-    """Remove the oldest finished deliveries, and old events without any, but for the ids of events."""
-    given = {"end": micros(before), "rows": PRUNE_STEP, "bytes": PRUNE_BYTES}
+def prune(transaction: Transaction, before: float, after: int, limit: int) -> Pruned:
+    given = {"after": after, "end": micros(before), "rows": limit, "bytes": holders.PRUNE_BYTES}
     row: tuple[str, str, int, int, int] = transaction.connection.execute(_OLD, given).fetchone()
     seqs, events, count, last, found = row
-    remembered = remove(transaction.connection, seqs, events) if count else 0
+    if count:
+        remove(transaction.connection, seqs, events)
     # If older deliveries are left, events without deliveries that are younger than those removed stay too.
-    if found == PRUNE_STEP or count < found:
+    if found == limit or count < found:
         given["end"] = last
     events, unheard = transaction.connection.execute(_OLD_UNHEARD, given).fetchone()
     if unheard:
-        remembered += keep_ids(transaction.connection, events)
+        keep_ids(transaction.connection, events)
     transaction.count_rows(count + unheard)
-    return _Pruned(count + unheard, remembered)
+    return Pruned(count + unheard, last if count else after)
 
 
-def _prune_unheard(transaction: Transaction, before: float) -> _Pruned | None:
-    given = {"end": micros(before), "rows": PRUNE_STEP}
+def prune_unheard(transaction: Transaction, before: float, limit: int) -> tuple[int, int]:
+    given = {"end": micros(before), "rows": limit}
     events, count = transaction.connection.execute(_OLD_UNHEARD, given).fetchone()
     transaction.count_rows(count)
-    return _Pruned(count, keep_ids(transaction.connection, events)) if count else None
+    return count, keep_ids(transaction.connection, events) if count else 0
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:
@@ -461,3 +284,44 @@ def _used_bytes(connection: sqlite3.Connection) -> int:
 
 def _needed_bytes(connection: sqlite3.Connection) -> int:
     return int(connection.execute(_NEEDED).fetchone()[0])
+
+
+class SqliteHistory(SteppedHistory[sqlite3.Connection, Transaction]):
+    held_rows = 100_000
+
+    def __init__(
+        self,
+        commits: GroupCommit[Transaction],
+        lists: Reader,
+        background: Reader,
+        clock: Clock,
+        statements: HistoryStatements[sqlite3.Connection, Transaction],
+    ) -> None:
+        super().__init__(commits, lists, background, clock, statements)
+        self._names = NamePruning(commits, background)
+
+    async def enforce_retention(
+        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+    ) -> int:
+        await self._names.prune_if_due()
+        return await super().enforce_retention(
+            before=before, limit=limit, ids_before=ids_before, ids_limit=ids_limit
+        )
+
+    async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:
+        rest = remembered
+        if (used := await self._background.run(_used_bytes)) <= limit + rest:
+            return 0
+        # Once for each call, as it walks through the index of the outbox.
+        rest += await self._background.run(_needed_bytes)
+
+        async def is_enough(ids: int) -> bool:
+            nonlocal used, rest
+            rest, used = rest + ids, await self._background.run(_used_bytes)
+            return used <= limit + rest
+
+        removed, is_any_left = await self._remove_unheard(now, is_enough), True
+        while used > limit + rest and is_any_left:  # else the rest is pending, or its pages are partly free
+            count, is_any_left = await self._remove_in_turn(limit / (used - rest), now, is_enough)
+            removed += count
+        return removed

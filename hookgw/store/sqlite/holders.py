@@ -43,12 +43,15 @@ _OLDEST_OF = """
 _STILL_OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*) FROM deliveries
     WHERE seq IN (SELECT value FROM json_each(:seqs)) AND finished_at < :end"""
 
+# Each page of a payload is overwritten, so a commit removes at most so many bytes of payloads, or one
+# delivery.
+PRUNE_BYTES = 2 * 2**20
+
 _parts_of = msgspec.json.Decoder(list[Part]).decode
 _oldest_of = msgspec.json.Decoder(list[Oldest]).decode
 
 
 def count_held(connection: sqlite3.Connection, given: dict[str, int]) -> tuple[int | None, list[Part]]:
-    """Return the number of the last delivery that was counted, ``None`` at the end, and what they hold."""
     last, parts = connection.execute(_HELD, given).fetchone()
     return last, _parts_of(parts)
 
@@ -60,28 +63,15 @@ def find_oldest(
     before: float,
     *,
     rows: int,
-    size: int,
 ) -> list[Oldest]:
-    """Return the oldest finished deliveries of some instances.
-
-    Args:
-        connection: a reading one.
-        holders: the numbers of the instances.
-        after: the last one of the former step.
-        before: only those that finished before this time.
-        rows: at most so many.
-        size: at most so many bytes of payload, or one delivery.
-    """
     given = {"holders": json.dumps(holders), "at": after.at, "after": after.seq, "end": micros(before)}
-    return _oldest_of(connection.execute(_OLDEST_OF, {**given, "rows": rows, "bytes": size}).fetchone()[0])
+    return _oldest_of(
+        connection.execute(_OLDEST_OF, {**given, "rows": rows, "bytes": PRUNE_BYTES}).fetchone()[0]
+    )
 
 
 def remove_oldest(transaction: Transaction, found: Sequence[Oldest], before: float) -> tuple[int, int]:
-    """Remove deliveries that :func:`find_oldest` has found, and all of their events but the ids.
-
-    Returns:
-        How many were still there, and the bytes that the ids take.
-    """
+    # The bytes are those of the ids: the file tells what it uses.
     given = {"seqs": json.dumps([one.seq for one in found]), "end": micros(before)}
     seqs, events, count = transaction.connection.execute(_STILL_OLD, given).fetchone()
     transaction.count_rows(count)

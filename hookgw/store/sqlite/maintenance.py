@@ -33,10 +33,7 @@ class FileReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a check of a data file found.
 
     Attributes:
-        file: its path.
-        schema: the number of its schema.
         bytes: its size, without the write-ahead log.
-        events, deliveries, pending: how many there are.
         problems: what is wrong, in sentences; empty if nothing is.
     """
 
@@ -50,13 +47,7 @@ class FileReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What takes space in a data file.
-
-    Attributes:
-        name: of the part.
-        rows: how many there are; ``None`` for what has no rows.
-        bytes: about how many it takes.
-    """
+    """A part of a data file, and about how many bytes it takes; ``rows`` is ``None`` if it has none."""
 
     name: str
     rows: int | None
@@ -71,11 +62,7 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_schema(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the number of a data file's schema.
-
-    Raises:
-        StartError: the file is not hookgw's, or this hookgw does not know its schema.
-    """
+    """Return the number of a data file's schema. Raises ``StartError`` if this hookgw does not know it."""
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION_ID:
@@ -91,12 +78,7 @@ def read_schema(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def check_file(path: Path) -> FileReport:
-    """Check a data file, also while a gateway uses it: its pages and indexes, and what refers to what.
-
-    Raises:
-        StartError: it cannot be read, is not hookgw's, or has a schema that this hookgw does not know.
-        StorageUnavailable: there is no such file.
-    """
+    """Check a data file, also while a gateway uses it: its pages and indexes, and what refers to what."""
     with start_errors(path), closing(open_existing(path)) as connection:
         version = read_schema(connection, path)
         # One transaction, so that all counts are of one moment.
@@ -134,7 +116,6 @@ def check_file(path: Path) -> FileReport:
 
 
 def _integrity(connection: sqlite3.Connection) -> list[str]:
-    """Return what is wrong with the pages and indexes of a file, in sentences."""
     try:
         found = connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})").fetchall()
     except sqlite3.DatabaseError as error:  # some damage ends the check itself
@@ -143,7 +124,6 @@ def _integrity(connection: sqlite3.Connection) -> list[str]:
 
 
 def _dangling(count: Callable[[str], int]) -> list[str]:
-    """Return a sentence for each kind of row that refers to a missing one."""
     problems = []
     lost = count(
         "SELECT count(*) FROM deliveries d LEFT JOIN events e ON e.seq = d.event WHERE e.seq IS NULL"
@@ -172,10 +152,6 @@ def measure_file(path: Path) -> list[Usage]:
     """Return what takes space in a data file, also while a gateway uses it.
 
     The bytes of the parts are estimates from the sizes of their rows. The history is what remains.
-
-    Raises:
-        StartError: it cannot be read, or is not hookgw's.
-        StorageUnavailable: there is no such file.
     """
     with start_errors(path), closing(open_existing(path)) as connection:
         version = read_schema(connection, path)
@@ -230,9 +206,7 @@ def compact_file(path: Path) -> Compacted:
     """Rewrite a data file without its free pages. A process that is killed meanwhile leaves it as it was.
 
     Raises:
-        StartError: a gateway or another program uses the file; it cannot be read or written, or is not
-            hookgw's; or the disk has no room for a second copy of its content.
-        StorageUnavailable: there is no such file.
+        StartError: a program uses the file; or the disk has no room for a second copy of its content.
     """
     path = path.resolve()
     with start_errors(path):
@@ -277,13 +251,10 @@ def compact_file(path: Path) -> Compacted:
 def restore_file(
     backup: Path, path: Path, *, force: bool, on_progress: Callable[[int, int], None] = lambda *_: None
 ) -> Path | None:
-    """Replace a data file by a backup.
-
-    The backup is copied and checked before anything else changes. It stays where it is.
+    """Replace a data file by a backup, which is copied and checked before anything else changes.
 
     Args:
-        backup: a backup, or the data file of a gateway that does not run.
-        path: the data file.
+        backup: a backup, or the data file of a gateway that does not run. It stays where it is.
         force: move an existing data file aside, instead of refusing.
         on_progress: called with the pages that are copied, and all pages.
 
@@ -292,9 +263,7 @@ def restore_file(
 
     Raises:
         Conflict: there is a data file, and ``force`` is false.
-        StartError: a gateway or another program uses the data file; or the backup cannot be read, is damaged,
-            not hookgw's, or has a schema that this hookgw does not know. Nothing was changed.
-        StorageUnavailable: there is no such backup.
+        StartError: a program uses the data file, or the backup cannot be used. Nothing was changed.
     """
     path = path.resolve()
     if backup.resolve() == path:
@@ -341,7 +310,6 @@ def _require_owner(path: Path) -> None:
 
 
 def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], None]) -> None:
-    """Copy a backup to an empty file, put it on disk, and check it."""
     with (
         start_errors(backup, is_backup=True),
         closing(_open_backup(backup)) as source,

@@ -87,5 +87,4 @@ class NameIds:
         return self._used.union(self._ids.values())
 
     def end_walk(self) -> None:
-        """Stop remembering."""
         self._used = None

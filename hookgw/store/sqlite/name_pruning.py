@@ -71,13 +71,6 @@ class _Part(NamedTuple):
 
 
 class NamePruning:
-    """Walks from time to time.
-
-    Args:
-        commits: writes.
-        reader: walks.
-    """
-
     def __init__(self, commits: GroupCommit[Transaction], reader: Reader) -> None:
         self._commits = commits
         self._reader = reader

@@ -41,18 +41,12 @@ class _Identity(NamedTuple):
 class OpenFile:
     """The data file that is open, with its write-ahead log, the log's index and the lock.
 
-    Args:
-        path: the file. Its connections have been used, so that the files beside it exist.
-        lock: the descriptor of the lock file.
+    Its connections have been used, so that the files beside it exist.
 
     Attributes:
-        path: as given.
         real: the path without links; the other files are beside it.
         lost: why nothing may be written until a restart; ``None`` if nothing is wrong.
         was_moved: whether that is because the path names another file.
-
-    Raises:
-        OSError: a file cannot be examined.
     """
 
     def __init__(self, path: Path, lock: int) -> None:
@@ -67,14 +61,9 @@ class OpenFile:
         self._at_commit = tuple(self._known.items())[:2]
 
     def check_commit(self, *, is_done: bool) -> None:
-        """Check that the path still names the file that a commit goes to. It takes a few microseconds.
+        """Raise ``StorageLost`` if the path does not name the file that a commit goes to.
 
-        Args:
-            is_done: after the commit, the log is looked at, too.
-
-        Raises:
-            StorageLost: it does not.
-            StorageUnavailable: the path cannot be examined.
+        It takes a few microseconds. After the commit, the log is looked at, too.
         """
         try:
             for file, (device, inode) in self._at_commit if is_done else self._at_commit[:1]:
@@ -89,16 +78,11 @@ class OpenFile:
             ) from error
 
     def check_usable(self) -> None:
-        """Raise ``StorageLost`` if nothing may be written."""
         if self.lost is not None:
             raise StorageLost(*self.lost.messages, retry_after=self.lost.retry_after)
 
     def examine(self) -> int:
-        """Compare all files with those that are open, and set ``lost`` if one differs.
-
-        Returns:
-            The bytes of the write-ahead log; 0 if they are not known.
-        """
+        """Compare all files with those that are open; set ``lost`` if one differs. Return the log's bytes."""
         log_bytes = 0
         for file, known in self._known.items():
             try:
@@ -116,11 +100,7 @@ class OpenFile:
     def put_log_aside(self, *, keep: bool) -> None:
         """Take our log away from beside another data file, which would be damaged by it.
 
-        Args:
-            keep: whether it gets the name ``<name>.former-wal``, because no copy has its content yet.
-
-        Raises:
-            OSError: the disk refuses.
+        If no copy has its content yet, keep it as ``<name>.former-wal``.
         """
         with suppress(FileNotFoundError):
             if _identity(self.path) == self._known[str(self.path)]:
@@ -134,7 +114,6 @@ class OpenFile:
 
     @property
     def former_log(self) -> Path:
-        """Where :meth:`put_log_aside` keeps the log."""
         return self.real.with_name(f"{self.real.name}.former-wal")
 
     @contextmanager
@@ -195,7 +174,6 @@ def is_damage(error: BaseException) -> bool:
 
 
 def is_locked(error: BaseException) -> bool:
-    """Return whether an error says that another program holds a lock."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED
 
 

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from hookgw.concurrency.clock import Clock
-from hookgw.records.deliveries import Attempt, Delivery, Page, Position
+from hookgw.records.deliveries import Delivery, Page
 from hookgw.records.events import Event
-from hookgw.records.fleet import ShardEpoch
 from hookgw.records.instances import name_before_retirement
 from hookgw.records.lanes import registration_of
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import AppendJob, NewEvent
-from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, PendingChange, seconds
+from hookgw.store.commits.jobs import NewEvent
+from hookgw.store.outbox import PAGE_BYTES, CommittedOutbox, OutboxStatements
+from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.history import last_attempt
 from hookgw.store.sqlite.sequence_numbers import SequenceNumbers
 from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
 
-# A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
-# must not fill the memory.
-PAGE_BYTES = 4 * 2**20
-
 # How many rows of a lane with several instances are counted at a time.
 COUNTED_ROWS = 50_000
+
+# OutboxStatements; one has its home with the history.
+__all__ = ["count_pending", "lanes_of", "last_attempt", "pending_counts", "pending_lanes", "read_lane"]
 
 # The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes. It is cut to
 # size with the index alone, before a payload is read. It asks for one delivery more than wanted, to know
@@ -131,7 +129,7 @@ FROM found CROSS JOIN target CROSS JOIN names n ON n.number = found.lane
 
 
 class PendingLane(NamedTuple):
-    """A lane with pending deliveries: its number in the data file, its key, and its first position."""
+    """A lane with pending deliveries; ``head`` is its first position."""
 
     number: int
     key: str
@@ -162,98 +160,9 @@ _lane_counts_of = msgspec.json.Decoder(list[tuple[str, str, int, int, int, int, 
 _lanes_of = msgspec.json.Decoder(list[PendingLane]).decode
 
 
-class SqliteOutbox:
-    """The pending deliveries; see :class:`hookgw.store.protocol.Outbox`.
-
-    Args:
-        commits: writes.
-        lanes: reads pages of lanes, and nothing else, so that no long walk through an index holds lanes up.
-        background: reads the counts.
-        clock: gives the times at which events are accepted.
-        numbers: shared with the pending changes.
-        records: write the states of connectors.
-    """
-
-    def __init__(
-        self,
-        commits: GroupCommit[Transaction],
-        lanes: Reader,
-        background: Reader,
-        clock: Clock,
-        numbers: SequenceNumbers,
-        records: SqliteRecords,
-    ) -> None:
-        self._records = records
-        self._commits = commits
-        self._lanes = lanes
-        self._background = background
-        self._clock = clock
-        self._numbers = numbers
-        # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.
-        self.settle_nowait = commits.settle_nowait
-        self.wait_settled = commits.wait_settled
-        self.wait_settle_capacity = commits.wait_settle_capacity
-        self.flush = commits.flush
-        self.subscribe = commits.subscribe
-
-    async def append(
-        self,
-        appends: Sequence[Append],
-        *,
-        state: ConnectorState | None = None,
-        epoch: ShardEpoch | None = None,  # noqa: ARG002 -- one process holds everything
-    ) -> list[bool]:
-        now = self._clock.steady()
-        # The numbers are given before the first checkpoint, so that concurrent calls cannot mix.
-        numbers = self._numbers
-        news = []
-        for append in appends:
-            deliveries = []
-            for registration, lane in append.targets:
-                numbers.newest = seq = numbers.newest + 1
-                deliveries.append(
-                    Delivery(
-                        seq=seq,
-                        event=append.event,
-                        registration=registration,
-                        lane=lane,
-                        accepted_at=now,
-                        position=seq,
-                        queued_at=now,
-                    )
-                )
-            numbers.newest_event += 1
-            news.append(NewEvent(numbers.newest_event, append.event, now, deliveries))
-        # A call that is refused now leaves a gap in the numbers, which does no harm.
-        also = None if state is None else partial(self._records.write_state, state=state)
-        job = AppendJob(news, also)
-        self._commits.append_nowait(job)
-        await job.wait()
-        return [new.seq in job.added for new in news]
-
-    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
-        return await self._lanes.run(partial(read_lane, lane=lane, after=after, limit=limit, size=size))
-
-    async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
-        return await self._background.run(partial(pending_lanes, registration=registration))
-
-    async def pending_counts(self) -> PendingChange:
-        return await self._background.run(pending_counts)
-
-    async def count_pending(self, lane: str) -> int:
-        return await self._background.run(partial(count_pending, lane=lane))
-
-    def held(self) -> Held:
-        return Held()  # a file has one writer, so nothing is older than what it commits
-
-    async def last_attempt(self, seq: int) -> Attempt | None:
-        return await self._lanes.run(partial(last_attempt, seq=seq))
-
-
 def read_lane(
     connection: sqlite3.Connection, lane: str, after: int, limit: int, size: int | None = None
 ) -> Page:
-    """Return the first pending deliveries of a lane behind a position, in order."""
     # The index leads with the registration, and the key of the lane names it.
     registration = registration_of(lane)
     given = {"registration": registration, "lane": lane, "after": after, "limit": limit, "size": size}
@@ -334,12 +243,48 @@ def pending_counts(connection: sqlite3.Connection) -> PendingChange:
 
 
 def count_pending(connection: sqlite3.Connection, lane: str | None = None) -> int:
-    """Return how many deliveries are pending, in a lane or in all."""
     if lane is None:
         return int(connection.execute(_COUNT).fetchone()[0])
     return int(connection.execute(_COUNT_LANE, (registration_of(lane), lane)).fetchone()[0])
 
 
 def lanes_of(connection: sqlite3.Connection, registration: str) -> list[PendingLane]:
-    """Return the lanes of a registration that have pending deliveries."""
     return _lanes_of(connection.execute(_LANES, (registration,)).fetchone()[0])
+
+
+class SqliteOutbox(CommittedOutbox[sqlite3.Connection, Transaction]):
+    def __init__(
+        self,
+        commits: GroupCommit[Transaction],
+        lanes: Reader,
+        background: Reader,
+        clock: Clock,
+        records: SqliteRecords,
+        statements: OutboxStatements[sqlite3.Connection],
+        numbers: SequenceNumbers,
+    ) -> None:
+        super().__init__(commits, lanes, background, clock, records, statements)
+        self._numbers = numbers
+
+    def _new_events(self, appends: Sequence[Append], now: float) -> list[NewEvent]:
+        # A call that is refused now leaves a gap in the numbers, which does no harm.
+        numbers = self._numbers
+        news = []
+        for append in appends:
+            deliveries = []
+            for registration, lane in append.targets:
+                numbers.newest = seq = numbers.newest + 1
+                deliveries.append(
+                    Delivery(
+                        seq=seq,
+                        event=append.event,
+                        registration=registration,
+                        lane=lane,
+                        accepted_at=now,
+                        position=seq,
+                        queued_at=now,
+                    )
+                )
+            numbers.newest_event += 1
+            news.append(NewEvent(numbers.newest_event, append.event, now, deliveries))
+        return news

@@ -11,12 +11,9 @@ from pathlib import Path
 from hookgw.config.master_keys import MasterKeys
 from hookgw.store import reencrypt as keys_of_records
 from hookgw.store.encryption import PREFIX, RecordCipher
-from hookgw.store.reencrypt import CHECK_KEY, Convert
+from hookgw.store.reencrypt import CHECK_KEY, Convert, records_of
 from hookgw.store.sqlite.database import sync_log
 from hookgw.store.sqlite.schema import note_overwritten
-
-# How many records are in memory at once.
-PAGE = 500
 
 _KEYS_FOUND = f"""SELECT DISTINCT CASE WHEN CAST(substr(value, 1, {len(PREFIX) + 1}) AS TEXT) = '"{PREFIX}'
     THEN CAST(substr(value, 1, {len(PREFIX) + 17}) AS TEXT) END FROM shelves"""  # noqa: S608 - constants
@@ -31,16 +28,9 @@ def reencrypt(connection: sqlite3.Connection, keys: MasterKeys, path: Path) -> R
     The former records are overwritten in the file, including their earlier versions. A process that is killed
     meanwhile leaves the records as they were, and the next start does it again.
 
-    Args:
-        connection: the writing connection, in autocommit mode.
-        keys: from the settings.
-        path: the data file, for messages.
-
-    Returns:
-        The cipher for all further records; ``None`` if they are in the clear.
+    See :func:`hookgw.store.reencrypt.reencrypt`.
 
     Raises:
-        StartError: a key is missing or wrong, or somebody else changed a record.
         sqlite3.Error: the disk refused; nothing was changed.
     """
     found = [row[0] for row in connection.execute(_KEYS_FOUND)]
@@ -57,8 +47,8 @@ def _rewrite(connection: sqlite3.Connection, convert: Convert) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
-        for shelf, key, value in _records(connection):
-            converted = convert(shelf, key, bytes(value))
+        for shelf, key, value in records_of(connection, _NEXT_PAGE):
+            converted = convert(shelf, key, value)
             connection.execute("REPLACE INTO shelves VALUES (?, ?, ?)", (shelf, key, converted))
         note_overwritten(connection)
         connection.execute("COMMIT")
@@ -68,13 +58,6 @@ def _rewrite(connection: sqlite3.Connection, convert: Convert) -> None:
     # The log still has the former pages: fold it and cut it off.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     sync_log(connection)
-
-
-def _records(connection: sqlite3.Connection) -> Iterator[tuple[str, bytes, bytes]]:
-    after: tuple[str, bytes] = ("", b"")
-    while rows := connection.execute(_NEXT_PAGE, (*after, PAGE)).fetchall():
-        yield from rows
-        after = rows[-1][:2]
 
 
 @contextmanager

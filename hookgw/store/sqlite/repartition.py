@@ -13,8 +13,9 @@ import msgspec
 from hookgw.records.lanes import LaneRule
 from hookgw.store.new_lanes import lanes_by_rule, readable
 from hookgw.store.sqlite.bulk import Bulk
-from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.outbox import lanes_of
+from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.steps import Moved
 
 # In any order: positions do not change, so the order in the new lanes does not depend on it.
 _IN_LANES = """
@@ -38,19 +39,14 @@ _sizes_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _keys_of = msgspec.json.Decoder(list[tuple[int, str, str]]).decode
 
 
-def repartition(
-    connection: sqlite3.Connection, names: NameIds, rule: LaneRule, limit: int
-) -> tuple[int, bool]:
-    """Move pending deliveries from lanes of other generations to those of a rule, at most ``limit`` of them.
-
-    Returns:
-        How many there were, and whether there may be more.
-    """
+def repartition(transaction: Transaction, rule: LaneRule, place: object, limit: int) -> Moved:  # noqa: ARG001
+    # No step needs a place: the deliveries of the former ones have left these lanes.
+    connection = transaction.connection
     outdated = [
         lane.number for lane in lanes_of(connection, rule.registration) if not rule.is_current(lane.key)
     ]
     if not outdated:
-        return 0, False
+        return Moved(0, None)
     # Each of these lanes has at least one delivery, so a step cannot reach more lanes than its limit.
     lanes = msgspec.json.encode(outdated[:limit]).decode()
     given = {"registration": rule.registration, "lanes": lanes, "limit": limit}
@@ -58,17 +54,12 @@ def repartition(
     # Sizes are in the index: the step is cut before a payload is read.
     fitting = readable(found, rule)
     moved = find_lanes(connection, {seq: rule for seq, _ in fitting})
-    ids = names.ids(moved.values())
+    ids = transaction.names.ids(moved.values())
     _MOVE.run(connection, [(seq, ids[lane]) for seq, lane in moved.items()])
-    return len(moved), len(found) == limit or len(fitting) < len(found)
+    return Moved(len(moved), 0 if len(found) == limit or len(fitting) < len(found) else None)
 
 
 def find_lanes(connection: sqlite3.Connection, rules: Mapping[int, LaneRule]) -> dict[int, str]:
-    """Return the lane of each delivery by its rule, in the order of the mapping.
-
-    Payloads are read only for registrations that are ordered by chat, one at a time.
-    """
-
     def read_names(seqs: list[int]) -> list[tuple[int, str, str]]:
         return _keys_of(connection.execute(_KEYS, (msgspec.json.encode(seqs).decode(),)).fetchone()[0])
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -17,11 +16,13 @@ from hookgw.records.lanes import LaneRule
 from hookgw.store.new_lanes import fitting
 from hookgw.store.records import ReplayQuery, micros
 from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.cancel import filters
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.repartition import find_lanes
 from hookgw.store.sqlite.sequence_numbers import keep_number
 from hookgw.store.sqlite.settle import weight
 from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.steps import end_of_search
 
 _FINISHED = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state <> 'pending'"""
@@ -45,17 +46,13 @@ _finished_of = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 
 
 def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, at: float) -> int:
-    """Make finished deliveries pending again; deliveries that are pending or gone are skipped.
+    """Make finished deliveries pending again; return how many. Those that are pending or gone are skipped.
 
     Args:
-        transaction: counts them.
-        lanes: the lane of each delivery, by number, in the order of sending.
+        lanes: of the deliveries, by number, in the order of sending.
         position: of the first; the next ones get the numbers that follow it. They are greater than all
             positions given before, and are not given again.
-        at: the time from which their age counts, in seconds since the epoch.
-
-    Returns:
-        How many there were.
+        at: the time from which their age counts.
     """
     connection = transaction.connection
     asked = msgspec.json.encode(list(lanes)).decode()
@@ -92,53 +89,16 @@ def find_finished(
     rules: Mapping[str, LaneRule],
     *,
     after: int,
-    newest: int,
+    now: int,
     limit: int,
     size: int,
     rows: int,
 ) -> tuple[dict[int, str], int | None]:
-    """Find the next deliveries to replay.
-
-    Args:
-        connection: a reading one.
-        query: which deliveries.
-        rules: of the registrations that take part, by id.
-        after, newest: the range of the numbers, the first excluded.
-        limit: the most deliveries to return.
-        size: the most bytes of payload, unless the first delivery alone has more.
-        rows: the most deliveries to look at, whether they match or not: other reads wait meanwhile.
-
-    Returns:
-        Their lanes by number, in the order of their numbers, and behind which number the search goes on;
-        ``None`` if there are no more.
-    """
-    conditions = ["1"]
-    given: dict[str, Any] = {
-        "instance": of_instance(query.instance),
-        "registrations": msgspec.json.encode(list(rules)).decode(),
-        "after": after,
-        "newest": newest,
-        "limit": limit,
-        "rows": rows,
-    }
-    if query.since is not None:
-        conditions.append("accepted_at >= :since")
-        given["since"] = micros(query.since)
-    if query.until is not None:
-        conditions.append("accepted_at < :until")
-        given["until"] = micros(query.until)
-    if query.kinds:
-        conditions.append(
-            "kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
-        )
-        given["kinds"] = msgspec.json.encode(query.kinds).decode()
     # What the index has comes first: the row itself is read only if that matches.
+    conditions, given = filters(query, rules, after=after, now=now, rows=rows)
     if query.state == "all":
-        conditions.append("state <> 'pending'")
-    conditions.append(
-        """registration IN (
-            SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:registrations)))"""
-    )
+        conditions.insert(-1, "state <> 'pending'")
+    given["limit"] = limit
     statement = f"""
         WITH looked_at AS MATERIALIZED (
             SELECT seq, {" AND ".join(conditions)} AS matches FROM {_SOURCES[query.state]}
@@ -153,10 +113,5 @@ def find_finished(
             CROSS JOIN names r ON r.number = d.registration)"""  # noqa: S608 - only the texts above are in it
     count, last, lines = connection.execute(statement, given).fetchone()
     found, is_cut = fitting(sorted(_finished_of(lines)), rules, size)
-    if is_cut:
-        return find_lanes(connection, found), max(found)
-    if len(found) == limit:
-        last = max(found, default=after)
-    elif count < rows:
-        last = None
+    last = max(found) if is_cut else end_of_search(found, limit, after, last, is_end=count < rows)
     return find_lanes(connection, found), last

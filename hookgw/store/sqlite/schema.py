@@ -141,15 +141,8 @@ SCHEMA: tuple[str, ...] = (
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring a data file to the present schema; a file without tables gets all of it.
 
-    A file of an earlier version is first copied beside itself, and the copy is kept.
-
-    Args:
-        connection: in autocommit mode.
-        path: the file.
-
-    Raises:
-        StartError: the file is not hookgw's, or too old, or a newer hookgw wrote it.
-        sqlite3.Error, OSError: the disk refused; the file is as it was.
+    A file of an earlier version is first copied beside itself, and the copy is kept. If the disk refuses, the
+    file is as it was.
     """
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
@@ -279,7 +272,7 @@ def migrate_lanes(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """One transaction: a process that is killed in the middle finds the file as it was before."""
+    """A process that is killed in the middle finds the file as it was before."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

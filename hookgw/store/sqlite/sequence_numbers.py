@@ -14,13 +14,6 @@ class SequenceNumbers:
     They are given in the Trio thread, so that the order of the calls is the order of delivery. Deliveries
     and positions share one count: a delivery that is sent again comes after all that was appended before,
     and before all that is appended later. No number is given twice.
-
-    Args:
-        event, delivery: the highest numbers given so far.
-
-    Attributes:
-        newest_event: the highest number of an event.
-        newest: the highest number of a delivery, which is also its first position.
     """
 
     def __init__(self, event: int, delivery: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from hookgw.records.deliveries import DeliveryState, Outcome, Settlement
+from hookgw.store.history_rows import attempt_row, settled_rows
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
@@ -85,16 +86,9 @@ def settle(
     *,
     keep_history: bool = True,
 ) -> PendingChange:
-    """Write outcomes of deliveries, in order; a settlement of a delivery that is not pending is ignored.
+    """Write outcomes of deliveries, in order; return what is no longer pending.
 
-    Args:
-        connection: in a transaction.
-        names: the numbers of names.
-        settlements: the outcomes; a delivery may have several.
-        keep_history: whether to keep attempts and finished deliveries.
-
-    Returns:
-        The deliveries and bytes that are no longer pending.
+    A settlement of a delivery that is not pending is ignored. A delivery may have several.
     """
     if not settlements:
         return {}
@@ -120,24 +114,7 @@ def settle(
     others: list[Settlement] = []
     for settlement in applied:
         (at_once if _is_delivered_at_once(settlement) else others).append(settlement)
-    numbers = {s.seq: s.attempt.number for s in others if s.attempt}
-    # The last settlement of a delivery writes its row; the attempts and the newest body of all are stored.
-    last = {settlement.seq: settlement for settlement in others}
-    _SETTLE.run(
-        connection,
-        [
-            (
-                s.seq,
-                s.state.value,
-                numbers.get(s.seq),
-                s.failures,
-                micros(s.next_at),
-                None if s.state is DeliveryState.PENDING else micros(s.at),
-                storable(s.reason),
-            )
-            for s in last.values()
-        ],
-    )
+    _SETTLE.run(connection, settled_rows(others, storable))
     _DELIVER.run(connection, [(s.seq, micros(s.at)) for s in at_once])
     bodies = {s.seq: s.body for s in others if s.body is not None}
     _STORE_BODIES.run(connection, list(bodies.items()))
@@ -149,18 +126,7 @@ def settle(
         _ADD_ATTEMPTS.run(
             connection,
             [
-                (
-                    s.seq,
-                    s.attempt.number,
-                    micros(s.attempt.at),
-                    micros(s.attempt.duration),
-                    s.attempt.outcome.value,
-                    s.attempt.status,
-                    # Texts of receivers and of the system may have lone surrogates, which UTF-8 lacks.
-                    storable(s.attempt.error),
-                    storable(s.attempt.answer),
-                    numbered.get(s.attempt.url),
-                )
+                (s.seq, s.attempt.number, *attempt_row(s.attempt, storable), numbered.get(s.attempt.url))
                 for s in others
                 if s.attempt
             ],
@@ -198,7 +164,6 @@ def _is_delivered_at_once(settlement: Settlement) -> bool:
 
 
 def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChange:
-    """Return how many deliveries and bytes of payload these are, by registration id and instance."""
     if not seqs:
         return {}
     asked = msgspec.json.encode(list(seqs)).decode()
@@ -209,11 +174,7 @@ def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChan
 def remove(connection: sqlite3.Connection, seqs: str, events: str) -> int:
     """Remove deliveries, and of those of their events that no other delivery needs, all but the ids.
 
-    Their bytes are overwritten.
-
-    Args:
-        connection: in a transaction.
-        seqs, events: the numbers of the deliveries and of their events, as JSON arrays.
+    Their bytes are overwritten. The numbers come as JSON arrays.
 
     Returns:
         The bytes that the ids take.
@@ -224,5 +185,4 @@ def remove(connection: sqlite3.Connection, seqs: str, events: str) -> int:
 
 
 def make_due(connection: sqlite3.Connection, registration: str) -> int:
-    """Make the waiting deliveries of a registration due at once; return how many there were."""
     return connection.execute(_MAKE_DUE, (registration,)).rowcount

@@ -15,14 +15,15 @@ from hookgw.concurrency.clock import Clock
 from hookgw.concurrency.tasks import run_essential
 from hookgw.concurrency.threads import SYSTEM_THREADS, Threads
 from hookgw.config.master_keys import MasterKeys
+from hookgw.store.audit_entries import SteppedAudit
 from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.commits.read_failures import ReadFailures
-from hookgw.store.composed import ComposedStore
+from hookgw.store.composed import ComposedStore, Parts
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.fleet import SharedStore
-from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records, Store
+from hookgw.store.protocol.store import Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
-from hookgw.store.sqlite.audit import SqliteAudit
+from hookgw.store.sqlite import audit, history, outbox, pending_changes, shelves
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import Connections, Reader, measure_disk_space, open_database, start_errors
@@ -39,28 +40,17 @@ from hookgw.store.sqlite.writer import Writer, touch
 
 
 class SqliteStore(ComposedStore[Transaction]):
-    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`.
-
-    Attributes:
-        shared: see there.
-    """
-
     shared: SharedStore | None = None
 
     def __init__(
         self,
         commits: GroupCommit[Transaction],
-        outbox: Outbox,
-        changes: PendingChanges,
-        history: History,
-        records: Records,
-        audit: Audit,
-        backups: Backups,
+        parts: Parts,
         checkpoints: Checkpoints,
         background: Reader,
         path: Path,
     ) -> None:
-        super().__init__(commits, outbox, changes, history, records, audit, backups)
+        super().__init__(commits, parts)
         self._background = background
         self._path = path
         self.scrub = checkpoints.empty
@@ -89,14 +79,11 @@ async def open_store(
 
     Args:
         path: the file. Files named ``-wal``, ``-shm`` and ``.lock`` are created beside it.
-        clock: gives the time at which events are accepted.
-        observer: hears of commits and of a disk that refuses.
         keep_history: whether finished deliveries and attempts are kept. If not, a delivery is removed when it
             is settled, and its event, but for its id, with the last of them. Parked deliveries, and events
             without a delivery, are removed with the next
-            :meth:`~hookgw.store.protocol.History.enforce_retention`.
+            :meth:`~hookgw.store.History.enforce_retention`.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
-        threads: make the calls that block: everything that touches the file.
 
     Returns:
         An async context manager that gives the store. It owns the tasks that write, the connections and the
@@ -133,19 +120,16 @@ async def open_store(
         background = reader(connections.background)
         backup = OnlineBackup(connections.writer, in_use, path, threads)
         watch = FileWatch(file, commits, backup, observer, threads)
-        records = SqliteRecords(commits, background, opened.cipher, opened.numbers)
-        store = SqliteStore(
-            commits,
-            SqliteOutbox(commits, lanes, background, clock, opened.numbers, records),
-            SqlitePendingChanges(commits, background, clock, opened.numbers, records),
-            SqliteHistory(commits, lists, background, clock),
+        records = SqliteRecords(commits, background, opened.cipher, shelves, opened.numbers)
+        parts = Parts(
+            SqliteOutbox(commits, lanes, background, clock, records, outbox, opened.numbers),
+            SqlitePendingChanges(commits, background, clock, records, pending_changes, opened.numbers),
+            SqliteHistory(commits, lists, background, clock, history),
             records,
-            SqliteAudit(commits, lists, background),
+            SteppedAudit(commits, lists, background, audit),
             backup,
-            checkpoints,
-            background,
-            path,
         )
+        store = SqliteStore(commits, parts, checkpoints, background, path)
         async with trio.open_nursery() as nursery:
             is_closing = False
             nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)

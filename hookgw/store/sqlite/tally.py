@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from hookgw.records.registrations import GLOBAL_ID_PREFIX
 from hookgw.store import searches
-from hookgw.store.records import MinuteTally, micros, seconds
+from hookgw.store.records import micros, seconds
 from hookgw.store.sqlite.name_ids import of_instance
 
 _MINUTE = 60 * 1_000_000
@@ -51,26 +51,21 @@ def tally(
     *,
     since: float,
     without_global: bool,
-    before: int = searches.LAST,
-    event: int = searches.LAST,
+    former: searches.TallyPart,
 ) -> searches.TallyPart:
-    """Count the next deliveries by minute; see :meth:`hookgw.store.protocol.History.tally`."""
     given = {
         "instance": of_instance(instance),
         "since": micros(since),
         "without_global": without_global,
-        "before": before,
-        "event": event,
+        "before": former.before,
+        "event": former.event,
         "rows": searches.TALLY_ROWS,
     }
-    count, last, oldest, last_event, minutes = connection.execute(_TALLY, given).fetchone()
-    found = [MinuteTally(minute * 60.0, *counts) for minute, *counts in json.loads(minutes)]
-    is_last = count < searches.TALLY_ROWS or oldest < given["since"]
-    return searches.TallyPart(found, last or 0, event if last_event is None else last_event, is_last)
+    *counts, minutes = connection.execute(_TALLY, given).fetchone()
+    return searches.tally_part((*counts, json.loads(minutes)), micros(since), former)
 
 
 def newest(connection: sqlite3.Connection, instances: Collection[str]) -> dict[str, float]:
-    """Return when each instance's newest event was accepted."""
     names = json.dumps([of_instance(name) for name in instances])
     found = json.loads(connection.execute(_NEWEST, (names,)).fetchone()[0])
     return {name: seconds(at) for name, at in found.items()}

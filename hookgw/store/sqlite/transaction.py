@@ -9,12 +9,7 @@ from hookgw.store.sqlite.name_ids import NameIds
 
 
 class Transaction(CountedTransaction):
-    """The writing connection inside a commit. A job must not keep it.
-
-    Attributes:
-        connection: in a transaction.
-        names: the numbers of names.
-    """
+    connection: sqlite3.Connection
 
     def __init__(self, connection: sqlite3.Connection, names: NameIds) -> None:
         super().__init__()

@@ -33,11 +33,7 @@ _BAD_VALUES = (
 class Writer:
     """Writes groups of jobs, each commit in one transaction.
 
-    Args:
-        connection: the writing connection, in autocommit mode. The caller closes it.
-        file: what it is connected to.
-        keep_history: whether deliveries are kept after they are settled.
-        in_use: held while the connection is used. A backup uses it, too, in a thread of its own.
+    ``in_use`` is held while the connection is used: a backup uses it, too, in a thread of its own.
     """
 
     def __init__(
@@ -55,19 +51,7 @@ class Writer:
         self._names = NameIds(connection)
 
     def commit(self, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
-        """Write groups in one commit, and set the result or error of each job.
-
-        Args:
-            groups: in order.
-            probe: write something even if there is nothing to write.
-
-        Returns:
-            What was done; it is on disk.
-
-        Raises:
-            StorageUnavailable: the disk refused, and nothing was stored.
-            StorageLost: the path names another file, or a page is damaged.
-        """
+        """See :class:`~hookgw.store.commits.group_commit.Commits`; raise ``StorageLost`` for another file."""
         started = time.perf_counter()
         with self._in_use, self._file.errors():
             self._file.check_usable()
@@ -152,7 +136,6 @@ class Writer:
 
 
 def touch(transaction: Transaction) -> None:
-    """Write something small, to learn whether the disk accepts it."""
     transaction.connection.execute(
         "INSERT INTO probe VALUES (1, 1) ON CONFLICT (only) DO UPDATE SET writes = writes + 1"
     )

@@ -164,7 +164,7 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
         "lastOutcome": "delivered",
         "lastError": None,
         "advice": None,
-        **({} if gateway.fleet is None else {"node": gateway.fleet.node}),
+        **({} if gateway.fleet is None else {"node": gateway.fleet.name}),
     }
 
 

@@ -32,7 +32,7 @@ async def test_the_process_is_alive(stranger: httpx.AsyncClient) -> None:
 async def test_it_is_ready(stranger: httpx.AsyncClient, gateway: Gateway) -> None:
     response = await stranger.get("/readyz")
     fleet = gateway.fleet
-    shares = {} if fleet is None else {"node": fleet.node, "shards": {fleet.node: SHARDS}}
+    shares = {} if fleet is None else {"node": fleet.name, "shards": {fleet.name: SHARDS}}
     assert (response.status_code, response.json()) == (200, {"status": "ready", **shares})
 
 

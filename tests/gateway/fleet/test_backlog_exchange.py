@@ -14,9 +14,11 @@ from structlog.testing import capture_logs
 
 from hookgw.config import LimitsSettings
 from hookgw.core import Backlog, Need
-from hookgw.fleet import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange, Ownership
+from hookgw.fleet import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import FleetNode, FleetView
+from hookgw.records import FleetView
+from hookgw.records.fleet import FleetMember
 from hookgw.store import PendingChange
 from hookgw.store.fleet import BacklogNews
 from tests.gateway.test_backlog import Observer
@@ -90,8 +92,8 @@ class Node:
         self.database = database
         self.backlog = Backlog(LimitsSettings(), 0, Observer())
         self.backlog.changed(database.pending)
-        shared, ownership = Shared(database), cast("Ownership", self)
-        self.exchange = BacklogExchange(shared, self.backlog, ownership, self.removed.append)
+        shared, node = Shared(database), cast("FleetNode", self)
+        self.exchange = BacklogExchange(shared, self.backlog, node, self.removed.append)
         self.scope = trio.CancelScope()
 
     async def run(self) -> None:
@@ -126,7 +128,9 @@ class World:
 
     def look(self) -> None:
         """All nodes see who is there."""
-        view = FleetView(tuple(FleetNode(str(one.generation), one.generation, "", 0.0) for one in self.nodes))
+        view = FleetView(
+            tuple(FleetMember(str(one.generation), one.generation, "", 0.0) for one in self.nodes)
+        )
         for node in self.nodes:
             node.view = view
 

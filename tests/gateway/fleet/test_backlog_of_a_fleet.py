@@ -16,9 +16,12 @@ from hookgw import Delivery, Event
 from hookgw.concurrency import Clock
 from hookgw.config import LimitsSettings
 from hookgw.core import Backlog, BacklogFull, DiskSpaceWatch, LimitedOutbox, ShareFull, Tally
-from hookgw.fleet import BacklogExchange, Ownership
+from hookgw.core.this_node import Refresh
+from hookgw.fleet import BacklogExchange
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.kernel import Size
-from hookgw.records import FIRST, FleetNode, FleetView, LaneRule, Ordering
+from hookgw.records import FIRST, FleetView, LaneRule, Ordering
+from hookgw.records.fleet import FleetMember
 from hookgw.store import Append, PendingChange
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import PostgresqlStore, open_store
@@ -52,8 +55,8 @@ class Node:
         self.place = place
         self.backlog = Backlog(limits, 0, Silent())
         disk = DiskSpaceWatch(store, 0)
-        self.outbox = LimitedOutbox(store, self.backlog, limits, self.drop_oldest, disk)
-        self.exchange = BacklogExchange(store.backlogs, self.backlog, cast("Ownership", place))
+        self.outbox = LimitedOutbox(store, self.backlog, limits, self.drop_oldest, disk, Refresh().catch_up)
+        self.exchange = BacklogExchange(store.backlogs, self.backlog, cast("FleetNode", place))
         self.events = 0
         store.subscribe(self)
 
@@ -123,7 +126,7 @@ def is_current(node: Node) -> bool:
 def gather(found: list[Node]) -> None:
     """Let these nodes see each other, and no others."""
     view = FleetView(
-        tuple(FleetNode(f"n{one.place.generation}", one.place.generation, "", 0.0) for one in found)
+        tuple(FleetMember(f"n{one.place.generation}", one.place.generation, "", 0.0) for one in found)
     )
     for node in found:
         node.place.view = view

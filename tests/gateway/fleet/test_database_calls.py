@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 
-from hookgw.fleet import ANSWER_AFTER, HEARTBEAT, SLOW, DatabaseCalls, Lease, Ownership
+from hookgw.fleet import ANSWER_AFTER, HEARTBEAT, DatabaseCalls
+from hookgw.fleet.fleet_node import SLOW
 from hookgw.kernel import StorageUnavailable
-from tests.gateway.fleet.test_ownership import Database, Members
+from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -22,8 +23,8 @@ class World:
 
     def __init__(self) -> None:
         self.members = Members(Database())
-        self.ownership = Ownership(self.members, "a", "http://a", Lease())
-        self.calls = DatabaseCalls(self.ownership)
+        self.node = fleet_node(self.members, "a")
+        self.calls = DatabaseCalls(self.node.is_database_slow)
         self.answers: list[tuple[float, str]] = []
 
     async def answer(self, error: StorageUnavailable) -> None:
@@ -32,7 +33,7 @@ class World:
     async def beat(self) -> None:
         while True:
             with suppress(StorageUnavailable):
-                await self.ownership._beat()
+                await self.node._beat()
             await trio.sleep(HEARTBEAT)
 
 
@@ -44,7 +45,7 @@ async def world() -> AsyncIterator[World]:
 
 @asynccontextmanager
 async def running(world: World) -> AsyncIterator[World]:
-    await world.ownership.join()
+    await world.node.join()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.beat)
         nursery.start_soon(world.calls.run)

@@ -34,7 +34,7 @@ def holds(gateway: Gateway, name: str) -> bool:
 def has_half(gateway: Gateway) -> bool:
     """Return whether a node knows of the other one, and works on all of its half: then nothing moves."""
     assert gateway.fleet is not None
-    return gateway.outbound.pools.host_connections == 32 and gateway.fleet.holds_share()
+    return gateway.outbound.pools.host_connections == 32 and gateway.fleet.is_whole
 
 
 async def until(holds: Callable[[], bool]) -> None:

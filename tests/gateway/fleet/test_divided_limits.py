@@ -6,21 +6,23 @@ from typing import Any, cast
 
 import trio
 
-from hookgw.fleet import Ownership, divide_limits
-from hookgw.records import DEAD_AFTER, FleetNode, FleetView
+from hookgw.fleet import divide_limits
+from hookgw.fleet.fleet_node import FleetNode
+from hookgw.records import DEAD_AFTER, FleetView
+from hookgw.records.fleet import FleetMember
 
 
 class Seen:
     """A node that sees what the test shows it."""
 
-    node = "a"
+    name = "a"
 
     def __init__(self, *ages: float) -> None:
         self._viewed = trio.Event()
         self.show(*ages)
 
     def show(self, *ages: float, leaving: bool = False) -> None:
-        nodes = (FleetNode(str(n), n, "", age, leaving) for n, age in enumerate(ages, 1))
+        nodes = (FleetMember(str(n), n, "", age, leaving) for n, age in enumerate(ages, 1))
         self.view = FleetView(tuple(nodes))
         self._viewed.set()
         self._viewed = trio.Event()
@@ -39,7 +41,7 @@ class Divided:
 
 async def test_limits_follow_the_nodes_that_live(nursery: Any, autojump_clock: Any) -> None:
     fleet, limits, others = Seen(0.1), Divided(), Divided()
-    nursery.start_soon(divide_limits, cast("Ownership", fleet), limits, others)
+    nursery.start_soon(divide_limits, cast("FleetNode", fleet), limits, others)
     await trio.testing.wait_all_tasks_blocked()
     assert limits.by == []  # alone, nothing changes
     for ages in ((0.1, 0.2), (0.1, 0.2), (0.1, 0.2, 0.3), (0.1, DEAD_AFTER, 0.3), (0.1,), ()):

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from hookgw.app import open_gateway
+from hookgw.app.gateway import Gateway
 from hookgw.core import jobs
 from hookgw.events import parse_events
 from hookgw.records import JobKind
@@ -21,6 +22,12 @@ from tests.support.ports import free_port
 from tests.support.postgres import PostgresServer
 
 ANA = "5511999@s.whatsapp.net"
+
+
+async def until_whole(gateway: Gateway) -> None:
+    node = gateway.fleet
+    assert node is not None
+    await until(lambda: node.is_whole)
 
 
 async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
@@ -39,7 +46,7 @@ async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
         async with open_receiver() as receiver:
             receiver.default = answer(wait=1000)
             async with open_gateway(settings, base=tmp_path) as gateway:
-                await until(gateway.fleet is not None and gateway.fleet.holds_share)
+                await until_whole(gateway)
                 change, _ = parse_registration({"url": receiver.url}, gateway.catalog)
                 await gateway.registrations.set("shop", "default", change, create=True)
                 event = msgspec.json.encode({"event": "CALL", "data": {"remoteJid": ANA}})
@@ -62,7 +69,7 @@ async def test_what_waits_for_a_deleted_webhook_is_parked_after_a_restart(
                 assert gateway.jobs.running(JobKind.ERASE, "shop") is not None
                 monkeypatch.setattr(gateway.store, "flush", flush)
             async with open_gateway(settings, base=tmp_path) as gateway:
-                await until(gateway.fleet is not None and gateway.fleet.holds_share)
+                await until_whole(gateway)
                 await until(lambda: not any(job.is_running for job in gateway.jobs.all()))
                 assert await gateway.store.pending_lanes() == []
                 await until(lambda: "shop" not in dict(gateway.backlog.instances()))

@@ -9,6 +9,7 @@ import trio
 
 from hookgw.testing import answer, open_receiver
 from hookgw.webhooks import auto_disable
+from tests.gateway.fleet.test_disabled_webhooks import has_half, until
 from tests.gateway.fleet.test_two_nodes import OF_A, OF_B, Node, node
 from tests.support.postgres import PostgresServer
 
@@ -57,6 +58,8 @@ async def test_they_are_listed_at_once_where_the_shard_comes_to(
                 while b.gateway.fleet is None or not b.gateway.fleet.holds(moves):  # noqa: ASYNC110
                     await trio.sleep(0.02)
             assert (listed(a), listed(b)) == ([stays], [moves])
+            # Its lane must run before it can be resumed.
+            await until(lambda: has_half(b.gateway))
             # Here it works again. When it comes back it does not fail, and has its full time.
             receiver.default = answer(204)
             await b.gateway.registrations.resume(moves)

@@ -8,10 +8,11 @@ from hookgw import Registration
 from hookgw.concurrency import Clock
 from hookgw.config import LimitsSettings
 from hookgw.core import Audit, Backlog, Registry
-from hookgw.fleet import OwnBacklogs, ShardOwner
+from hookgw.core.own_backlogs import OwnBacklogs
 from hookgw.records import GLOBAL_INSTANCE, shard_of
 from hookgw.store import open_store
 from hookgw.webhooks import AUDITED
+from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 from tests.gateway.test_backlog import Observer
 
 
@@ -26,10 +27,10 @@ async def test_each_high_backlog_is_reported_by_one_node(tmp_path: Path) -> None
             registry = Registry(store, Audit(store, Clock()), AUDITED)
             await registry.load([everywhere], None)
             await registry.put(of_shop)
-            owner = ShardOwner()
-            owner.shards |= held
+            node = fleet_node(Members(Database()), "a")
+            node.hold(held)
             limits = LimitsSettings(deliveries=50, instance_reserved_deliveries=5)
-            backlogs.append(Backlog(limits, 10, OwnBacklogs(observer, registry, owner)))
+            backlogs.append(Backlog(limits, 10, OwnBacklogs(observer, registry, node)))
         for amount in (30, -30):
             for backlog in backlogs:
                 backlog.heard({(name, "shop"): (amount, amount) for name in ("reg_1", "global_all", "reg_2")})

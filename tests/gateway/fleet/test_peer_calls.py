@@ -19,14 +19,12 @@ from hookgw.fleet import (
     HEARTBEAT,
     PROBE_AFTER,
     PROBE_WITHIN,
-    Lease,
-    Ownership,
     PeerCalls,
     peer_calls,
 )
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import DEAD_AFTER
-from tests.gateway.fleet.test_ownership import Database, Members
+from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 from tests.gateway.fleet.test_two_nodes import KEY, OF_A, OF_B, Node, node, remove
 from tests.support.postgres import PostgresServer
 
@@ -38,13 +36,13 @@ class World:
 
     def __init__(self) -> None:
         self.database = Database()
-        self.ownership = Ownership(Members(self.database), "a", "http://a", Lease())
+        self.node = fleet_node(Members(self.database), "a")
         self.other = Members(self.database)
         self.answers_after = 0.0
         self.refuses = False
         self.probes = 0
         self.http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
-        self.calls = PeerCalls(self.ownership, self.http, "/base")
+        self.calls = PeerCalls(self.node, self.http, "/base")
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         assert request.url == "http://b:8080/base/healthz"
@@ -67,7 +65,7 @@ class World:
     async def wait(self, *, shard: int | None = SHARD, within: float = 600.0) -> float:
         """Make a call to b that it never answers; return the seconds after which the call ends."""
         began = trio.current_time()
-        b = next(found for found in self.ownership.view.nodes if found.name == "b")
+        b = next(found for found in self.node.view.nodes if found.name == "b")
         with trio.move_on_after(within), self.calls.waiting(b, shard) as scope:
             await trio.sleep_forever()
         return trio.current_time() - began if scope.cancelled_caught else math.inf
@@ -79,7 +77,7 @@ async def world(autojump_clock: MockClock) -> AsyncIterator[tuple[World, trio.Ca
     made = World()
     generation = await made.other.join("b", "http://b:8080")
     made.database.owners[SHARD] = generation
-    await made.ownership.join()
+    await made.node.join()
     frozen = trio.CancelScope()
 
     async def live() -> None:
@@ -88,7 +86,7 @@ async def world(autojump_clock: MockClock) -> AsyncIterator[tuple[World, trio.Ca
 
     async with made.http, trio.open_nursery() as nursery:
         nursery.start_soon(live)
-        nursery.start_soon(made.ownership._send_heartbeats)
+        nursery.start_soon(made.node._send_heartbeats)
         nursery.start_soon(made.calls.run)
         yield made, frozen
         nursery.cancel_scope.cancel()
@@ -128,14 +126,14 @@ async def test_every_call_to_a_frozen_node_ends_when_others_remove_it(autojump_c
         nursery.start_soon(call, SHARD)
         await trio.sleep(DEAD_AFTER + HEARTBEAT)
         assert ended == []
-        await made.ownership._members.claim()
+        await made.node._members.claim()
         await trio.sleep(HEARTBEAT + 0.01)
         assert len(ended) == 2
 
 
 async def test_a_node_that_gave_the_instance_may_finish(autojump_clock: MockClock) -> None:
     async with world(autojump_clock) as (made, _):
-        made.database.owners[SHARD] = made.ownership.generation
+        made.database.owners[SHARD] = made.node.generation
         assert await made.wait(shard=None, within=60.0) == math.inf
         assert FINISH_WITHIN <= await made.wait() <= FINISH_WITHIN + 2 * HEARTBEAT
 
@@ -255,12 +253,13 @@ async def test_a_client_that_leaves_before_its_response_begins_leaves_no_connect
         # One that only ends its side waits for the response.
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
-        async def leave() -> None:
-            await client.aclose()
-            await trio.sleep_forever()
+        async def leave(version: int | None = None) -> None:
+            if version is None:  # not for a heartbeat
+                await client.aclose()
+                await trio.sleep_forever()
 
         # The node has the head of the response, and learns the change before it passes the response on.
-        monkeypatch.setattr(a.gateway.fleet, "catch_up", leave)
+        monkeypatch.setattr(a.gateway.refresh, "catch_up", leave)
         hook = b'{"url": "http://127.0.0.1:9/"}'
         head = f"POST /webhook/set/{theirs} HTTP/1.1\r\nhost: a\r\napikey: {KEY}\r\n"
         with trio.fail_after(10):

@@ -170,14 +170,13 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
             await receiver.wait_for(2 * len(made))
         for other in (a, b):
             assert other.gateway.fleet is not None
-            assert other.gateway.fleet.holds_share()
+            assert other.gateway.fleet.is_whole
             assert (await other.call("GET", "/readyz"))["shards"] == {"a": 128, "b": 128}
-            ownership = other.gateway.fleet._ownership
-            ownership.has_begun = False  # as at the start
+            other.gateway.fleet._has_begun = False  # as at the start
             assert (
                 "first shards" in (await other.call("GET", "/readyz", status=503))["response"]["message"][0]
             )
-            ownership.has_begun = True
+            other.gateway.fleet._has_begun = True
         metrics = await a.http.get(a.url + "/metrics", headers={"apikey": KEY})
         assert 'hookgw_node_shards{node="a"} 128.0' in metrics.text
         elsewhere = msgspec.structs.replace(

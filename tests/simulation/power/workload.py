@@ -21,8 +21,8 @@ from hookgw import Attempt, DeliveryState, Event, Outcome, Registration
 from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
 from hookgw.records import HOOKGW, AuditEntry, Instance, Job, JobKind, LaneRule, Ordering, Settlement
-from hookgw.store import Append, ConnectorState, ReplayQuery, Store, open_store
-from hookgw.store.sqlite import checkpoints, database, history, maintenance, pending_changes
+from hookgw.store import Append, ConnectorState, ReplayQuery, Store, history, open_store, steps
+from hookgw.store.sqlite import checkpoints, database, maintenance
 from tests.simulation.power.account import INSTANCES, STEP, VALUES, Model, Request
 from tests.simulation.power.plants import PLANTS
 from tests.simulation.power.runs import Action
@@ -296,7 +296,7 @@ def main() -> None:
     action, path, seed, rounds, often, keys, plant = sys.argv[1:]
     # Small, so that a short run has many steps, and starts its log over several times.
     for module, names in (
-        (pending_changes, ("STEP", "REPLAY_STEP")),
+        (steps, ("STEP", "REPLAY_STEP")),
         (history, ("PRUNE_STEP",)),
     ):
         for name in names:

@@ -16,15 +16,11 @@ import pytest
 
 from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
-from hookgw.store import Store, StoreObserver, audit_entries, new_lanes, open_store, searches
+from hookgw.store import Store, StoreObserver, audit_entries, history, new_lanes, open_store, searches, steps
 from hookgw.store.postgresql import erase as postgresql_erase
-from hookgw.store.postgresql import history as postgresql_history
-from hookgw.store.postgresql import outbox
-from hookgw.store.postgresql import pending_changes as postgresql_changes
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import open_store as open_postgresql_store
-from hookgw.store.sqlite import erase, history, pending_changes
-from hookgw.store.sqlite.outbox import PAGE_BYTES
+from hookgw.store.sqlite import erase
 from tests.support.postgres import PostgresServer
 from tests.support.stores import connection_of, turn_of, writer_of
 
@@ -33,7 +29,6 @@ class Engine(Protocol):
     """One storage that can be opened again and again."""
 
     place: str
-    page_bytes: int
 
     def open(
         self, observer: StoreObserver | None = None, *, keep_history: bool = True, keys: MasterKeys = ...
@@ -59,23 +54,21 @@ class Engine(Protocol):
 class _Sizes:
     """The sizes of steps and searches, which have the same names in all engines."""
 
-    _changes: ModuleType
-    _history: ModuleType
     _erase: ModuleType
     _monkeypatch: pytest.MonkeyPatch
 
     def set_step(self, size: int, *, payload: int | None = None) -> None:
-        self._monkeypatch.setattr(self._changes, "STEP", size)
-        self._monkeypatch.setattr(self._changes, "REPLAY_STEP", size)
-        self._monkeypatch.setattr(self._history, "PRUNE_STEP", size)
-        self._monkeypatch.setattr(self._history, "FORGET_STEP", size)
+        self._monkeypatch.setattr(steps, "STEP", size)
+        self._monkeypatch.setattr(steps, "REPLAY_STEP", size)
+        self._monkeypatch.setattr(history, "PRUNE_STEP", size)
+        self._monkeypatch.setattr(history, "FORGET_STEP", size)
         self._monkeypatch.setattr(audit_entries, "STEP", size)
         if payload is not None:
             self._monkeypatch.setattr(new_lanes, "MOST_READ", payload)
 
     def shorten_searches(self, rows: int) -> None:
         self._monkeypatch.setattr(searches, "FIRST_ROWS", rows)
-        self._monkeypatch.setattr(self._changes, "SEARCH_ROWS", rows)
+        self._monkeypatch.setattr(steps, "SEARCH_ROWS", rows)
         self._monkeypatch.setattr(self._erase, "ROWS", rows)
         self._monkeypatch.setattr(searches, "LIST_SECONDS", 0)
         self._monkeypatch.setattr(audit_entries, "ROWS", rows)
@@ -89,8 +82,7 @@ class _Sizes:
 class SqliteEngine(_Sizes):
     """A data file in a folder of the test."""
 
-    page_bytes = PAGE_BYTES
-    _changes, _history, _erase = pending_changes, history, erase
+    _erase = erase
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._path = folder / "data" / "hookgw.db"
@@ -130,8 +122,7 @@ class SqliteEngine(_Sizes):
 class PostgresqlEngine(_Sizes):
     """A schema of its own in a database that all tests share."""
 
-    page_bytes = outbox.PAGE_BYTES
-    _changes, _history, _erase = postgresql_changes, postgresql_history, postgresql_erase
+    _erase = postgresql_erase
 
     def __init__(self, url: str, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self._server = Server(url, schema)

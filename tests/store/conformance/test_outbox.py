@@ -9,6 +9,7 @@ import trio
 from hookgw import Event, Invalid, Outcome
 from hookgw.records import FIRST, Position
 from hookgw.store import Append, Held, LaneBacklog, Store
+from hookgw.store.outbox import PAGE_BYTES
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     LANE,
@@ -162,11 +163,9 @@ async def test_a_page_says_whether_the_lane_has_more(store: Store, limit: int, e
         ([0, 1, 0], [1, 1, 1]),
     ],
 )
-async def test_a_page_is_bounded_in_bytes(
-    engine: Engine, store: Store, sizes: list[float], expected: list[int]
-) -> None:
+async def test_a_page_is_bounded_in_bytes(store: Store, sizes: list[float], expected: list[int]) -> None:
     for number, size in enumerate(sizes):
-        data = '"' + "x" * (max(10, int(size * engine.page_bytes)) - 2) + '"'
+        data = '"' + "x" * (max(10, int(size * PAGE_BYTES)) - 2) + '"'
         await store.append([Append(event(f"e{number}", data=data), (("reg_1", LANE),))])
     counts, found, after = [], [], FIRST
     while True:
@@ -180,10 +179,10 @@ async def test_a_page_is_bounded_in_bytes(
     assert found == ["e0", "e1", "e2"]
 
 
-async def test_stored_bodies_count_towards_the_size_of_a_page(engine: Engine, store: Store) -> None:
+async def test_stored_bodies_count_towards_the_size_of_a_page(store: Store) -> None:
     await store.append(to("e1", "e2"))
     first, second = await seqs_of(store)
-    body = b"x" * (engine.page_bytes // 2)
+    body = b"x" * (PAGE_BYTES // 2)
     await settle(store, failed(first, body=body), failed(second, body=body))
     page = await store.read_lane(LANE, FIRST, 10)
     assert ([delivery.seq for delivery in page.deliveries], page.more) == ([first], True)

@@ -12,12 +12,13 @@ from psycopg import Connection
 from hookgw import Delivery, DeliveryState, Invalid
 from hookgw.concurrency import Clock
 from hookgw.records import LaneRule, Ordering
-from hookgw.store import Append, CancelQuery, ReplayQuery, Store
+from hookgw.store import Append, CancelQuery, ReplayQuery, Store, steps
+from hookgw.store import history as pruning
 from hookgw.store.commits.jobs import NewEvent
-from hookgw.store.postgresql import event_ids, history, pending_changes, requeue
+from hookgw.store.postgresql import event_ids, history, requeue
 from hookgw.store.postgresql.append import append
 from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.moments import Moment, read_moment
+from hookgw.store.postgresql.moments import Moment, read_now
 from hookgw.store.postgresql.schema import XID
 from hookgw.store.postgresql.store import open_store
 from hookgw.store.postgresql.transaction import Transaction
@@ -210,7 +211,7 @@ async def test_a_re_partition_waits_for_what_is_about_to_be_pending_again(
 async def test_a_walk_finds_what_is_moved_to_before_its_place(
     database: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_changes, "STEP", 2)
+    monkeypatch.setattr(steps, "STEP", 2)
     await store.append(to("e1", "e2", lane="reg_1:0:1"))
     await store.append(to("e3", "e4", "e5", lane="reg_1:0:2"))
     cursor = await store.park_cursor()
@@ -228,7 +229,7 @@ async def test_a_walk_finds_what_is_moved_to_before_its_place(
 async def test_two_nodes_that_remove_the_last_deliveries_of_an_event_remove_its_payload(
     database: Server, store: Store, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "PRUNE_STEP", 1)
+    monkeypatch.setattr(pruning, "PRUNE_STEP", 1)
     await store.append([Append(event("e1"), (("reg_1", LANE), ("reg_2", "reg_2:0")))])
     await settle(store, *map(delivered, [*await seqs_of(store), *await seqs_of(store, "reg_2:0")]))
     watching = database.connect()
@@ -239,7 +240,7 @@ async def test_two_nodes_that_remove_the_last_deliveries_of_an_event_remove_its_
 
     async with trio.open_nursery() as nursery:
         with transaction(connection) as other:
-            assert history._prune(other, 9e9, 0).removed == 1
+            assert history.prune(other, 9e9, 0, 1).removed == 1
             nursery.start_soon(prune)
             await wait_for_lock(watching)
     assert removed == [1]
@@ -250,8 +251,8 @@ async def test_two_nodes_that_remove_the_last_deliveries_of_an_event_remove_its_
 async def test_nodes_that_prune_at_once_remove_each_delivery_once(
     database: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history, "PRUNE_STEP", 7)
-    monkeypatch.setattr(history, "PRUNE_REST", 0)
+    monkeypatch.setattr(pruning, "PRUNE_STEP", 7)
+    monkeypatch.setattr(pruning, "PRUNE_REST", 0)
     await finish(store, *(f"e{number}" for number in range(100)))
     removed: list[int] = []
 
@@ -269,8 +270,8 @@ async def test_nothing_is_lost_and_order_holds_while_others_append(
     database: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One node parks, cancels and replays what two others append."""
-    monkeypatch.setattr(pending_changes, "STEP", 3)
-    monkeypatch.setattr(pending_changes, "REPLAY_STEP", 4)
+    monkeypatch.setattr(steps, "STEP", 3)
+    monkeypatch.setattr(steps, "REPLAY_STEP", 4)
     appending = 2
 
     async def produce(node: Store, name: str) -> None:
@@ -301,10 +302,10 @@ async def test_nothing_is_lost_and_order_holds_while_others_append(
 
 async def test_an_unreadable_moment() -> None:
     moment = Moment(5, 7, 6, 9, (8,))
-    assert read_moment(str(moment)) == moment
+    assert read_now(str(moment)) == moment
     for text in ("", "1.2", "1.2.3", "1.2.3.x", "-1.2.3.4", "1" * 19 + ".2.3.4"):
         with pytest.raises(Invalid):
-            read_moment(text)
+            read_now(text)
 
 
 async def test_ids_are_forgotten_by_one_node(database: Server, store: Store, connection: Connection) -> None:

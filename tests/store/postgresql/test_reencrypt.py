@@ -8,7 +8,6 @@ import pytest
 from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
 from hookgw.kernel import StartError
-from hookgw.store.postgresql import reencrypt
 from hookgw.store.postgresql.database import Server
 from hookgw.store.postgresql.store import open_store
 
@@ -37,7 +36,7 @@ def clear_rows(connection: psycopg.Connection) -> int:
 async def test_from_clear_to_a_key_to_another_and_back(
     database: Server, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reencrypt, "PAGE", 2)
+    monkeypatch.setattr("hookgw.store.reencrypt.PAGE", 2)
     names = ("a", "b", "c", "d", "e")
     await put(database, MasterKeys(), *names)
     assert clear_rows(connection) == 5

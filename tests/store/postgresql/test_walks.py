@@ -82,13 +82,19 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "cancellation": (
         "undelivered",
         lambda c: find_pending(
-            c, CancelQuery(instance="shop", registrations=("reg_1",)), after=9, moment=NOW, limit=9, rows=20
+            c,
+            CancelQuery(instance="shop", registrations=("reg_1",)),
+            after=9,
+            now=NOW,
+            limit=9,
+            rows=20,
+            spared=(),
         ),
     ),
     "replay": (
         "undelivered",
         lambda c: find_finished(
-            c, ReplayQuery(instance="shop"), {"reg_1": RULE}, after=9, moment=NOW, limit=9, size=99, rows=20
+            c, ReplayQuery(instance="shop"), {"reg_1": RULE}, after=9, now=NOW, limit=9, size=99, rows=20
         ),
     ),
     "replay of all": (
@@ -98,7 +104,7 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
             ReplayQuery(instance="shop", state="all"),
             {"reg_1": RULE},
             after=9,
-            moment=NOW,
+            now=NOW,
             limit=9,
             size=99,
             rows=20,
@@ -106,11 +112,11 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     ),
     "erasure": (
         "history",
-        lambda c: find_concerned(c, "shop", "a@b.c", after=9, moment=NOW, pending=False),
+        lambda c: find_concerned(c, "shop", "a@b.c", after=9, now=NOW, pending=False),
     ),
     "erasure of what is pending": (
         "undelivered",
-        lambda c: find_concerned(c, "shop", "a@b.c", after=9, moment=NOW, pending=True),
+        lambda c: find_concerned(c, "shop", "a@b.c", after=9, now=NOW, pending=True),
     ),
     "audit": ("audited", lambda c: search_audit(c, AuditQuery(limit=5), (50, 50), 20)),
     "audit of an instance": (
@@ -119,14 +125,17 @@ WALKS: dict[str, tuple[str, Callable[[Any], object]]] = {
     ),
     "parking": (
         "outbox",
-        lambda c: dead_letters.park(c, "reg_1", "off", 1.0, moment=NOW, after=BEGIN, limit=9, spared=()),
+        lambda c: dead_letters.park(c, "reg_1", "off", 1.0, now=NOW, after=BEGIN, limit=9, spared=()),
     ),
     "dropping": (
         "outbox",
         lambda c: dead_letters.drop_oldest(c, RULE, "shop", "full", 1.0, count=3, size=0, limit=9, spared=()),
     ),
-    "re-partition": ("outbox", lambda c: repartition(c, RULE, LanePlace(("reg_1:0",), 0, 5), 9)),
-    "pruning": ("finished", lambda c: history._prune(Transaction(c, 9), 0.000_1, 0)),
+    "re-partition": (
+        "outbox",
+        lambda c: repartition(Transaction(c, 9), RULE, LanePlace(("reg_1:0",), 0, 5), 9),
+    ),
+    "pruning": ("finished", lambda c: history.prune(Transaction(c, 9), 0.000_1, 0, 9)),
     "forgetting": ("remembered", lambda c: event_ids.forget_ids(Transaction(c, 9), 0.005, 0, 9)),
 }
 

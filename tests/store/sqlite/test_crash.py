@@ -92,19 +92,19 @@ import sys
 from pathlib import Path
 import trio
 from hookgw.concurrency.clock import Clock
-from hookgw.store import open_store
+from hookgw.store import history as pruning, open_store
 from hookgw.store.sqlite import history
 
-history.PRUNE_STEP = 7
-prune = history._prune
+pruning.PRUNE_STEP = 7
+prune = history.prune
 
-def report(transaction, before):
-    removed = prune(transaction, before)
+def report(transaction, **given):
+    removed = prune(transaction, **given)
     sys.stdout.write(f"{removed.removed}\\n")
     sys.stdout.flush()
     return removed
 
-history._prune = report
+history.prune = report
 
 async def main():
     async with open_store(Path(sys.argv[1]), clock=Clock()) as store:
@@ -198,9 +198,9 @@ from hookgw.concurrency.clock import Clock
 from hookgw.records.lanes import LaneRule
 from hookgw.records.registrations import Ordering
 from hookgw.store import ReplayQuery, open_store
-from hookgw.store.sqlite import pending_changes
+from hookgw.store import steps
 
-pending_changes.REPLAY_STEP = 10
+steps.REPLAY_STEP = 10
 
 async def main():
     async with open_store(Path(sys.argv[1]), clock=Clock()) as store:

@@ -14,7 +14,8 @@ import trio.testing
 
 from hookgw.records import FIRST
 from hookgw.store import Append, DeliveryQuery, Store, searches
-from hookgw.store.sqlite import event_ids, history
+from hookgw.store.history import PRUNE_STEP
+from hookgw.store.sqlite import event_ids, history, holders
 from hookgw.store.sqlite.database import LIST_CONNECTIONS
 from hookgw.store.sqlite.transaction import Transaction
 from tests.store.sqlite.support import opened, peek
@@ -22,9 +23,9 @@ from tests.store.support import AT, LANE, dead, delivered, event, seqs_of, settl
 from tests.support.stores import background_of, commits_of
 
 
-async def prune(store: Store, before: float) -> int:
+async def prune(store: Store, before: float, limit: int = PRUNE_STEP) -> int:
     def step(transaction: Transaction) -> int:
-        return history._prune(transaction, before).removed
+        return history.prune(transaction, before, 0, limit).removed
 
     return await commits_of(store).call(step)
 
@@ -48,17 +49,14 @@ async def test_nothing_of_a_removed_delivery_stays(path: Path, store: Store) -> 
         assert peek(path, f"SELECT count(*) FROM {table}") == [(0,)]
 
 
-async def test_what_is_oldest_goes_first_with_or_without_deliveries(
-    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(history, "PRUNE_STEP", 1)
+async def test_what_is_oldest_goes_first_with_or_without_deliveries(path: Path, store: Store) -> None:
     await store.append(to("e1", "e2", "e3"))
     await settle(store, *map(delivered, await seqs_of(store)))
     await store.append([Append(event("unheard"), ())])
-    assert [await prune(store, 9e9) for _ in range(3)] == [1, 1, 1]
+    assert [await prune(store, 9e9, 1) for _ in range(3)] == [1, 1, 1]
     heard = "SELECT heard < 0 FROM events WHERE id = 'unheard'"
     assert peek(path, heard) == [(0,)]
-    assert await prune(store, 9e9) == 1
+    assert await prune(store, 9e9, 1) == 1
     assert peek(path, heard) == [(1,)]
 
 
@@ -137,7 +135,7 @@ async def test_a_step_removes_few_bytes_of_large_payloads(
         [*to(*(f"e{n}" for n in range(5)), data=f'"{98 * "x"}"'), Append(event("unheard"), ())]
     )
     await settle(store, *map(delivered, await seqs_of(store)))
-    monkeypatch.setattr(history, "PRUNE_BYTES", 150)
+    monkeypatch.setattr(holders, "PRUNE_BYTES", 150)
     assert [await prune(store, 9e9) for _ in range(4)] == [2, 2, 2, 0]
     await store.append(to("large", data=f'"{998 * "x"}"'))
     await settle(store, *map(delivered, await seqs_of(store)))

@@ -12,11 +12,12 @@ import pytest
 
 from hookgw import DeliveryState
 from hookgw.records import LaneRule, Ordering
-from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery
+from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches
 from hookgw.store.holdings import Oldest
+from hookgw.store.persons import person
 from hookgw.store.sqlite import audit, dead_letters, event_ids, history, holders, name_pruning, outbox
 from hookgw.store.sqlite.cancel import cancel, find_pending
-from hookgw.store.sqlite.erase import erase, find_concerned
+from hookgw.store.sqlite.erase import find_concerned, find_deliveries, remove_events
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, resend
@@ -26,6 +27,7 @@ from hookgw.store.sqlite.tally import newest, tally
 from hookgw.store.sqlite.transaction import Transaction
 from tests.store.support import AT, delivered
 
+START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
 RULE = LaneRule("reg", 1, Ordering.URL, 1)
 TABLES = {"audit", "events", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
 
@@ -79,22 +81,20 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "list of what finished long ago": lambda c: history.search_deliveries(
         c, DeliveryQuery(instance="shop", finished_since=0.0), 9, 9, 9, now=AT
     ),
-    "tally": lambda c: tally(c, "shop", since=0.0, without_global=True),
+    "tally": lambda c: tally(c, "shop", since=0.0, without_global=True, former=START),
     "newest": lambda c: newest(c, ["shop"]),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
-    "prune": lambda c: (settle(c, NameIds(c), [delivered(1)]), history._prune(transaction(c), AT + 1)),
-    "oldest of some instances": lambda c: holders.find_oldest(
-        c, [1, 2], Oldest(9, 9, 0, 0), AT, rows=9, size=9
-    ),
+    "prune": lambda c: (settle(c, NameIds(c), [delivered(1)]), history.prune(transaction(c), AT + 1, 0, 9)),
+    "oldest of some instances": lambda c: holders.find_oldest(c, [1, 2], Oldest(9, 9, 0, 0), AT, rows=9),
     "remove the oldest": lambda c: holders.remove_oldest(transaction(c), [Oldest(9, 1, 1, 0)], AT),
     "oldest ids of some instances": lambda c: event_ids.oldest_ids(c, [1, 2], Oldest(9, 9, 0, 9), 9),
     "forget found ids": lambda c: event_ids.forget_found(transaction(c), [Oldest(9, 1, 1, 9)]),
-    "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 9),
+    "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 0, 9),
     "bytes of ids": event_ids.remembered_bytes,
     "names of attempts": lambda c: name_pruning.walk_attempts(c, (1, 1)),
     "names of ids": lambda c: name_pruning.walk_remembered(c, (1, 1, 1)),
-    "park": lambda c: dead_letters.park(c, "reg", "off", AT, newest=9, limit=10, spared=[2]),
+    "park": lambda c: dead_letters.park(c, "reg", "off", AT, now=9, after=None, limit=10, spared=[2]),
     "drop the oldest": lambda c: dead_letters.drop_oldest(
         c, RULE, "shop", "full", AT, count=1, size=0, spared=[], limit=10
     ),
@@ -102,24 +102,27 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
         c,
         CancelQuery(instance="shop", registrations=("reg",), since=0.0, until=AT, kinds=("K",)),
         after=0,
-        newest=9,
+        now=9,
         limit=9,
         rows=9,
         spared=[1],
     ),
     "cancelled": lambda c: cancel(transaction(c), [1], "no", AT, 9),
-    "concerned": lambda c: find_concerned(c, "shop", "a@b", after=0, newest=9, pending=False),
-    "concerned and pending": lambda c: find_concerned(c, "shop", "a@b", after=0, newest=9, pending=True),
-    "erase": lambda c: erase(transaction(c), [1], "a@b", []),
-    "re-partition": lambda c: repartition(c, NameIds(c), RULE, 10),
+    "concerned": lambda c: find_concerned(c, "shop", "a@b", after=0, now=9, pending=False),
+    "concerned and pending": lambda c: find_concerned(c, "shop", "a@b", after=0, now=9, pending=True),
+    "deliveries of erased events": lambda c: find_deliveries(c, [1]),
+    "erase": lambda c: remove_events(c, [1], [1], person("a@b")),
+    "re-partition": lambda c: repartition(transaction(c), RULE, None, 10),
     "re-partition by instance": lambda c: repartition(
-        c, NameIds(c), LaneRule("reg", 1, Ordering.INSTANCE, 4), 10
+        transaction(c), LaneRule("reg", 1, Ordering.INSTANCE, 4), None, 10
     ),
-    "re-partition by chat": lambda c: repartition(c, NameIds(c), LaneRule("reg", 1, Ordering.CHAT, 4), 10),
+    "re-partition by chat": lambda c: repartition(
+        transaction(c), LaneRule("reg", 1, Ordering.CHAT, 4), None, 10
+    ),
     "make due": lambda c: make_due(c, "reg"),
     "resend": lambda c: resend(transaction(c), "shop", 1, RULE, 5, AT),
     "replay": lambda c: find_finished(
-        c, ReplayQuery(instance="shop"), {"reg": RULE}, after=0, newest=9, limit=10, size=100, rows=9
+        c, ReplayQuery(instance="shop"), {"reg": RULE}, after=0, now=9, limit=10, size=100, rows=9
     ),
     "audit": lambda c: audit.search_audit(c, AuditQuery(since=0.0, until=AT, action="key"), (9, 9), 9),
     "audit of an instance": lambda c: audit.search_audit(c, AuditQuery(instance="shop"), (9, 9), 9),

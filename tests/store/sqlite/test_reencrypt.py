@@ -15,7 +15,6 @@ from hookgw.kernel import Secret, StartError, StorageUnavailable
 from hookgw.records import Instance, TlsIdentity
 from hookgw.store import ConnectorState
 from hookgw.store.encryption import key_id
-from hookgw.store.sqlite import reencrypt
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import to
 
@@ -108,7 +107,7 @@ async def test_that_is_told_once(path: Path) -> None:
 
 
 async def test_a_new_key_takes_the_place_of_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reencrypt, "PAGE", 3)
+    monkeypatch.setattr("hookgw.store.reencrypt.PAGE", 3)
     await fill(path, MasterKeys(A), more=10)
     with capture_logs() as logs:
         await check(path, MasterKeys(B, (A,)))
@@ -221,13 +220,13 @@ from hookgw.store.sqlite import reencrypt
 from hookgw.store.sqlite.database import open_database
 
 path, moment = Path(sys.argv[1]), int(sys.argv[2])
-records = reencrypt._records
-def dying(connection):
-    for count, record in enumerate(records(connection), 1):
+records = reencrypt.records_of
+def dying(connection, statement):
+    for count, record in enumerate(records(connection, statement), 1):
         if count == moment:
             os.kill(os.getpid(), signal.SIGKILL)
         yield record
-reencrypt._records = dying
+reencrypt.records_of = dying
 with open_database(path) as connections:
     reencrypt.reencrypt(connections.writer, MasterKeys(bytes([2] * 32), (bytes([1] * 32),)), path)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -6,17 +6,21 @@ import math
 import random
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import structlog
 import trio
 
 from hookgw import Conflict
-from hookgw.fleet import HEARTBEAT, Lease, Ownership
+from hookgw.config.settings import FleetSettings
+from hookgw.fleet import HEARTBEAT
+from hookgw.fleet.fleet_node import FleetNode
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import DEAD_AFTER, SHARDS, FleetNode, FleetView, ShardEpoch, share_targets
-from hookgw.store.fleet import RecordChanges
+from hookgw.records import DEAD_AFTER, SHARDS, FleetView, ShardEpoch, share_targets
+from hookgw.records.fleet import FleetMember
+from hookgw.store.fleet import RecordChanges, SharedStore
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 
@@ -25,7 +29,7 @@ class Database:
     """The rows of a fleet, and who works on which shard."""
 
     def __init__(self) -> None:
-        self.nodes: dict[int, FleetNode] = {}
+        self.nodes: dict[int, FleetMember] = {}
         self.beats: dict[int, float] = {}
         self.owners: list[int | None] = [None] * SHARDS
         self.generations = 0
@@ -70,7 +74,7 @@ class Members:
                 raise Conflict(f"A node {node} lives.")
         database.generations += 1
         self._generation = database.generations
-        database.nodes[self._generation] = FleetNode(node, self._generation, url, 0.0)
+        database.nodes[self._generation] = FleetMember(node, self._generation, url, 0.0)
         database.beats[self._generation] = database.now()
         return self._generation
 
@@ -80,7 +84,7 @@ class Members:
             return None
         database.beats[self._generation] = now = database.now()
         nodes = tuple(
-            FleetNode(n.name, n.generation, n.url, now - database.beats[n.generation], n.is_leaving)
+            FleetMember(n.name, n.generation, n.url, now - database.beats[n.generation], n.is_leaving)
             for n in database.nodes.values()
         )
         return FleetView(nodes, tuple(database.owners), time=now)
@@ -116,7 +120,7 @@ class Members:
     async def announce_leaving(self) -> None:
         database = await self._reach()
         node = database.nodes[self._generation]
-        database.nodes[self._generation] = FleetNode(node.name, node.generation, node.url, 0.0, True)
+        database.nodes[self._generation] = FleetMember(node.name, node.generation, node.url, 0.0, True)
 
     async def leave(self) -> None:
         await self._reach()
@@ -127,14 +131,19 @@ class Members:
         self._database.owners = [None if o == generation else o for o in self._database.owners]
 
 
+def fleet_node(members: Members, name: str) -> FleetNode:
+    settings = FleetSettings(node=name, url=f"http://{name}")
+    return FleetNode(settings, cast("SharedStore", SimpleNamespace(members=members)))
+
+
 class Node:
     """A node that works on shards: it notes which, and whether another node does at the same time."""
 
     def __init__(self, database: Database, name: str) -> None:
         self.name = name
         self.members = Members(database)
-        self.lease = Lease()
-        self.ownership = Ownership(self.members, name, f"http://{name}", self.lease)
+        self.this = fleet_node(self.members, name)
+        self.lease = self.this.lease
         self.works_on: set[int] = set()
         self.is_suspended = False
         self.starting_takes = 0.01
@@ -144,10 +153,12 @@ class Node:
 
     async def acquire(self, shards: Collection[int]) -> None:
         await trio.sleep(self.starting_takes)
+        self.this.hold(shards)
         self.works_on |= set(shards)
         self.acquired.append(trio.current_time())
 
     async def release(self, shards: Collection[int]) -> None:
+        self.this.drop(shards)
         if self.in_flight & set(shards):
             await trio.sleep(self.stopping_takes)
         self.works_on -= set(shards)
@@ -178,8 +189,8 @@ async def running(*nodes: Node) -> AsyncIterator[dict[str, trio.CancelScope]]:
     async def run(node: Node, *, task_status: trio.TaskStatus[None]) -> None:
         with trio.CancelScope() as scope:
             scopes[node.name] = scope
-            await node.ownership.join()
-            await node.ownership.run(node, task_status=task_status)
+            await node.this.join()
+            await node.this.run(node, task_status=task_status)
         node.works_on.clear()
 
     async with trio.open_nursery() as nursery:
@@ -201,8 +212,8 @@ async def test_one_node_holds_everything() -> None:
     node = Node(Database(), "a")
     async with running(node):
         await trio.sleep(1)
-        assert node.works_on == node.ownership.held == set(range(SHARDS))
-        assert node.ownership.view.owner_of(7) is not None
+        assert node.works_on == node.this.shards == set(range(SHARDS))
+        assert node.this.view.owner_of(7) is not None
 
 
 async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share() -> None:
@@ -216,19 +227,19 @@ async def test_a_node_says_when_it_has_begun_and_when_it_holds_its_share() -> No
     with structlog.testing.capture_logs() as logs:
         a.starting_takes = 0.3
         async with running(a):
-            assert not a.ownership.has_begun
-            assert not a.ownership.is_whole
+            assert not a.this.has_begun()
+            assert not a.this.is_whole
             await trio.sleep(1)
-            assert a.ownership.has_begun
+            assert a.this.has_begun()
             assert said(logs) == [("a", SHARDS, 1)]
             # Most of what b is to have has an attempt in flight; what it has already, it works on.
             a.in_flight, a.stopping_takes = set(range(100, SHARDS)), 3.0
             async with running(b):
                 await trio.sleep(2)
-                assert b.ownership.has_begun
-                assert not b.ownership.is_whole
+                assert b.this.has_begun()
+                assert not b.this.is_whole
                 await trio.sleep(5)
-                assert b.ownership.is_whole
+                assert b.this.is_whole
                 assert sorted(said(logs)[1:]) == [("a", 128, 2), ("b", 128, 2)]
 
 
@@ -237,12 +248,12 @@ async def test_a_node_that_is_due_none_has_begun() -> None:
     node = Node(database, "one too many")
     for number in range(SHARDS):
         generation = database.generations = number + 1
-        database.nodes[generation] = FleetNode(f"n{number}", generation, "", 0.0)
+        database.nodes[generation] = FleetMember(f"n{number}", generation, "", 0.0)
         database.owners[number] = generation
     database.beats = dict.fromkeys(database.nodes, math.inf)
     async with running(node):
         await trio.sleep(1)
-        assert node.ownership.has_begun
+        assert node.this.has_begun()
         assert not node.works_on
 
 
@@ -301,7 +312,7 @@ async def test_a_node_that_leaves_hands_over_at_once() -> None:
         left = trio.Event()
 
         async def leave() -> None:
-            await a.ownership.hand_over()
+            await a.this.hand_over(math.inf)
             left.set()
 
         async with trio.open_nursery() as nursery:
@@ -313,7 +324,7 @@ async def test_a_node_that_leaves_hands_over_at_once() -> None:
             await trio.sleep(3 * HEARTBEAT)
             assert len(b.works_on) == SHARDS
             scopes["a"].cancel()
-            await a.ownership.leave()
+            await a.this.leave(trio.lowlevel.checkpoint)
             assert not a.lease.is_valid()
             assert [node.name for node in database.nodes.values()] == ["b"]
 
@@ -324,7 +335,7 @@ async def test_a_node_that_leaves_while_it_takes_shards_gives_them_too() -> None
     node.starting_takes = 2.0
     async with running(node):
         await trio.sleep(0.1)
-        await node.ownership.hand_over()
+        await node.this.hand_over(math.inf)
         assert trio.current_time() >= 2.0  # nothing of a gateway may stop while shards begin
         assert not node.works_on
         assert database.owners == [None] * SHARDS
@@ -353,12 +364,12 @@ async def test_a_node_that_was_removed_works_again_as_a_new_member() -> None:
     a = Node(database, "a")
     async with running(a):
         await trio.sleep(1)
-        former = a.ownership.generation
+        former = a.this.generation
         # By the database alone: its lease had not ended.
         database.nodes.clear()
         database.owners = [None] * SHARDS
         await trio.sleep(3 * HEARTBEAT)
-        assert a.ownership.generation > former
+        assert a.this.generation > former
         assert len(a.sends_for) == SHARDS
 
 
@@ -369,7 +380,7 @@ async def test_a_node_that_was_removed_while_it_leaves_has_nothing_to_hand_over(
         await trio.sleep(1)
         a.in_flight, a.stopping_takes = set(a.works_on), 2.0
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(a.ownership.hand_over)
+            nursery.start_soon(a.this.hand_over, math.inf)
             await trio.sleep(0.1)
             database.nodes.clear()
             database.owners = [None] * SHARDS
@@ -424,7 +435,7 @@ async def test_a_second_node_of_a_name_is_refused() -> None:
     a, other = Node(database, "a"), Node(database, "a")
     async with running(a):
         with pytest.raises(Conflict):
-            await other.ownership.join()
+            await other.this.join()
 
 
 async def test_a_node_that_was_killed_comes_back_under_its_name() -> None:

@@ -1,4 +1,4 @@
-"""Keeps this node in the fleet: heartbeats, its lease, and its share of the shards.
+"""A node among others: heartbeats, its lease, and its share of the shards.
 
 ::
 
@@ -21,101 +21,163 @@ Each node decides for itself, from the same figures (:func:`hookgw.records.shard
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 
 import structlog
 import trio
 
+from hookgw.config.settings import FleetSettings
+from hookgw.core.this_node import Answer, KnownRecords, Refresh, ThisNode, Work
+from hookgw.fleet.database_calls import DatabaseCalls
 from hookgw.fleet.lease import HEARTBEAT, DatabaseClock, Lease
-from hookgw.kernel.errors import Conflict, StorageUnavailable, Unavailable
-from hookgw.records.fleet import DEAD_AFTER, FleetView
-from hookgw.records.shards import share_targets
-from hookgw.store.fleet import Membership
+from hookgw.fleet.record_refresh import RecordRefresh
+from hookgw.kernel.errors import Conflict, StartError, StorageUnavailable, Unavailable
+from hookgw.lanes.held_shards import HeldShards
+from hookgw.records.fleet import DEAD_AFTER, FleetMember, FleetView, ShardEpoch
+from hookgw.records.registrations import Registration
+from hookgw.records.shards import shard_of, share_targets
+from hookgw.store.fleet import SharedStore
 
 logger = structlog.get_logger("hookgw.fleet")
 
 JOIN_FOR = 3 * DEAD_AFTER
 """Seconds for which a node waits for the end of a former process with its name, which was killed just now."""
 
-
 SLOW = 0.75
 """Seconds that a heartbeat takes if the database is slow. It is two short statements."""
 
+FLUSH_WITHIN = 20.0
+"""Seconds that giving up shards that could not be taken waits for the database at most."""
 
-class Work(Protocol):
-    """What a node does for its shards."""
+LEAVE_WITHIN = 3.0
+"""Seconds that leaving the fleet may take at the end."""
 
-    async def acquire(self, shards: Collection[int]) -> None:
-        """Begin to work on shards. Raises ``Unavailable`` if it could not begin with any of them."""
+ALL = 0
+"""The node with this shard does what is to be done once, such as pruning the history."""
 
-    async def release(self, shards: Collection[int]) -> None:
-        """Stop working on shards, and return once everything of it is on disk, or refused."""
-
-    def busy(self) -> Collection[int]:
-        """Return the shards that a release would have to wait for now."""
-
-    def suspend(self) -> None:
-        """Begin nothing until :meth:`unsuspend`."""
-
-    def unsuspend(self) -> None:
-        """Go on."""
-
-    async def seen(self, view: FleetView) -> None:
-        """Called with the current view of the fleet after each confirmed heartbeat; may raise
-        ``StorageUnavailable``.
-        """
+MOVING = 1.0
+"""Seconds after which a client may ask again for an instance that moves."""
 
 
-class Ownership:
-    """This node's place in the fleet.
-
-    Args:
-        members: the fleet's nodes and shards.
-        node: this node's name.
-        url: where other nodes reach it.
-        lease: renewed by heartbeats.
+class FleetNode(ThisNode):
+    """This node, one of several; see :class:`hookgw.core.this_node.ThisNode`.
 
     Attributes:
-        node: its name.
-        view: the fleet at the last heartbeat.
         generation: of this node.
-        has_begun: whether it has worked on its first shards, or is due none.
         is_whole: whether it works on all of its share now.
+        lease: how long it may act. Heartbeats renew it.
     """
 
-    def __init__(self, members: Membership, node: str, url: str, lease: Lease) -> None:
-        self.view = FleetView()
+    is_shared = True
+
+    def __init__(self, settings: FleetSettings, shared: SharedStore) -> None:
+        super().__init__(settings)
+        self.label, self.view = self.name, FleetView()
+        self.shards.clear()
         self.generation = 0
-        self.has_begun = self.is_whole = False
-        self._members = members
-        self.node = node
-        self._url = url
-        self._lease = lease
+        self.is_whole = False
+        self.lease = Lease()
+        self.shared = shared
+        self._url = settings.url or ""
+        self._members = shared.members
+        self._database_calls = DatabaseCalls(self.is_database_slow)
         self._database_clock = DatabaseClock()
         # When the heartbeat was sent that is not answered, and how long the last one took that was.
         self._sent: float | None = None
         self._took = 0.0
+        # Those that were begun, and are not being given back.
         self._held: set[int] = set()
         self._giving: set[int] = set()
         # A node that leaves may wait for this, and one that was removed, both at a time.
         self._given = trio.lowlevel.ParkingLot()
         self._judges_from = -math.inf
-        self._is_suspended = self._is_lost = self._is_leaving = False
+        self._has_begun = self._is_suspended = self._is_lost = self._is_leaving = False
         self._is_taking = False
         self._rejoined = trio.Event()
         self._viewed = trio.Event()
         self._nudge = trio.Event()
 
-    @property
-    def held(self) -> frozenset[int]:
-        """The shards that this node works on."""
-        return frozenset(self._held)
+    @asynccontextmanager
+    async def starting(self) -> AsyncIterator[None]:
+        async with self._members.starting():
+            try:
+                await self.join()
+                await self._check_reachable()
+            except Conflict as error:
+                raise StartError(
+                    str(error), "Give this node another fleet.node, or stop the other one."
+                ) from error
+            except StorageUnavailable as error:
+                raise StartError(str(error), "Start again when the database works.") from error
+            # What is read in the block is as new as this.
+            self._members.known_version = self.view.version
+            yield
+
+    async def _check_reachable(self) -> None:
+        unreachable = [found.name for found in self.view.nodes if not found.url]
+        if len(self.view.nodes) > 1 and unreachable:
+            await self._members.leave()
+            raise StartError(
+                f"Other nodes cannot reach {', '.join(unreachable)}, and the database has "
+                f"{len(self.view.nodes)} nodes with this one.",
+                "Set fleet.url and fleet.secret on every node, or stop the others.",
+            )
+
+    def refresh_of(self, records: KnownRecords) -> Refresh:
+        return RecordRefresh(self._members, records, self.holds)
+
+    def held_shards(self, registration: Callable[[str], Registration | None]) -> HeldShards:
+        held = HeldShards(registration)
+        self.shared.share(held.is_wanted, self.lease.end)
+        return held
+
+    def holds(self, instance: str) -> bool:
+        return shard_of(instance) in self.shards
+
+    def check(self, instance: str) -> None:
+        if not self.holds(instance):
+            raise StorageUnavailable(
+                f"The instance {instance!r} is on another node, or moves to one. Retry.", retry_after=1.0
+            )
+
+    def epoch_of(self, instance: str) -> ShardEpoch:
+        if not self.may_act():
+            raise StorageUnavailable("This node cannot reach the database. Retry.", retry_after=1.0)
+        return self._members.epoch_of(shard_of(instance))
+
+    def is_responsible(self) -> bool:
+        return ALL in self.shards
+
+    def may_act(self) -> bool:
+        return self.lease.is_valid()
+
+    def has_begun(self) -> bool:
+        return self._has_begun
+
+    def waiting(self, answer: Answer) -> AbstractContextManager[None]:
+        return self._database_calls.waiting(answer)
+
+    def owner_of(self, instance: str) -> FleetMember:
+        """Return the node that has an instance.
+
+        Raises:
+            Unavailable: it moves from one node to another at the moment.
+        """
+        found = self.view.owner_of(shard_of(instance))
+        if found is None or not found.url or found.name == self.name:
+            raise self.moving(instance)
+        return found
+
+    @staticmethod
+    def moving(instance: str) -> Unavailable:
+        """Return the refusal of a call for an instance that no node has at the moment."""
+        return Unavailable(f"The instance {instance!r} moves to another node. Retry.", retry_after=MOVING)
 
     def is_database_slow(self) -> bool:
         """Return whether the database takes long for heartbeats, or does not answer."""
-        waiting = 0.0 if self._sent is None else self._lease.now() - self._sent
-        return max(self._took, waiting) > SLOW or not self._lease.is_valid()
+        waiting = 0.0 if self._sent is None else self.lease.now() - self._sent
+        return max(self._took, waiting) > SLOW or not self.lease.is_valid()
 
     async def wait_viewed(self) -> None:
         """Wait for the next answer to a heartbeat. Then ``view`` is current."""
@@ -143,56 +205,49 @@ class Ownership:
         await self._join_now()
 
     async def run(self, work: Work, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Stay in the fleet until cancelled. Call :meth:`join` before, and :meth:`leave` after it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._send_heartbeats)
             nursery.start_soon(self._watch_lease, work)
             nursery.start_soon(self._follow, work)
             nursery.start_soon(self._keep_share, work, nursery)
+            nursery.start_soon(self._database_calls.run)
             task_status.started()
 
-    async def hand_over(self) -> None:
-        """Give all shards to other nodes, those without attempts in flight at once.
+    async def hand_over(self, ends: float) -> None:
+        if self.may_act():
+            with trio.CancelScope(deadline=ends, shield=True), suppress(StorageUnavailable):
+                self._is_leaving = True
+                await self._members.announce_leaving()
+                self.nudge()
+                while self._held or self._giving or self._is_taking:
+                    await self._given.park()
 
-        Set a deadline: an attempt takes up to its timeout.
-
-        Raises:
-            StorageUnavailable: the database refuses.
-        """
-        self._is_leaving = True
-        await self._members.announce_leaving()
-        self.nudge()
-        while self._held or self._giving or self._is_taking:
-            await self._given.park()
-
-    async def leave(self) -> None:
-        """Leave the fleet, once :meth:`run` has ended and everything is on disk: nothing is written later.
-
-        Raises:
-            StorageUnavailable: the database refuses. The others take over when there are no more heartbeats.
-        """
-        self._lease.end()
-        await self._members.leave()
+    async def leave(self, flush: Callable[[], Awaitable[None]]) -> None:
+        # Without it, others would wait for heartbeats, as they do if the database refuses.
+        with trio.move_on_after(LEAVE_WITHIN, shield=True), suppress(StorageUnavailable):
+            await flush()
+            self.lease.end()
+            await self._members.leave()
 
     async def _join_now(self) -> None:
-        self.generation = await self._members.join(self.node, self._url)
+        self.generation = await self._members.join(self.name, self._url)
         await self._beat()
 
     async def _beat(self) -> None:
-        sent = self._sent = self._lease.now()
+        sent = self._sent = self.lease.now()
         view = await self._members.heartbeat()
-        self._sent, self._took = None, self._lease.now() - sent
+        self._sent, self._took = None, self.lease.now() - sent
         if view is None:
-            self._lease.end()
+            self.lease.end()
             self._is_lost, self._rejoined = True, trio.Event()
         else:
             self.view = view
-            jump = self._database_clock.read(view.time, sent, self._lease.now())
+            jump = self._database_clock.read(view.time, sent, self.lease.now())
             if jump:
-                logger.warning("the clock of the database has jumped", node=self.node, seconds=round(jump, 1))
-            if jump or (not self._lease.is_valid() and self._lease.until > -math.inf):
+                logger.warning("the clock of the database has jumped", node=self.name, seconds=round(jump, 1))
+            if jump or (not self.lease.is_valid() and self.lease.until > -math.inf):
                 self._judges_from = trio.current_time() + DEAD_AFTER
-            self._lease.renewed(sent)
+            self.lease.renewed(sent)
         self._viewed.set()
         self._viewed = trio.Event()
 
@@ -204,27 +259,27 @@ class Ownership:
             try:
                 await self._beat()
             except StorageUnavailable as error:
-                logger.warning("no heartbeat", node=self.node, reason=str(error))
+                logger.warning("no heartbeat", node=self.name, reason=str(error))
             if self._is_lost:
                 await self._rejoined.wait()
 
     async def _follow(self, work: Work) -> None:
         while True:
             viewed = self._viewed
-            if self._lease.is_valid():
+            if self.lease.is_valid():
                 try:
                     await work.seen(self.view)
                 except StorageUnavailable as error:
-                    logger.warning("changes are not seen", node=self.node, reason=str(error))
+                    logger.warning("changes are not seen", node=self.name, reason=str(error))
             await viewed.wait()
 
     async def _watch_lease(self, work: Work) -> None:
         while True:
-            await trio.sleep_until(self._lease.until)
-            if self._lease.is_valid():
+            await trio.sleep_until(self.lease.until)
+            if self.lease.is_valid():
                 continue
             self._suspend(work)
-            while not self._lease.is_valid():
+            while not self.lease.is_valid():
                 await self._viewed.wait()
             # Not before this node has stopped what it did as a former member.
             while self._is_lost:
@@ -234,14 +289,14 @@ class Ownership:
     def _suspend(self, work: Work) -> None:
         if not self._is_suspended:
             self._is_suspended = True
-            logger.error("the lease ended: nothing is sent", node=self.node, shards=len(self._held))
+            logger.error("the lease ended: nothing is sent", node=self.name, shards=len(self._held))
             work.suspend()
 
     def _unsuspend(self, work: Work) -> None:
         if self._is_suspended:
             self._is_suspended = False
             work.unsuspend()
-            logger.info("the lease is renewed", node=self.node)
+            logger.info("the lease is renewed", node=self.name)
 
     async def _keep_share(self, work: Work, nursery: trio.Nursery) -> None:
         while True:
@@ -252,13 +307,13 @@ class Ownership:
                 else:
                     await self._balance(work, nursery)
             except Unavailable as error:
-                logger.warning("no shards are taken", node=self.node, reason=str(error))
+                logger.warning("no shards are taken", node=self.name, reason=str(error))
             await viewed.wait()
 
     async def _rejoin(self, work: Work) -> None:
         """Stop everything, then join as a new member: others hold this node's shards by now."""
         self._suspend(work)
-        logger.error("other nodes took over", node=self.node, shards=len(self._held))
+        logger.error("other nodes took over", node=self.name, shards=len(self._held))
         await work.release(self._held | self._giving)
         self._held.clear()
         self.is_whole = False
@@ -286,13 +341,13 @@ class Ownership:
             for node in view.nodes
             if not node.is_leaving and node.heartbeat_age < DEAD_AFTER
         }
-        target = 0 if self._is_leaving else share_targets(held).get(self.node, 0)
+        target = 0 if self._is_leaving else share_targets(held).get(self.name, 0)
         mine = view.held_by(self.generation)
         was_whole, self.is_whole = self.is_whole, len(mine) == target and mine == self._held
         if self.is_whole and not self._is_leaving:
-            self.has_begun = True
+            self._has_begun = True
             if not was_whole:
-                logger.info("this node holds its share", node=self.node, shards=target, nodes=len(held))
+                logger.info("this node holds its share", node=self.name, shards=target, nodes=len(held))
         if len(mine) > target:
             if not self._giving:
                 busy = work.busy()
@@ -316,24 +371,32 @@ class Ownership:
             try:
                 taken = await self._members.claim() - self._held - self._giving
                 if taken:
-                    await work.acquire(taken)
+                    await self._take(work, taken)
                     self._held |= taken
-                    self.has_begun = True
-                    logger.info("shards taken", node=self.node, taken=len(taken), held=len(self._held))
+                    self._has_begun = True
+                    logger.info("shards taken", node=self.name, taken=len(taken), held=len(self._held))
                     self.nudge()
             finally:
                 self._is_taking = False
                 self._given.unpark_all()  # a node that leaves waits for this
+
+    async def _take(self, work: Work, shards: Collection[int]) -> None:
+        try:
+            await work.acquire(shards)
+        except BaseException:
+            with trio.move_on_after(FLUSH_WITHIN, shield=True):
+                await work.release(shards)
+            raise
 
     async def _give(self, work: Work, generation: int, shards: set[int]) -> None:
         try:
             await work.release(shards)
             if generation == self.generation and not self._is_lost:
                 await self._members.give(shards)
-                logger.info("shards given", node=self.node, given=len(shards), held=len(self._held))
+                logger.info("shards given", node=self.name, given=len(shards), held=len(self._held))
         except StorageUnavailable as error:
             # They are this node's still, and are taken up again after a later heartbeat.
-            logger.warning("no shards are given", node=self.node, reason=str(error))
+            logger.warning("no shards are given", node=self.name, reason=str(error))
         finally:
             self._giving -= shards
             self._given.unpark_all()

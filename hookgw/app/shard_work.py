@@ -1,0 +1,107 @@
+"""Runs the connectors, jobs and lanes of a node's shards.
+
+A shard is taken up in the order of a start, and left in the order of a shutdown: connectors first, so that
+they raise no more events; then jobs and re-partitions, which pause lanes; then the lanes themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import partial
+
+from hookgw.core.open import Core
+from hookgw.instances.open import Instances
+from hookgw.lanes.held_shards import UNKNOWN
+from hookgw.records.fleet import FleetView
+from hookgw.records.jobs import Job
+from hookgw.records.lanes import registration_of
+from hookgw.records.shards import shard_of, shard_of_registration
+from hookgw.webhooks.auto_disable import AutoDisable
+
+
+class ShardWork:
+    """The work for shards; see :class:`hookgw.core.this_node.Work`."""
+
+    def __init__(self, core: Core, instances: Instances, auto_disable: AutoDisable) -> None:
+        self._node = core.node
+        self._lanes = core.shards
+        self._refresh = core.refresh
+        self._registry = core.registry
+        self._store = core.store
+        self._dispatcher = core.dispatcher
+        self._jobs = core.jobs
+        self._pending = core.pending
+        self._auto_disable = auto_disable
+        self._instances = instances.service
+        self._connectors = instances.connectors
+        self._states = instances.states
+
+    async def acquire(self, shards: Collection[int]) -> None:
+        await self._dispatcher.acquire(shards, partial(self._backlog, shards))
+        await self._instances.start_connected(lambda name: shard_of(name) in shards)
+
+    async def _backlog(self, shards: Collection[int]) -> Iterable[tuple[str, int]]:
+        # As the former holder has left them: from now on, this node changes them.
+        await self._refresh.catch_up()
+        self._node.hold(shards)
+        self._auto_disable.take_up(
+            one for one in self._registry.registrations() if shard_of_registration(one) in shards
+        )
+        await self._jobs.take_up(partial(_concerns, shards))
+        waiting = await self._store.pending_lanes()
+        found = [one for one in waiting if self._shard_of_lane(one.lane) in shards]
+        stale = {registration_of(one.lane) for one in found if self._pending.is_stale(one.lane)}
+        await self._pending.take_up(stale)
+        # The re-partition of a registration, or its job, starts its lanes at its end.
+        of_jobs = {name for job in self._jobs.unfinished() for name in job.registrations}
+        gone = {registration_of(one.lane) for one in found if self._is_gone(one.lane)} - stale - of_jobs
+        for registration_id in gone:
+            await self._pending.park_gone(registration_id)
+        return self._pending.startable(found, stale | gone)
+
+    def _shard_of_lane(self, lane: str) -> int:
+        """Return the shard of a lane; of a deleted registration, one by its id, so that one node cares."""
+        shard = self._lanes.shard_of_lane(lane)
+        self._lanes.unknown.discard(lane)
+        return shard_of(registration_of(lane)) if shard == UNKNOWN else shard
+
+    def _is_gone(self, lane: str) -> bool:
+        return self._registry.registration(registration_of(lane)) is None
+
+    async def release(self, shards: Collection[int]) -> None:
+        self._node.drop(shards)
+        names = [one.name for one in self._registry.instances() if shard_of(one.name) in shards]
+        await self._connectors.leave(names)
+        await self._jobs.leave(partial(_concerns, shards))
+        moved = [one.id for one in self._registry.registrations() if shard_of_registration(one) in shards]
+        await self._pending.leave(moved)
+        await self._dispatcher.release(shards)
+        self._auto_disable.leave(moved)
+        for name in names:
+            self._states.leave(name)
+        await self._store.flush()
+
+    def read_again(self, registration_id: str) -> None:
+        """Let the lanes of a registration, if they are here, read the outbox again: it has less."""
+        registration = self._registry.registration(registration_id)
+        if registration is not None and shard_of_registration(registration) in self._node.shards:
+            with self._dispatcher.paused(registration_id):
+                pass
+
+    def busy(self) -> set[int]:
+        return self._dispatcher.busy_shards()
+
+    def suspend(self) -> None:
+        self._dispatcher.suspend()
+
+    def unsuspend(self) -> None:
+        self._dispatcher.unsuspend()
+
+    async def seen(self, view: FleetView) -> None:
+        await self._refresh.catch_up(view.version)
+        # Deliveries that came in before this node knew their registration: it may be one of its own.
+        self._dispatcher.start((lane, 1) for lane in self._lanes.take_unknown() if not self._is_gone(lane))
+
+
+def _concerns(shards: Collection[int], job: Job) -> bool:
+    return shard_of(job.instance) in shards

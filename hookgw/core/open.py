@@ -1,0 +1,234 @@
+"""What all slices share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hookgw.auth.authenticator import Authenticator
+from hookgw.auth.keyring import Keyring
+from hookgw.concurrency.clock import Clock
+from hookgw.concurrency.threads import Threads
+from hookgw.config.open_files import divide_open_files
+from hookgw.config.settings import AuthSettings, Settings
+from hookgw.core.audit import Audit
+from hookgw.core.backlog import Backlog
+from hookgw.core.backlog_limits import LimitedOutbox
+from hookgw.core.browser_sessions import BrowserSessions
+from hookgw.core.disk_space import DiskSpaceWatch
+from hookgw.core.jobs import Jobs
+from hookgw.core.keyring_loading import GlobalKeys, open_keyring
+from hookgw.core.known_names import KnownNames
+from hookgw.core.metrics import Metrics
+from hookgw.core.operational.events import OperationalEvents
+from hookgw.core.own_backlogs import OwnBacklogs
+from hookgw.core.pending import PendingDeliveries
+from hookgw.core.plugin_restarts import PluginRestarts
+from hookgw.core.registry import Registry
+from hookgw.core.this_node import KnownRecords, Refresh, ThisNode
+from hookgw.delivery.http.connector_client import ConnectorClients
+from hookgw.delivery.http.happy_eyeballs import Connect
+from hookgw.delivery.http.resolver import Resolve
+from hookgw.delivery.outbound import OutboundHttp
+from hookgw.delivery.sender import DeliverySender
+from hookgw.fair import Share
+from hookgw.kernel.audited import Audited
+from hookgw.lanes.dispatcher import Dispatcher
+from hookgw.lanes.held_shards import HeldShards
+from hookgw.lanes.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
+from hookgw.plugins.hooks import Hooks
+from hookgw.records.deliveries import Delivery
+from hookgw.records.events import Catalog
+from hookgw.records.registrations import Registration
+from hookgw.store import PendingChange, Store
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Core:
+    """What all slices share: what the gateway is made from, records in memory, and what lanes need.
+
+    Attributes:
+        refresh: keeps the records as other nodes change them.
+        clients: the HTTP clients of each plugin that has connectors, or servers of its own.
+        known_names: ``None`` if the names are looked up in another way.
+        memory: what lanes may hold in memory.
+        shards: which lanes run here.
+        outbox: stores events, within the limits of the backlog.
+    """
+
+    settings: Settings
+    clock: Clock
+    threads: Threads
+    metrics: Metrics
+    hooks: Hooks
+    catalog: Catalog
+    store: Store
+    node: ThisNode
+    audit: Audit
+    registry: Registry
+    keyring: Keyring
+    global_keys: GlobalKeys
+    sessions: BrowserSessions
+    refresh: Refresh
+    authenticator: Authenticator
+    outbound: OutboundHttp
+    clients: Mapping[str, ConnectorClients]
+    known_names: KnownNames | None
+    sender: DeliverySender
+    memory: Share[MemoryClaim]
+    shards: HeldShards
+    dispatcher: Dispatcher
+    operational: OperationalEvents
+    jobs: Jobs
+    pending: PendingDeliveries
+    backlog: Backlog
+    disk: DiskSpaceWatch
+    outbox: LimitedOutbox
+    restarts: PluginRestarts
+
+
+class _CommitListener:
+    """Hears of every commit: what it appended or requeued is dispatched, what it changed is counted."""
+
+    def __init__(self, dispatcher: Dispatcher, backlog: Backlog) -> None:
+        self._dispatcher = dispatcher
+        self._backlog = backlog
+
+    def requeued(self, lanes: Mapping[str, int]) -> None:
+        self._dispatcher.requeued(lanes)
+
+    def appended(self, deliveries: Sequence[Delivery]) -> None:
+        self._dispatcher.dispatch(deliveries)
+
+    def changed(self, change: PendingChange) -> None:
+        self._backlog.changed(change)
+
+
+async def open_records(
+    store: Store,
+    audit: Audit,
+    audited: Audited,
+    node: ThisNode,
+    everywhere: Sequence[Registration],
+    operations: Registration | None,
+    auth: AuthSettings,
+    clock: Clock,
+) -> KnownRecords:
+    """Read the records. Call it in the block of :meth:`ThisNode.starting`.
+
+    Args:
+        audited: the fields of registrations whose changes the audit shows.
+        everywhere: the registrations of the configuration that hear every instance.
+        operations: the one for operational events.
+
+    Raises:
+        StorageUnavailable: the disk refuses.
+    """
+    registry = Registry(store, audit, audited, node.check, is_shared=node.is_shared)
+    await registry.load(everywhere, operations)
+    keyring, global_keys = await open_keyring(store, auth, registry.instances(), clock, audit)
+    sessions = BrowserSessions(store, keyring, clock)
+    await sessions.load()
+    return KnownRecords(registry, keyring, global_keys, sessions)
+
+
+async def open_core(
+    *,
+    settings: Settings,
+    clock: Clock,
+    threads: Threads,
+    metrics: Metrics,
+    hooks: Hooks,
+    catalog: Catalog,
+    store: Store,
+    node: ThisNode,
+    audit: Audit,
+    records: KnownRecords,
+    operations: Registration | None,
+    resolve: Resolve | None,
+    connect: Connect | None,
+) -> Core:
+    """Return what all slices share. Nothing runs yet, and nothing is dispatched before lanes run.
+
+    Raises:
+        StorageUnavailable: the disk refuses.
+    """
+    registry = records.registry
+    refresh = node.refresh_of(records)
+
+    # The outgoing side: lanes and what they send with.
+    files = divide_open_files(settings.server.max_connections)
+    # Half of the reserve for long polls, and a quarter for other requests of connectors: listeners, the
+    # data file and lookups need little of it.
+    outbound = OutboundHttp(
+        settings.delivery,
+        resolve,
+        descriptors=files.lanes,
+        connector_requests=files.others // 2,
+        connect=connect,
+        threads=threads,
+    )
+    known_names = KnownNames(outbound.names, store, registry) if outbound.names else None
+    if known_names is not None:
+        await known_names.load()
+    sender = DeliverySender(
+        hooks, clock, server_url=settings.server.public_url, kept_answer=settings.delivery.kept_answer
+    )
+    memory: Share[MemoryClaim] = Share(settings.delivery.memory, MEMORY_RATIO, MEMORY_RESERVED)
+    shards = node.held_shards(registry.registration)
+    dispatcher = Dispatcher(settings.delivery, shards)
+    plugins = {connector.plugin for connector in hooks.connectors().values()}
+    plugins |= {plugin for plugin, _ in hooks.background() if hooks.servers(plugin)}
+    clients = outbound.connector_clients({plugin: hooks.servers(plugin) for plugin in plugins})
+
+    # What is pending, and what follows from it.
+    operational = OperationalEvents(settings.operations, operations, registry, hooks, metrics, clock)
+    restarts = PluginRestarts(operational)
+    jobs = Jobs(store, clock)
+    await jobs.load()
+    pending = PendingDeliveries(registry, store, dispatcher, metrics, operational, jobs)
+    observer = OwnBacklogs(operational, registry, node)
+    backlog = Backlog(settings.limits, settings.operations.backlog_threshold, observer)
+    disk = DiskSpaceWatch(store, settings.storage.min_free)
+    outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk, refresh.catch_up)
+
+    # Before the first append, which changes these counts. Lanes start with their shards.
+    backlog.changed(await store.pending_counts())
+    store.subscribe(_CommitListener(dispatcher, backlog))
+    metrics.watch_backlog(lambda: backlog.size, backlog.instances)
+    metrics.watch_disk(lambda: disk.found)
+    metrics.watch_held(store.held)
+    metrics.watch_pools(outbound.pools.statistics, lambda: memory.used)
+    metrics.watch_lanes(dispatcher.each_lane, clock.steady)
+    metrics.watch_failing_tasks(restarts.failing)
+    return Core(
+        settings=settings,
+        clock=clock,
+        threads=threads,
+        metrics=metrics,
+        hooks=hooks,
+        catalog=catalog,
+        store=store,
+        node=node,
+        audit=audit,
+        registry=registry,
+        keyring=records.keyring,
+        global_keys=records.global_keys,
+        sessions=records.sessions,
+        refresh=refresh,
+        authenticator=Authenticator(records.keyring, settings.auth, clock.steady, metrics.limited),
+        outbound=outbound,
+        clients=clients,
+        known_names=known_names,
+        sender=sender,
+        memory=memory,
+        shards=shards,
+        dispatcher=dispatcher,
+        operational=operational,
+        jobs=jobs,
+        pending=pending,
+        backlog=backlog,
+        disk=disk,
+        outbox=outbox,
+        restarts=restarts,
+    )

@@ -1,0 +1,33 @@
+"""Deliveries: what lists, replays and cancels them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hookgw.core.open import Core
+from hookgw.deliveries.cancellation import Cancellations
+from hookgw.deliveries.history import DeliveryHistory
+from hookgw.deliveries.replay import Replays
+from hookgw.deliveries.service import DeliveryService
+from hookgw.deliveries.stuck_lanes import StuckLanes
+from hookgw.fleet.lane_pauses import LanePauses
+
+
+@dataclass(frozen=True, eq=False)
+class Deliveries:
+    service: DeliveryService
+    replays: Replays
+    cancellations: Cancellations
+    history: DeliveryHistory
+    stuck: StuckLanes
+
+
+def open_deliveries(core: Core, lane_pauses: LanePauses) -> Deliveries:
+    registry, store, jobs = core.registry, core.store, core.jobs
+    history = DeliveryHistory(store, core.metrics.limited)
+    replays = Replays(registry, store, history, jobs, core.outbox, core.audit)
+    cancellations = Cancellations(
+        registry, store, core.dispatcher, core.pending, lane_pauses, history, jobs, core.audit
+    )
+    stuck = StuckLanes(core.dispatcher.find_lane, core.clock)
+    return Deliveries(DeliveryService(replays, cancellations), replays, cancellations, history, stuck)

@@ -1,0 +1,35 @@
+"""Events: what accepts and erases them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hookgw.core.open import Core
+from hookgw.events.accept import EventIntake, SeesStates
+from hookgw.events.erasure import Erasures
+from hookgw.fleet.lane_pauses import LanePauses
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    intake: EventIntake
+    erasures: Erasures
+
+
+def open_events(core: Core, states: SeesStates, lane_pauses: LanePauses) -> Events:
+    intake = EventIntake(
+        core.settings.events,
+        core.catalog,
+        core.registry,
+        core.outbox,
+        states,
+        core.hooks,
+        core.metrics,
+        is_dispatching=lambda: core.dispatcher.is_running,
+        server_url=core.settings.server.public_url,
+        catch_up=core.refresh.catch_up,
+    )
+    erasures = Erasures(
+        core.registry, core.store, core.dispatcher, core.pending, lane_pauses, core.jobs, core.audit
+    )
+    return Events(intake, erasures)

@@ -1,0 +1,131 @@
+"""Every field of ``create`` and of an instance's settings, once. No I/O.
+
+A row of :data:`SETTINGS`, and a line in :class:`~hookgw.records.instances.InstanceSettings`, is all that a
+new setting needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookgw.kernel.audited import Audited, text_of
+from hookgw.kernel.errors import Invalid
+from hookgw.kernel.fields import REQUIRED, Field, Flag, Kind, Line, Option, request_schema
+from hookgw.kernel.json_fields import as_object, as_text
+from hookgw.kernel.masking import MASK
+from hookgw.kernel.schema_parts import NAME_SCHEMA, Schema, ref
+
+BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
+"""Fields of a registration that clients of Evolution API 1 send beside ``webhook``."""
+ACCOUNT_PRESENCES = ("available", "unavailable")
+MAX_SETTING = 4096
+
+
+def _text_or_object(value: Any, where: str) -> str | dict[str, Any]:
+    return value if isinstance(value, str) else as_object(value, where)
+
+
+CREATION = (
+    Field(
+        name="name",
+        json="instanceName",
+        spellings=("instanceName",),
+        kind=Line(as_text, NAME_SCHEMA, str),  # the gateway checks it, and the token and the integration
+        meaning="The name.",
+        when_set=REQUIRED,
+    ),
+    Field(
+        name="token",
+        kind=Line(as_text, {"type": "string", "pattern": "^([ -~]{8,256})?$"}, str),
+        meaning="The instance key; if missing, hookgw creates one.",
+        when_set=None,
+        option=Option("Key of the instance; - reads it from standard input.", default="generated"),
+    ),
+    Field(
+        name="integration",
+        kind=Line(as_text, ref("ConnectorName"), str),
+        meaning="The connector; if missing, all events arrive over HTTP.",
+        when_set="",
+        audit=text_of,
+        option=Option(
+            "Connector to use, for example simulator; `hookgw connectors` lists them, with their options.",
+            default="none; events arrive by HTTP",
+        ),
+    ),
+    Field(
+        name="qrcode",
+        kind=Kind(lambda value, _: value is True, {"type": "boolean"}, bool),
+        meaning="Whether to connect the instance at once, and return a code to scan.",
+        when_set=False,
+    ),
+    Field(
+        name="webhook",
+        kind=Kind(_text_or_object, ref("RegistrationRequest"), dict),
+        meaning="The registration to set with the instance.",
+        when_set=None,
+        option=Option("Also register this URL for its events.", "URL"),
+    ),
+)
+"""The fields of ``create``. Beside them it has settings, and options of the connector."""
+
+
+def _check_setting(value: Any, where: str) -> str:
+    text = as_text(value, where)
+    if len(text) > MAX_SETTING:
+        raise Invalid(f"{where} must have at most {MAX_SETTING:,} characters, not {len(text):,}.")
+    return text
+
+
+_TEXT = Line(_check_setting, {"type": "string", "maxLength": MAX_SETTING}, str)
+
+
+def _setting(name: str, kind: Kind, meaning: str) -> Field:
+    return Field(name=name, kind=kind, meaning=meaning, shows=meaning)
+
+
+SETTINGS = (
+    _setting("reject_call", Flag(), "Whether calls are refused."),
+    _setting("msg_call", _TEXT, "The text that a refused caller gets."),
+    _setting("groups_ignore", Flag(), "Whether messages of groups raise no events."),
+    _setting("always_online", Flag(), "Whether the account is shown as online all the time."),
+    _setting("read_messages", Flag(), "Whether incoming messages are marked as read."),
+    _setting("sync_full_history", Flag(), "Whether messages from before the connection are fetched."),
+    _setting("read_status", Flag(), "Whether status messages of others are marked as seen."),
+    Field(
+        name="wavoip_token",
+        kind=_TEXT,
+        meaning="A token for calls over Wavoip; the mask keeps the stored one.",
+        shows="a token for calls over Wavoip, masked.",
+        show=lambda settings, _: MASK if settings.wavoip_token else "",
+        is_secret=True,
+    ),
+)
+"""How the account behaves: of ``create`` and of ``/settings``."""
+
+CREATE_FIELDS = frozenset(BESIDE).union(*(field.spellings for field in (*CREATION, *SETTINGS)))
+"""The names that options of connectors cannot have."""
+
+AUDITED: Audited = {one.attribute: (one.json, one.audit) for one in CREATION if one.audit} | {
+    "requested_integration": ("requestedIntegration", None),
+    "options": ("options", None),
+    "settings": ("settings", None),
+    "ingest_token": ("ingestUrl", None),
+}
+
+CREATE: Schema = request_schema((*CREATION, *SETTINGS), "All other fields are options for the connector.") | {
+    # For the options: without it, some generators have no place for further fields.
+    "additionalProperties": True
+}
+SETTINGS_REQUEST = request_schema(SETTINGS, "A missing field keeps its stored value.")
+OPTIONS_REQUEST: Schema = {
+    "type": "object",
+    "description": "Options of the connector; null removes one, and a masked secret keeps its value. Fields "
+    "of `/instance/create` are no options.",
+    "additionalProperties": True,
+}
+PRESENCE: Schema = {
+    "type": "object",
+    "description": "A presence.",
+    "required": ["presence"],
+    "properties": {"presence": ref("AccountPresence") | {"description": "The presence."}},
+}

@@ -1,0 +1,48 @@
+"""Instances: their connectors, and what networks send to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hookgw.auth.media_links import MediaLinks
+from hookgw.core.ingest_url import IngestUrls
+from hookgw.core.open import Core
+from hookgw.instances.connectors.inbound_media import InboundMedia
+from hookgw.instances.connectors.ingest import IngestService
+from hookgw.instances.connectors.runner import Connectors
+from hookgw.instances.connectors.session import EventRules
+from hookgw.instances.connectors.states import ConnectionStates
+from hookgw.instances.service import InstanceService
+
+
+@dataclass(frozen=True, eq=False)
+class Instances:
+    service: InstanceService
+    states: ConnectionStates
+    connectors: Connectors
+    ingest: IngestService
+    links: MediaLinks
+
+
+def open_instances(core: Core, media_key: bytes) -> Instances:
+    settings, clock, registry = core.settings, core.clock, core.registry
+    states = ConnectionStates(core.node.holds)
+    links = MediaLinks(media_key, settings.media.lifetime, settings.server.address, clock.wall)
+    connectors = Connectors(
+        core.hooks.connectors(),
+        states,
+        core.restarts,
+        clock,
+        core.clients,
+        IngestUrls(settings.server),
+        InboundMedia(links, registry, settings.events.max_data),
+        EventRules(core.catalog, settings.events.max_values, settings.events.max_data),
+        core.operational.event_left_out,
+    )
+    ingest = IngestService(
+        registry, connectors, settings.auth.instance_key_rate, clock.steady, core.metrics.limited
+    )
+    service = InstanceService(
+        registry, core.keyring, connectors, states, core.pending, core.hooks, clock, core.jobs
+    )
+    return Instances(service, states, connectors, ingest, links)

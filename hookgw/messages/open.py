@@ -1,0 +1,26 @@
+"""Messages: what sends them, finds chats, and opens files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hookgw.core.open import Core
+from hookgw.deliveries.history import DeliveryHistory
+from hookgw.instances.open import Instances
+from hookgw.messages.chats import ChatSearch
+from hookgw.messages.media import MediaDownloads
+from hookgw.messages.service import MessageService
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    service: MessageService
+    chats: ChatSearch
+    media: MediaDownloads
+
+
+def open_messages(core: Core, instances: Instances, history: DeliveryHistory) -> Messages:
+    registry, clock, connectors = core.registry, core.clock, instances.connectors
+    limit = core.settings.media.limit
+    media = MediaDownloads(registry, connectors, instances.links, limit, clock.steady, core.metrics.limited)
+    return Messages(MessageService(registry, connectors, core.catalog, clock), ChatSearch(history), media)

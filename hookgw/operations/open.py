@@ -1,0 +1,69 @@
+"""Operations: what operators see of all nodes, and what looks after this one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hookgw.core.open import Core
+from hookgw.deliveries.open import Deliveries
+from hookgw.fleet.all_nodes import AllNodes
+from hookgw.fleet.lane_pauses import PAUSE
+from hookgw.fleet.open import Fleet
+from hookgw.instances.open import Instances
+from hookgw.operations.activity import Activity
+from hookgw.operations.backups import BackupService
+from hookgw.operations.delivery_monitor import DeliveryMonitor
+from hookgw.operations.node_reports import NodeReports
+from hookgw.operations.problems import Problems
+from hookgw.operations.views import Views
+from hookgw.webhooks.auto_disable import AutoDisable
+
+
+@dataclass(frozen=True, eq=False)
+class Operations:
+    monitor: DeliveryMonitor
+    activity: Activity
+    views: Views
+    backups: BackupService
+
+
+async def open_operations(
+    core: Core, fleet: Fleet, instances: Instances, auto_disable: AutoDisable, deliveries: Deliveries
+) -> Operations:
+    node, registry, clock, dispatcher = core.node, core.registry, core.clock, core.dispatcher
+    monitor = DeliveryMonitor(
+        registry, core.hooks, core.metrics, core.operational, auto_disable, deliveries.stuck
+    )
+    activity = Activity(core.metrics, core.store, clock, node.label)
+    await activity.load()
+    problems = Problems(
+        instances.service,
+        registry,
+        dispatcher,
+        auto_disable,
+        deliveries.stuck,
+        core.restarts,
+        core.disk,
+        core.metrics,
+        core.store.held,
+        clock,
+        node.holds,
+    )
+    reports = NodeReports(
+        instances.service,
+        registry,
+        deliveries.service,
+        dispatcher,
+        auto_disable,
+        activity,
+        problems,
+        instances.states,
+        clock,
+        node.holds,
+        lambda: node.shards,
+    )
+    answers = {**reports.answers(), PAUSE: fleet.lane_pauses.answer}
+    nodes = AllNodes(node, fleet.peers, core.settings.server.base_path, clock, answers)
+    views = Views(nodes, deliveries.service, deliveries.history, clock)
+    backups = BackupService(core.store, core.jobs, core.audit, clock, core.settings.storage, core.threads)
+    return Operations(monitor, activity, views, backups)

@@ -1,0 +1,334 @@
+"""The finished deliveries: listed, counted, and removed when they are too old or too many, in every engine.
+
+Engines bring the statements. What takes long is done in parts: others read, or commit, in between.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
+from typing import Generic, NamedTuple, Protocol
+
+import trio
+
+from hookgw.concurrency.clock import Clock
+from hookgw.fair.excess import Excess
+from hookgw.kernel.errors import Invalid
+from hookgw.records.deliveries import parse_delivery_id
+from hookgw.store import searches
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.jobs import Tx, Tx_contra
+from hookgw.store.holdings import BEFORE_ALL, Counted, HistoryExcess, Oldest, measure
+from hookgw.store.reader import C, C_contra, ConnectionReader
+from hookgw.store.records import (
+    NO_LIMIT,
+    DeliveryPage,
+    DeliveryQuery,
+    DeliveryReport,
+    DeliverySummary,
+    EventPage,
+    MinuteTally,
+    Tally,
+)
+
+# Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
+# and pruning still keeps pace with 10,000 deliveries a second.
+PRUNE_STEP = 200
+PRUNE_REST = 0.01
+# An id is one narrow row: so many take half the time of those deliveries.
+FORGET_STEP = 500
+
+
+class Pruned(NamedTuple):
+    """How many deliveries and events a step removed, and when the last of the deliveries finished."""
+
+    removed: int
+    last: int
+
+
+class Forgotten(NamedTuple):
+    """The bytes that a step freed, and when the last of its events was accepted."""
+
+    size: int
+    last: int
+
+
+class HistoryStatements(Protocol[C_contra, Tx_contra]):
+    """What an engine brings, as a module. Times are in seconds since the epoch."""
+
+    def search_deliveries(
+        self,
+        connection: C_contra,
+        query: DeliveryQuery,
+        before: int | None,
+        rows: int,
+        wanted: int,
+        now: float,
+    ) -> searches.SearchPart:
+        """Search the newest deliveries for matches of a query; its cursor and limit have no effect.
+
+        Args:
+            before: only deliveries with a lower number; ``None`` for all.
+            rows: the most deliveries to look at, whether they match or not.
+            wanted: the most deliveries to return.
+            now: the time.
+        """
+
+    def find_delivery(
+        self, connection: C_contra, instance: str, name: str, *, without_global: bool
+    ) -> DeliveryReport | None: ...
+
+    def find_content(
+        self, connection: C_contra, instance: str, event_id: str
+    ) -> tuple[str, bytes] | None: ...
+
+    def list_events(
+        self, connection: C_contra, instance: str, kinds: Collection[str], before: int
+    ) -> EventPage: ...
+
+    def tally(
+        self,
+        connection: C_contra,
+        instance: str,
+        *,
+        since: float,
+        without_global: bool,
+        former: searches.TallyPart,
+    ) -> searches.TallyPart:
+        """Count the part behind another one, of :data:`~hookgw.store.searches.TALLY_ROWS` deliveries."""
+
+    def newest(self, connection: C_contra, instances: Collection[str]) -> dict[str, float]: ...
+
+    def prune(self, transaction: Tx_contra, before: float, after: int, limit: int) -> Pruned:
+        """Remove the oldest finished deliveries, and old events without any, but for the ids of events.
+
+        Args:
+            before: only what finished, or was accepted, before this time.
+            after: where the former step ended; 0 at first.
+            limit: the most deliveries, and the most events.
+        """
+
+    def prune_unheard(self, transaction: Tx_contra, before: float, limit: int) -> tuple[int, int]:
+        """Remove events without a delivery, but for their ids; return how many, and what that changes."""
+
+    def count_held(self, connection: C_contra, given: dict[str, int]) -> Counted:
+        """Count what instances hold; see :func:`~hookgw.store.holdings.measure`."""
+
+    def find_oldest(
+        self, connection: C_contra, holders: Sequence[int], after: Oldest, before: float, *, rows: int
+    ) -> list[Oldest]:
+        """Return the oldest finished deliveries of some instances.
+
+        Args:
+            holders: the numbers of the instances.
+            after: the last one of the former step.
+            before: only those that finished before this time.
+            rows: at most so many.
+        """
+
+    def remove_oldest(
+        self, transaction: Tx_contra, found: Sequence[Oldest], before: float
+    ) -> tuple[int, int]:
+        """Remove deliveries that :meth:`find_oldest` has found, and all of their events but the ids.
+
+        Returns:
+            How many were still there, and what that changes, for ``is_enough`` of :class:`SteppedHistory`.
+        """
+
+    def forget_ids(self, transaction: Tx_contra, before: float, after: int, limit: int) -> Forgotten:
+        """Remove the oldest ids without a history.
+
+        Args:
+            before: only ids of events that were accepted before this time; infinity for all.
+            after: where the former step ended; 0 at first.
+        """
+
+    def remembered_bytes(self, connection: C_contra) -> int:
+        """Return the bytes that all ids without a history take."""
+
+    def remembered_by_instance(self, connection: C_contra) -> dict[int, int]:
+        """Return the bytes that ids without a history take, by the number of their instance."""
+
+    def oldest_ids(
+        self, connection: C_contra, holders: Sequence[int], after: Oldest, limit: int
+    ) -> list[Oldest]:
+        """Return the oldest ids of some instances, as :meth:`find_oldest` does with deliveries."""
+
+    def forget_found(self, transaction: Tx_contra, found: Sequence[Oldest]) -> int:
+        """Remove ids that :meth:`oldest_ids` has found, as far as they are there; return their bytes."""
+
+
+class SteppedHistory(ABC, Generic[C, Tx]):
+    """The finished deliveries; see :class:`hookgw.store.History`."""
+
+    held_rows: int
+    """Deliveries that are counted at a time to learn what instances hold."""
+
+    def __init__(
+        self,
+        commits: GroupCommit[Tx],
+        lists: ConnectionReader[C],
+        background: ConnectionReader[C],
+        clock: Clock,
+        statements: HistoryStatements[C, Tx],
+    ) -> None:
+        self._commits = commits
+        self._lists = lists
+        self._background = background
+        self._clock = clock
+        self._sql = statements
+
+    @abstractmethod
+    async def _remove_excess(self, limit: int, remembered: int, now: float) -> int:
+        """Remove the oldest deliveries of the instances that hold most until the history fits.
+
+        Args:
+            limit: the most bytes of the history.
+            remembered: the bytes of the ids, which are not part of it.
+            now: what finished later stays.
+        """
+
+    async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
+        before = None
+        if query.cursor is not None:
+            before = parse_delivery_id(query.cursor)
+            if before is None:
+                raise Invalid("cursor must be that of the previous page; leave it out for the first page.")
+        deadline = trio.current_time() + searches.LIST_SECONDS
+        found: list[DeliverySummary] = []
+        rows = max(searches.FIRST_ROWS, query.limit + 1)
+        while True:
+            # One more than wanted, to know whether there is a next page.
+            wanted, now = query.limit + 1 - len(found), self._clock.wall()
+            search = partial(
+                self._sql.search_deliveries, query=query, before=before, rows=rows, wanted=wanted
+            )
+            part = await self._lists.run(partial(search, now=now))
+            found += part.found
+            if len(found) > query.limit:
+                page = found[: query.limit]
+                return DeliveryPage(page, page[-1].cursor)
+            if part.rows < rows:
+                return DeliveryPage(found)
+            before = part.last
+            if trio.current_time() >= deadline:
+                return DeliveryPage(found, f"dlv_{before}")
+            # A disk that is not in memory may take a thousand times as long for a row.
+            if part.seconds < searches.PART_SECONDS / 2:
+                rows *= 2
+            elif part.seconds > searches.PART_SECONDS * 2:
+                rows = max(searches.LEAST_ROWS, rows // 2)
+
+    async def find_delivery(
+        self, instance: str, name: str, *, without_global: bool = False
+    ) -> DeliveryReport | None:
+        find = partial(self._sql.find_delivery, instance=instance, name=name, without_global=without_global)
+        return await self._lists.run(find)
+
+    async def find_content(self, instance: str, event_id: str) -> tuple[str, bytes] | None:
+        return await self._lists.run(partial(self._sql.find_content, instance=instance, event_id=event_id))
+
+    async def list_events(
+        self, instance: str, kinds: Collection[str], *, cursor: str | None = None
+    ) -> EventPage:
+        before = searches.LAST if cursor is None else int(cursor)
+        return await self._lists.run(
+            partial(self._sql.list_events, instance=instance, kinds=kinds, before=before)
+        )
+
+    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
+        found: dict[float, MinuteTally] = {}
+        count = partial(self._sql.tally, instance=instance, since=since, without_global=without_global)
+        part = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)
+        for _ in range(0, searches.TALLY_MOST, searches.TALLY_ROWS):
+            part = await self._lists.run(partial(count, former=part))
+            for at, *counts in part.minutes:
+                former = found.get(at, MinuteTally(at, 0, 0, 0))
+                found[at] = MinuteTally(at, *map(sum, zip(former[1:], counts, strict=True)))
+            if part.is_last:
+                break
+        return Tally([found[at] for at in sorted(found)], is_complete=part.is_last)
+
+    async def newest(self, instances: Collection[str]) -> dict[str, float]:
+        return await self._lists.run(partial(self._sql.newest, instances=instances))
+
+    async def enforce_retention(
+        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+    ) -> int:
+        now = self._clock.steady()
+        removed, pruned = 0, Pruned(1, 0)
+        while pruned.removed:
+            prune = partial(self._sql.prune, before=before, after=pruned.last, limit=PRUNE_STEP)
+            pruned = await self._commits.call(prune)
+            removed += pruned.removed
+            await trio.sleep(PRUNE_REST)
+        forgotten = Forgotten(1, 0)
+        while forgotten.size:
+            forget = partial(self._sql.forget_ids, before=ids_before, after=forgotten.last, limit=FORGET_STEP)
+            forgotten = await self._commits.call(forget)
+            await trio.sleep(PRUNE_REST)
+        remembered = await self._background.run(self._sql.remembered_bytes)
+        if remembered > ids_limit:
+            remembered -= await self._forget_excess(ids_limit)
+        return removed + await self._remove_excess(limit, remembered, now)
+
+    async def _forget_excess(self, limit: int) -> int:
+        """Remove the oldest ids of the instances that hold most until all fit; return the bytes freed."""
+        excess = Excess(await self._background.run(self._sql.remembered_by_instance), limit)
+        freed, last = 0, BEFORE_ALL
+        while excess.left:
+            find = partial(self._sql.oldest_ids, holders=list(excess.left), after=last, limit=FORGET_STEP)
+            if not (found := await self._background.run(find)):
+                break
+            freed += await self._commits.call(partial(self._sql.forget_found, found=found))
+            for one in found:
+                excess.take(one.instance, one.size)
+            last = found[-1]
+            await trio.sleep(PRUNE_REST)
+        return freed
+
+    async def _remove_unheard(self, now: float, is_enough: Callable[[int], Awaitable[bool]]) -> int:
+        """Remove events without a delivery, as :meth:`_remove_in_turn` does with deliveries.
+
+        Nobody loses anything with these: their ids are kept.
+        """
+        removed, count = 0, 1
+        while count:
+            prune = partial(self._sql.prune_unheard, before=now, limit=PRUNE_STEP)
+            count, size = await self._commits.call(prune)
+            removed += count
+            await trio.sleep(PRUNE_REST)
+            if await is_enough(size):
+                break
+        return removed
+
+    async def _remove_in_turn(
+        self, kept: float, now: float, is_enough: Callable[[int], Awaitable[bool]]
+    ) -> tuple[int, bool]:
+        """Remove the oldest deliveries of the instances that hold most.
+
+        Args:
+            kept: the fraction of the history that may stay.
+            now: what finished later stays.
+            is_enough: called after each step with the bytes that it returned.
+
+        Returns:
+            How many were removed, and whether the last search found any: if not, the rest is pending, or
+            another node removes it.
+        """
+        held = await measure(self._background.run, self._sql.count_held, self.held_rows)
+        excess = HistoryExcess(held, kept)
+        removed, last, found = 0, BEFORE_ALL, list[Oldest]()
+        while excess.holders:
+            find = partial(self._sql.find_oldest, holders=excess.holders, after=last, before=now)
+            if not (found := await self._background.run(partial(find, rows=PRUNE_STEP))):
+                break
+            count, size = await self._commits.call(partial(self._sql.remove_oldest, found=found, before=now))
+            excess.take(found)
+            removed, last = removed + count, found[-1]
+            await trio.sleep(PRUNE_REST)
+            if await is_enough(size):
+                break
+        return removed, bool(found)

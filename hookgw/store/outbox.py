@@ -1,0 +1,110 @@
+"""The pending deliveries: appended and read in order, and counted, in every engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Generic, Protocol
+
+from hookgw.concurrency.clock import Clock
+from hookgw.records.deliveries import Attempt, Page, Position
+from hookgw.records.fleet import ShardEpoch
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.jobs import AppendJob, NewEvent, Tx
+from hookgw.store.reader import C, C_contra, ConnectionReader
+from hookgw.store.records import Append, ConnectorState, Held, LaneBacklog, PendingChange
+from hookgw.store.shelves import ShelvedRecords
+
+PAGE_BYTES = 4 * 2**20
+"""A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
+must not fill the memory."""
+
+
+class OutboxStatements(Protocol[C_contra]):
+    """What an engine brings, as a module; see the methods of the same names."""
+
+    def read_lane(
+        self, connection: C_contra, lane: str, after: Position, limit: int, size: int | None = None
+    ) -> Page: ...
+
+    def pending_lanes(self, connection: C_contra, registration: str | None = None) -> list[LaneBacklog]: ...
+
+    def pending_counts(self, connection: C_contra) -> PendingChange: ...
+
+    def count_pending(self, connection: C_contra, lane: str | None = None) -> int: ...
+
+    def last_attempt(self, connection: C_contra, seq: int) -> Attempt | None: ...
+
+
+class CommittedOutbox(ABC, Generic[C, Tx]):
+    """The pending deliveries; see :class:`hookgw.store.Outbox`.
+
+    Args:
+        lanes: reads pages of lanes, and nothing else, so that no long walk through an index holds lanes up.
+        known_version: returns the version of the records that events are addressed by; ``None`` if only this
+            process changes records.
+        held: returns what is held back: nothing if a file has one writer.
+    """
+
+    def __init__(
+        self,
+        commits: GroupCommit[Tx],
+        lanes: ConnectionReader[C],
+        background: ConnectionReader[C],
+        clock: Clock,
+        records: ShelvedRecords[C, Tx],
+        statements: OutboxStatements[C],
+        known_version: Callable[[], int | None] = lambda: None,
+        held: Callable[[], Held] = Held,
+    ) -> None:
+        self.held = held
+        self._known_version = known_version
+        self._records = records
+        self._commits = commits
+        self._lanes = lanes
+        self._background = background
+        self._clock = clock
+        self._sql = statements
+        # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.
+        self.settle_nowait = commits.settle_nowait
+        self.wait_settled = commits.wait_settled
+        self.wait_settle_capacity = commits.wait_settle_capacity
+        self.flush = commits.flush
+        self.subscribe = commits.subscribe
+
+    @abstractmethod
+    def _new_events(self, appends: Sequence[Append], now: float) -> list[NewEvent]:
+        """Return what is to be appended. Concurrent calls must not mix."""
+
+    async def append(
+        self,
+        appends: Sequence[Append],
+        *,
+        state: ConnectorState | None = None,
+        epoch: ShardEpoch | None = None,
+    ) -> list[bool]:
+        news = self._new_events(appends, self._clock.steady())
+        also = None if state is None else partial(self._records.write_state, state=state)
+        job = AppendJob(news, also)
+        job.version, job.epoch = self._known_version(), epoch
+        self._commits.append_nowait(job)
+        await job.wait()
+        return [new.seq in job.added for new in news]
+
+    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
+        return await self._lanes.run(
+            partial(self._sql.read_lane, lane=lane, after=after, limit=limit, size=size)
+        )
+
+    async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
+        return await self._background.run(partial(self._sql.pending_lanes, registration=registration))
+
+    async def pending_counts(self) -> PendingChange:
+        return await self._background.run(self._sql.pending_counts)
+
+    async def count_pending(self, lane: str) -> int:
+        return await self._background.run(partial(self._sql.count_pending, lane=lane))
+
+    async def last_attempt(self, seq: int) -> Attempt | None:
+        return await self._lanes.run(partial(self._sql.last_attempt, seq=seq))

@@ -1,0 +1,88 @@
+"""The contract of the records: instances, registrations, jobs, sessions, values and states of connectors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
+
+from hookgw.records.audit import AuditEntry
+from hookgw.records.browser_sessions import BrowserSession
+from hookgw.records.instances import Instance
+from hookgw.records.jobs import Job
+from hookgw.records.registrations import Registration
+
+
+class Records(Protocol):
+    """Instances, registrations, jobs, values and states of connectors, encrypted if a master key is set.
+
+    A damaged record raises ``StorageUnavailable``. ``audit`` has entries that are stored in the same commit,
+    and so is ``job``, which is to park the deliveries of what goes: they stay.
+    """
+
+    async def load_instances(self) -> dict[str, Instance]:
+        """Return all instances, by name."""
+
+    async def put_instance(
+        self, instance: Instance, first: Registration | None = None, *, audit: Sequence[AuditEntry] = ()
+    ) -> None:
+        """Store an instance, and with it its first registration, if any, in one commit."""
+
+    async def remove_instance(
+        self,
+        name: str,
+        *,
+        retired_as: str | None = None,
+        registrations: Collection[str] = (),
+        job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> None:
+        """Remove an instance with the state of its connector, and registrations, in one commit.
+
+        With ``retired_as``, keep its events and deliveries under this name, which no instance can have, so
+        that a later instance of the same name does not inherit them.
+        """
+
+    async def load_state(self, instance_id: str) -> Any:
+        """Return the JSON value of an instance's newest :class:`ConnectorState`, or ``None``."""
+
+    async def load_registrations(self) -> dict[str, Registration]: ...
+
+    async def put_registration(
+        self,
+        registration: Registration,
+        *,
+        due: bool = False,
+        job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> None:
+        """Store a registration.
+
+        Args:
+            due: in the same commit, make its waiting deliveries due at once: the registration has another
+                URL, header, secret or timeout, and the wait was for the former one.
+        """
+
+    async def remove_registration(
+        self, registration_id: str, *, job: Job | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> None: ...
+
+    async def load_jobs(self) -> dict[str, Job]: ...
+
+    async def put_job(self, job: Job, *, audit: Sequence[AuditEntry] = ()) -> None: ...
+
+    async def remove_jobs(self, job_ids: Collection[str]) -> None: ...
+
+    async def load_sessions(self) -> dict[str, BrowserSession]:
+        """Return all sessions of browsers, by id."""
+
+    async def put_session(self, session: BrowserSession) -> None: ...
+
+    async def remove_sessions(self, session_ids: Collection[str]) -> None: ...
+
+    async def get_value(self, key: str) -> Any: ...
+
+    async def put_value(self, key: str, value: Any, *, audit: Sequence[AuditEntry] = ()) -> None:
+        """Store a JSON value. Raises ``TypeError`` if it cannot be written as JSON."""
+
+    async def make_due(self, registration_id: str) -> None:
+        """Make the waiting deliveries of a registration due at once, like ``put_registration(due=True)``."""

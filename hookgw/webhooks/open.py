@@ -1,0 +1,35 @@
+"""Webhooks: what creates, changes and disables registrations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hookgw.core.open import Core
+from hookgw.webhooks.auto_disable import AutoDisable
+from hookgw.webhooks.service import CreateInstance, RegistrationService
+
+
+@dataclass(frozen=True, eq=False)
+class Webhooks:
+    service: RegistrationService
+    auto_disable: AutoDisable
+
+
+def open_webhooks(core: Core, create_instance: CreateInstance) -> Webhooks:
+    settings, registry, pending = core.settings, core.registry, core.pending
+    auto_disable = AutoDisable(registry, pending, core.operational, core.clock, settings.delivery)
+    core.metrics.watch_registrations(registry.registration, core.backlog.registrations, auto_disable.failing)
+    service = RegistrationService(
+        registry,
+        create_instance,
+        pending,
+        core.dispatcher,
+        core.hooks,
+        core.catalog,
+        core.sender,
+        core.outbound,
+        core.clock,
+        settings,
+        core.jobs,
+    )
+    return Webhooks(service, auto_disable)
