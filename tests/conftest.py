@@ -20,11 +20,10 @@ from trio.testing import MockClock
 from hookgw.config import everything_in
 from hookgw.kernel import Schema
 from hookgw.plugins import discovery, loading, startup_hooks
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.schema import migrate
+from hookgw.store.postgresql import Server, migrate
 from hookgw.testing.pytest_plugin import run_on
+from hookgw.web import AppApplication as Application
 from hookgw.web import Route, build_document
-from hookgw.web import WebApplication as Application
 from hookgw.web.openapi import routes
 from tests.support.compiled_rules import CompiledOnce
 from tests.support.first_party_modules import FirstPartyModules

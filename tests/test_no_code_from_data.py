@@ -14,7 +14,7 @@ import pytest
 
 import hookgw
 from hookgw.plugins import first_party_folder
-from hookgw.store.shelves import RecordShelf
+from hookgw.store import RecordShelf
 
 PACKAGE = Path(hookgw.__file__).parent
 FOLDERS = [PACKAGE, first_party_folder() or PACKAGE]

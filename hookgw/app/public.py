@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hookgw.app.dashboard import *
-from hookgw.app.gateway import *
 from hookgw.app.json_schemas import *
 from hookgw.app.open import *
 from hookgw.app.reload import *

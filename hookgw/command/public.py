@@ -5,6 +5,7 @@ from __future__ import annotations
 from hookgw.command.client import *
 from hookgw.command.configuration import *
 from hookgw.command.failure import *
+from hookgw.command.field_options import *
 from hookgw.command.group import *
 from hookgw.command.logging_setup import *
 from hookgw.command.names import *

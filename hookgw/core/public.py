@@ -25,6 +25,7 @@ from hookgw.core.metrics import *
 from hookgw.core.operational.digest import *
 from hookgw.core.operational.lane_health import *
 from hookgw.core.operational.queue import *
+from hookgw.core.own_backlogs import *
 from hookgw.core.pending import *
 from hookgw.core.registry import *
 from hookgw.core.shielded import DEADLINE as DEADLINE
@@ -34,3 +35,4 @@ from hookgw.core.survey import WORST_INSTANCES as WORST_INSTANCES
 from hookgw.core.survey import WORST_LANES as WORST_LANES
 from hookgw.core.survey import WORST_REGISTRATIONS as WORST_REGISTRATIONS
 from hookgw.core.survey import Sources as Sources
+from hookgw.core.this_node import *

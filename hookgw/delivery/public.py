@@ -47,7 +47,7 @@ from hookgw.delivery.signing import *
 ANSWER_PATIENCE = answer_memory.PATIENCE
 CONNECTOR_IDLE_TIME = connector_client.IDLE_TIME
 DEADLINE_GRAIN = deadlines.GRAIN
-TlsHandshake = handshake.Handshake
+HandshakeHandshake = handshake.Handshake
 LEAST_POOL_DESCRIPTORS = pools.LEAST_DESCRIPTORS
 LOOKUP_REFUSED_FOR = resolver.REFUSED_FOR
 MAX_CONNECTOR_ANSWER = connector_client.MAX_ANSWER

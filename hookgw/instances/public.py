@@ -15,5 +15,6 @@ from hookgw.instances.connectors.session import EventRules as EventRules
 from hookgw.instances.connectors.states import *
 from hookgw.instances.evolution.plan import *
 from hookgw.instances.evolution.source import *
+from hookgw.instances.fields import *
 from hookgw.instances.requests import *
 from hookgw.instances.service import *

@@ -23,4 +23,4 @@ from hookgw.kernel.target_url import *
 from hookgw.kernel.times import *
 from hookgw.kernel.units import *
 
-decode_plain_json = json_decoding.decode_json
+decode_json_of_json_decoding = json_decoding.decode_json

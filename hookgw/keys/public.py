@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
+from hookgw.keys.fields import *
 from hookgw.keys.service import *

@@ -34,5 +34,5 @@ from hookgw.web.server.response_memory import *
 from hookgw.web.server.serve import *
 from hookgw.web.server.streams import *
 
-WebApplication = app.Application
+AppApplication = app.Application
 RESPONSE_MEMORY_SMALL = response_memory.SMALL

@@ -15,7 +15,7 @@ from hookgw import Gateway
 from hookgw.app import create_app, open_gateway
 from hookgw.config import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel import Size
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web import serve
 from tests.api.server.wire import Running
 from tests.support.contract import Contract

@@ -12,8 +12,8 @@ from quart import Response, abort, request
 from hookgw import Gateway, HookgwError, NetworkRefused, NotSupported, Unavailable, __version__
 from hookgw.config import ServerSettings
 from hookgw.kernel import StorageUnavailable
+from hookgw.web import AppApplication as Application
 from hookgw.web import RequestResponse
-from hookgw.web import WebApplication as Application
 from tests.api.conftest import KEY
 
 

@@ -17,7 +17,7 @@ from hookgw.auth import Authenticator
 from hookgw.config import AuthSettings, Settings
 from hookgw.core import run_in_slices
 from hookgw.kernel import TooManyRequests
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web import learn_key, request_body
 from tests.api.conftest import KEY, open_client, slow_request
 

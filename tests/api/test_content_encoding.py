@@ -14,8 +14,8 @@ from hookgw import Gateway, Invalid
 from hookgw.app import create_app
 from hookgw.config import ServerSettings
 from hookgw.kernel import Size
+from hookgw.web import AppApplication as Application
 from hookgw.web import GzipDecoder
-from hookgw.web import WebApplication as Application
 from tests.api.test_app import shape_of
 
 EMIT = "/event/emit/loja1"

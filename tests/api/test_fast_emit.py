@@ -19,8 +19,8 @@ from hookgw import Gateway
 from hookgw.app import create_app, open_gateway
 from hookgw.config import EventsSettings, ServerSettings, Settings, StorageSettings
 from hookgw.kernel import Size, StorageUnavailable
+from hookgw.web import AppApplication as Application
 from hookgw.web import FirstHeaders, serve
-from hookgw.web import WebApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import PAYLOADS, one
 

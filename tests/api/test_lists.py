@@ -19,7 +19,7 @@ from hookgw.deliveries import responses as delivery_responses
 from hookgw.records import HOOKGW, AuditAction, AuditEntry, JobKind
 from hookgw.testing import Receiver, answer
 from hookgw.web import CURSOR, LIST, ShownList, array, first_of, lists, make_cursor, operation_of, read_cursor
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from tests.api.routes.test_deliveries import emit_to
 

@@ -14,7 +14,7 @@ import hookgw
 from hookgw.app import create_app
 from hookgw.kernel import StartError
 from hookgw.testing import GatewayKit, open_kit
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from tests.api.conftest import open_client, slow_request
 

@@ -16,7 +16,7 @@ from hookgw import Gateway
 from hookgw.app import create_app, open_gateway
 from hookgw.config import ServerSettings, Settings
 from hookgw.kernel import Size
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 

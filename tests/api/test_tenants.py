@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from hookgw import Gateway
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 

@@ -8,7 +8,7 @@ from quart import request
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 
 OWN_KEY = "the-key-of-loja1"

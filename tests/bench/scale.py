@@ -8,7 +8,7 @@ import msgspec
 import trio
 
 from hookgw import Event, Gateway
-from hookgw.lanes.dispatcher import RETIRE_AFTER
+from hookgw.lanes import RETIRE_AFTER
 from tests.bench.engine import deliver, end_to_end
 from tests.bench.parts import (
     FastReceiver,

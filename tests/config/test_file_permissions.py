@@ -23,7 +23,7 @@ from hookgw.config import (
 )
 from hookgw.kernel import StartError
 from hookgw.plugins import load_plugins
-from hookgw.store.sqlite.database import open_database
+from hookgw.store.sqlite import open_database
 
 US = os.geteuid()
 

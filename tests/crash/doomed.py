@@ -22,14 +22,11 @@ from hookgw.command import main
 from hookgw.lanes import Dispatcher
 from hookgw.operations import history_pruning
 from hookgw.records import Settlement
-from hookgw.store import steps
-from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.commits.jobs import Group
+from hookgw.store import Group, GroupCommit, ShelvedRecords, steps
+from hookgw.store.postgresql import Writer
 from hookgw.store.postgresql import erase as postgresql_erase
 from hookgw.store.postgresql import history as postgresql_history
 from hookgw.store.postgresql import pending_changes as postgresql_pending_changes
-from hookgw.store.postgresql.writer import Writer
-from hookgw.store.shelves import ShelvedRecords
 from hookgw.store.sqlite import database, erase, history, pending_changes, schema
 
 

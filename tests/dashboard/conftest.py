@@ -11,7 +11,7 @@ import trio
 from hookgw import Event, Gateway
 from hookgw.app import Dashboard, create_app
 from hookgw.config import ServerSettings
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web import serve
 from hookgw.webhooks import parse_registration
 from tests.api.conftest import KEY, gateway, server_settings, settings, storage

@@ -12,7 +12,7 @@ import trio
 from hookgw import DeliveryState, Event, Gateway
 from hookgw.testing import Receiver, answer, open_receiver
 from hookgw.web import PAGE
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from hookgw.webhooks import parse_registration
 from tests.dashboard.conftest import Browser, set_webhook

@@ -16,7 +16,7 @@ from hookgw import Gateway
 from hookgw.config import AuthSettings, ServerSettings, Settings
 from hookgw.core import browser_sessions
 from hookgw.records import IDLE_LIMIT
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import slow_request
 from tests.dashboard.conftest import KEY, Browser, form_token, set_webhook
 

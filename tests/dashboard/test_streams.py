@@ -15,7 +15,7 @@ from hookgw.app import Dashboard
 from hookgw.auth import RequestQuota
 from hookgw.site import streams
 from hookgw.web import ActiveRequests
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
 
 LIVE = "/dashboard/live/instances"

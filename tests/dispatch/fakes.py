@@ -27,11 +27,9 @@ from hookgw.fair import Share
 from hookgw.kernel import PluginFailed, StorageUnavailable
 from hookgw.lanes import LANE_MEMORY_RATIO as MEMORY_RATIO
 from hookgw.lanes import LANE_MEMORY_RESERVED as MEMORY_RESERVED
-from hookgw.lanes import Dispatcher, HeldShards, LaneServices, MemoryClaim
-from hookgw.lanes.held_shards import EveryLane
+from hookgw.lanes import Dispatcher, EveryLane, HeldShards, LaneServices, MemoryClaim
 from hookgw.records import LaneStatistics, Page, Position, Settlement, ShardEpoch, registration_of
-from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange
-from hookgw.store.protocol.outbox import StoreListener
+from hookgw.store import Append, ConnectorState, Held, LaneBacklog, PendingChange, StoreListener
 
 URL = "http://127.0.0.1:9/hook"
 NEW_URL = "http://127.0.0.2:9/hook"

@@ -9,8 +9,7 @@ from trio.testing import MockClock
 
 from hookgw import Delivery, DeliveryState, LaneState, Outcome, Registration
 from hookgw.delivery import AttemptResult
-from hookgw.lanes import Dispatcher
-from hookgw.lanes.dispatcher import RETIRE_AFTER
+from hookgw.lanes import RETIRE_AFTER, Dispatcher
 from hookgw.records import Ordering
 from hookgw.store import Held, LaneBacklog
 from tests.dispatch.fakes import BEGAN, LANE, OTHER_LANE, URL, World, every_lane, registration

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
-from hookgw import LaneState
-from hookgw.lanes import HeldShards, held_shards
-from hookgw.lanes.dispatcher import RETIRE_AFTER
-from hookgw.lanes.held_shards import UNKNOWN, EveryLane
-from hookgw.records import Ordering
-from hookgw.records.registrations import Registration
-from hookgw.records.shards import SHARDS, shard_of
+from hookgw import LaneState, Registration
+from hookgw.lanes import RETIRE_AFTER, UNKNOWN, EveryLane, HeldShards, held_shards
+from hookgw.records import SHARDS, Ordering, shard_of
 from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

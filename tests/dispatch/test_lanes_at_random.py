@@ -11,8 +11,7 @@ from trio.testing import MockClock
 
 from hookgw import Delivery, Outcome
 from hookgw.delivery import AttemptResult, LaneTransport, RequestTemplate
-from hookgw.lanes import Dispatcher
-from hookgw.lanes.dispatcher import RETIRE_AFTER
+from hookgw.lanes import RETIRE_AFTER, Dispatcher
 from hookgw.records import Ordering
 from tests.dispatch.fakes import FakeSender, World, registration
 

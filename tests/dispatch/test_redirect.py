@@ -10,8 +10,7 @@ import trio
 from hookgw import DeliveryState, LaneState, Outcome
 from hookgw.kernel import PluginFailed, Secret
 from hookgw.lanes import LANE_PAGE as PAGE
-from hookgw.lanes import Dispatcher
-from hookgw.lanes.dispatcher import RETIRE_AFTER
+from hookgw.lanes import RETIRE_AFTER, Dispatcher
 from hookgw.records import Ordering
 from tests.dispatch.fakes import LANE, NEW_URL, URL, World, registration
 

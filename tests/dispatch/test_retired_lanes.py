@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from hookgw.lanes.lane_memory import LaneMemory
-from hookgw.lanes.retired_lanes import FORGET_AT_ONCE, GRAIN, RetiredLanes
+from hookgw.lanes import FORGET_AT_ONCE, LaneMemory, RetiredLanes
+from hookgw.lanes import RETIRED_LANES_GRAIN as GRAIN
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

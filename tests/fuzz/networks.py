@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from hookgw import ConnectionState, Event, IngestRequest, Invalid, Recent
-from hookgw.kernel import decode_plain_json as decode_json
+from hookgw.kernel import decode_json_of_json_decoding as decode_json
 from hookgw.records import BUILT_IN_KINDS, EVENT_ID, Catalog, SchemaBook
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import Connection

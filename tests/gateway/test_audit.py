@@ -22,7 +22,7 @@ from hookgw.core import (
     registration_changed,
 )
 from hookgw.deliveries import Replay
-from hookgw.instances.fields import AUDITED as OF_INSTANCE
+from hookgw.instances import AUDITED as OF_INSTANCE
 from hookgw.kernel import LONGEST, MOST_FIELDS, FieldChange, Rate
 from hookgw.records import (
     CONFIGURATION,

@@ -19,8 +19,7 @@ from hookgw.deliveries import Replay
 from hookgw.events import FREED_BEFORE
 from hookgw.kernel import StorageUnavailable
 from hookgw.store import AuditQuery
-from hookgw.store.sqlite import checkpoints, erase
-from hookgw.store.sqlite.maintenance import compact_file
+from hookgw.store.sqlite import checkpoints, compact_file, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_cancellation import hang_after, refuse_audit, start_lanes_late, wait_for_count
 from tests.gateway.test_pending import KIND, states

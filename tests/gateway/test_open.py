@@ -22,12 +22,11 @@ from hookgw.config import load_settings
 from hookgw.core import EventQueue
 from hookgw.delivery import Found
 from hookgw.kernel import ConfigError, StartError
-from hookgw.lanes import IdleLanes
-from hookgw.lanes.retired_lanes import RetiredLanes
+from hookgw.lanes import IdleLanes, RetiredLanes
 from hookgw.plugins import Hooks, load_plugins
 from hookgw.records import lane_rule
-from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.sqlite.checkpoints import Checkpoints
+from hookgw.store import GroupCommit
+from hookgw.store.sqlite import Checkpoints
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.store.sqlite.previous_version import NAMES, Name, Truth, load_truth, unpack
 

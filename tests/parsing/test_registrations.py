@@ -9,6 +9,7 @@ import pytest
 
 from hookgw import EventKind, Invalid, Registration
 from hookgw.kernel import (
+    DAY,
     MASK,
     MAX_BAD_ITEMS,
     MAX_HEADERS,
@@ -20,7 +21,6 @@ from hookgw.kernel import (
     unmask_url,
     with_masked_user,
 )
-from hookgw.kernel.units import DAY
 from hookgw.records import Catalog, Condition, FilterOp, Ordering, RetryOptions
 from hookgw.webhooks import (
     MAX_CONCURRENCY,

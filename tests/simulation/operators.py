@@ -14,7 +14,7 @@ import trio
 from hookgw import HookgwError
 from hookgw.records import JobState
 from hookgw.store import DeliveryQuery
-from hookgw.store.sqlite.maintenance import check_file
+from hookgw.store.sqlite import check_file
 from tests.simulation.connector import INSTANCE
 from tests.simulation.history import BackedUp, Changed, Erased, Listed, Removed
 

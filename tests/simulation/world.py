@@ -26,8 +26,8 @@ from hookgw.core.survey import survey
 from hookgw.delivery import SignatureInvalid, verify
 from hookgw.kernel import finish, random_source, verifying_key
 from hookgw.plugins import Hooks, LoadedPlugins, PluginInfo, new_manager
-from hookgw.store.commits.group_commit import CLOSE_GRACE
-from hookgw.web import WebApplication as Application
+from hookgw.store import CLOSE_GRACE
+from hookgw.web import AppApplication as Application
 from tests.simulation.api import Api
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock

@@ -9,14 +9,7 @@ import trio
 
 from hookgw import Attempt, Delivery, DeliveryState, Event, Outcome
 from hookgw.records import FIRST, LaneRule, Ordering, Position, Settlement
-from hookgw.store import (
-    Append,
-    DeliveryQuery,
-    DeliveryReport,
-    ReplayQuery,
-    SilentObserver,
-    Store,
-)
+from hookgw.store import Append, DeliveryQuery, DeliveryReport, ReplayQuery, SilentObserver, Store
 
 LANE = "reg_1:0"
 RULE = LaneRule("reg_1", 0, Ordering.URL, 1)

@@ -12,11 +12,20 @@ from hookgw import Conflict, DeliveryState, Registration
 from hookgw.concurrency import Clock
 from hookgw.kernel import StartError, StorageUnavailable
 from hookgw.records import Actor, ActorKind, AuditEntry, Instance, TlsIdentity
-from hookgw.store import Append, AuditQuery, CancelQuery, ReplayQuery, Store, copying, open_store
-from hookgw.store.copying import Copied, copy_rows
+from hookgw.store import (
+    Append,
+    AuditQuery,
+    CancelQuery,
+    Copied,
+    ReplayQuery,
+    Store,
+    copy_rows,
+    copying,
+    open_store,
+)
+from hookgw.store.postgresql import Server
 from hookgw.store.postgresql import copy_rows as database_rows
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import open_store as open_database
+from hookgw.store.postgresql import open_store as open_database
 from hookgw.store.sqlite import copy_rows as file_rows
 from tests.store.support import (
     AT,

@@ -11,8 +11,8 @@ import httpx
 import jsonschema_rs
 
 from hookgw.app import request_schemas
+from hookgw.web import AppApplication as Application
 from hookgw.web import OpenApiRoutes
-from hookgw.web import WebApplication as Application
 from tests.support.spellings import Spelling
 
 NOWHERE = {400, 401, 403, 404, 405, 413, 431, 500}

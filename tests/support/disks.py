@@ -8,8 +8,7 @@ from contextlib import contextmanager
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.store import Store
-from hookgw.store.commits.group_commit import LAST_RETRY
+from hookgw.store import LAST_RETRY, Store
 from tests.support.stores import connection_of
 
 

@@ -24,7 +24,7 @@ from trio.testing import MockClock
 from hookgw.app import create_app
 from hookgw.config import ServerSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web import serve
 
 T = TypeVar("T")

@@ -7,8 +7,7 @@ from typing import Any
 
 import trio
 
-from hookgw.store import Store
-from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store import GroupCommit, Store
 
 
 def commits_of(store: Store) -> GroupCommit[Any]:

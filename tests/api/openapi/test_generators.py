@@ -15,8 +15,8 @@ import pytest
 
 from hookgw import Gateway
 from hookgw.app import create_app, request_schemas
+from hookgw.web import AppApplication as Application
 from hookgw.web import OpenApiRoutes, plain
-from hookgw.web import WebApplication as Application
 
 MEDIA = {"application/json", "application/octet-stream", "multipart/form-data"}
 """The content types of requests that every generator knows."""

@@ -18,8 +18,8 @@ from hookgw import Gateway
 from hookgw.app import request_schemas
 from hookgw.config import Settings
 from hookgw.testing import Receiver
+from hookgw.web import AppApplication as Application
 from hookgw.web import Example, OpenApiRoutes, Piece, groups_of, kind_of
-from hookgw.web import WebApplication as Application
 from hookgw.webhooks import RegistrationChange
 from tests.api.conftest import KEY, open_client
 

@@ -16,8 +16,8 @@ import trio
 from hookgw import Gateway
 from hookgw.app import create_app, request_schemas
 from hookgw.config import Settings
+from hookgw.web import AppApplication as Application
 from hookgw.web import OpenApiRoutes, document_path, operation_of, routes_of
-from hookgw.web import WebApplication as Application
 from tests.api.conftest import open_client
 from tests.support.contract import Contract
 

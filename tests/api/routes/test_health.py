@@ -12,7 +12,7 @@ from hookgw.config import OperationsSettings, Settings
 from hookgw.kernel import StorageUnavailable
 from hookgw.operations.routes import health
 from hookgw.records import SHARDS
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

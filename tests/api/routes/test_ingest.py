@@ -37,7 +37,7 @@ from hookgw.instances.connectors import ingest
 from hookgw.kernel import Size, StorageUnavailable, TooManyRequests
 from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.webhooks import RegistrationChange
 from tests.api.conftest import KEY, open_client
 from tests.api.server.wire import Running, read_answer

@@ -35,7 +35,7 @@ from hookgw.kernel import Duration, Size
 from hookgw.messages import MOST, MOST_OF_INSTANCE, RATE, content_disposition
 from hookgw.plugins import Hooks, load_plugins
 from hookgw.testing import FakeConnector
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
 from tests.api.test_app import shape_of

@@ -11,7 +11,7 @@ import trio
 
 from hookgw import __version__
 from hookgw.config import ServerSettings, Settings
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import open_client
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"

@@ -13,7 +13,7 @@ from hookgw.app import create_app
 from hookgw.config import ServerSettings
 from hookgw.kernel import Size, TooManyRequests
 from hookgw.web import COPIES, BodyMemory
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import body_memory
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, read_answer

@@ -8,8 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.config import ServerSettings
 from hookgw.kernel import Duration
-from hookgw.web import ClientTimeouts, Refused, Wait
-from hookgw.web.server.connection import ClientConnection
+from hookgw.web import ClientConnection, ClientTimeouts, Refused, Wait
 
 
 class Client:

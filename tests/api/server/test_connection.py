@@ -17,9 +17,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
 from hookgw.config import ServerSettings
-from hookgw.web import ClientStream, ClientTimeouts, Refused
-from hookgw.web import WebApplication as Application
-from hookgw.web.server.connection import ClientConnection
+from hookgw.web import AppApplication as Application
+from hookgw.web import ClientConnection, ClientStream, ClientTimeouts, Refused
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
 

@@ -16,7 +16,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import Gateway
 from hookgw.web import HALF_CLOSED, LINGER, MOST_UNWANTED
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.test_connection import ASK, POST, part, served, start
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end

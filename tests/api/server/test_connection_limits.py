@@ -8,8 +8,7 @@ import structlog
 from trio.testing import MockClock
 
 from hookgw.config import ServerSettings
-from hookgw.web import ClientTimeouts, ConnectionLimits, Wait
-from hookgw.web.server.connection import ClientConnection
+from hookgw.web import ClientConnection, ClientTimeouts, ConnectionLimits, Wait
 
 
 class Client:

@@ -11,7 +11,7 @@ from quart import request
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw import Gateway
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.test_connection import POST, part, served, start
 from tests.api.server.wire import Running, read_to_end

@@ -13,7 +13,7 @@ import trio
 from hookgw import Gateway
 from hookgw.app import create_app
 from hookgw.config import AuthSettings, ServerSettings, Settings
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web import serve
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one

@@ -18,7 +18,7 @@ from hookgw.kernel import Duration, Size
 from hookgw.records import GLOBAL, Key, Principal
 from hookgw.web import LIST, ResponseMemory, current_exchange, holder_of, reserve
 from hookgw.web import RESPONSE_MEMORY_SMALL as SMALL
-from hookgw.web import WebApplication as Application
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import response_memory
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer

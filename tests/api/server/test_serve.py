@@ -18,10 +18,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from hookgw import Gateway, __version__
 from hookgw.config import ServerSettings
 from hookgw.kernel import StartError
-from hookgw.web import HALF_CLOSED, serve
-from hookgw.web import WebApplication as Application
+from hookgw.web import HALF_CLOSED, ClientConnection, serve
+from hookgw.web import AppApplication as Application
 from hookgw.web.server import serve as serving
-from hookgw.web.server.connection import ClientConnection
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 

@@ -12,8 +12,8 @@ import pytest
 import trio
 
 from hookgw import Gateway, __version__
+from hookgw.web import AppApplication as Application
 from hookgw.web import RequestResponse
-from hookgw.web import WebApplication as Application
 from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 

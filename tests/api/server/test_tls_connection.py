@@ -14,8 +14,8 @@ from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.config import ServerSettings
+from hookgw.web import AppApplication as Application
 from hookgw.web import Certificates, serve
-from hookgw.web import WebApplication as Application
 from tests.api.server.test_certificates import AUTHORITY, write
 from tests.api.server.wire import HEALTH, Running, read_answer, read_to_end
 

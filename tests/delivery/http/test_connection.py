@@ -6,8 +6,7 @@ import pytest
 import trio
 
 from hookgw.delivery import SMALL_REQUEST as SMALL
-from hookgw.delivery import SendFailed, StreamBroken
-from hookgw.delivery.http.connection import OutgoingConnection
+from hookgw.delivery import OutgoingConnection, SendFailed, StreamBroken
 from tests.delivery.http.raw_receiver import OK
 
 ORIGIN = ("http", "127.0.0.1", 80)

@@ -13,7 +13,7 @@ import trio.testing
 import trustme
 
 from hookgw.concurrency import SystemThreads
-from hookgw.delivery import TlsHandshake as Handshake
+from hookgw.delivery import HandshakeHandshake as Handshake
 
 T = TypeVar("T")
 AUTHORITY = trustme.CA()

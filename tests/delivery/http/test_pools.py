@@ -24,6 +24,7 @@ from hookgw.delivery import (
     DeadlinePassed,
     DeliveryError,
     Dialer,
+    OutgoingConnection,
     OutOfDescriptors,
     Place,
     PlainStream,
@@ -32,7 +33,6 @@ from hookgw.delivery import (
     RequestHead,
     TimedOut,
 )
-from hookgw.delivery.http.connection import OutgoingConnection
 from tests.delivery.http.raw_receiver import BODY, Server, always_ok, post, serving
 
 HOST = ("https", "receiver.example", 443, None)

@@ -14,13 +14,10 @@ from structlog.testing import capture_logs
 
 from hookgw.config import LimitsSettings
 from hookgw.core import Backlog, Need
-from hookgw.fleet import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange
-from hookgw.fleet.fleet_node import FleetNode
+from hookgw.fleet import COUNT_EVERY, EXCHANGE_EVERY, BacklogExchange, FleetNode
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import FleetView
-from hookgw.records.fleet import FleetMember
-from hookgw.store import PendingChange
-from hookgw.store.fleet import BacklogNews
+from hookgw.records import FleetMember, FleetView
+from hookgw.store import BacklogNews, PendingChange
 from tests.gateway.test_backlog import Observer
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")

@@ -15,16 +15,12 @@ import trio
 from hookgw import Delivery, Event
 from hookgw.concurrency import Clock
 from hookgw.config import LimitsSettings
-from hookgw.core import Backlog, BacklogFull, DiskSpaceWatch, LimitedOutbox, ShareFull, Tally
-from hookgw.core.this_node import Refresh
-from hookgw.fleet import BacklogExchange
-from hookgw.fleet.fleet_node import FleetNode
+from hookgw.core import Backlog, BacklogFull, DiskSpaceWatch, LimitedOutbox, Refresh, ShareFull, Tally
+from hookgw.fleet import BacklogExchange, FleetNode
 from hookgw.kernel import Size
-from hookgw.records import FIRST, FleetView, LaneRule, Ordering
-from hookgw.records.fleet import FleetMember
+from hookgw.records import FIRST, FleetMember, FleetView, LaneRule, Ordering
 from hookgw.store import Append, PendingChange
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import PostgresqlStore, open_store
+from hookgw.store.postgresql import PostgresqlStore, Server, open_store
 from tests.gateway.test_backlog import NO_LIMITS
 from tests.store.support import delivered
 

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 
-from hookgw.fleet import ANSWER_AFTER, HEARTBEAT, DatabaseCalls
-from hookgw.fleet.fleet_node import SLOW
+from hookgw.fleet import ANSWER_AFTER, HEARTBEAT, SLOW, DatabaseCalls
 from hookgw.kernel import StorageUnavailable
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node
 

@@ -6,10 +6,8 @@ from typing import Any, cast
 
 import trio
 
-from hookgw.fleet import divide_limits
-from hookgw.fleet.fleet_node import FleetNode
-from hookgw.records import DEAD_AFTER, FleetView
-from hookgw.records.fleet import FleetMember
+from hookgw.fleet import FleetNode, divide_limits
+from hookgw.records import DEAD_AFTER, FleetMember, FleetView
 
 
 class Seen:

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import trio
 
+from hookgw import Gateway
 from hookgw.app import open_gateway
-from hookgw.app.gateway import Gateway
 from hookgw.core import jobs
 from hookgw.events import parse_events
 from hookgw.records import JobKind

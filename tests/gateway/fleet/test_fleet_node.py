@@ -14,13 +14,11 @@ import structlog
 import trio
 
 from hookgw import Conflict
-from hookgw.config.settings import FleetSettings
-from hookgw.fleet import HEARTBEAT
-from hookgw.fleet.fleet_node import FleetNode
+from hookgw.config import FleetSettings
+from hookgw.fleet import HEARTBEAT, FleetNode
 from hookgw.kernel import StorageUnavailable
-from hookgw.records import DEAD_AFTER, SHARDS, FleetView, ShardEpoch, share_targets
-from hookgw.records.fleet import FleetMember
-from hookgw.store.fleet import RecordChanges, SharedStore
+from hookgw.records import DEAD_AFTER, SHARDS, FleetMember, FleetView, ShardEpoch, share_targets
+from hookgw.store import RecordChanges, SharedStore
 
 pytestmark = pytest.mark.usefixtures("autojump_clock")
 

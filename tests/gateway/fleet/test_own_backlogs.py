@@ -7,8 +7,7 @@ from pathlib import Path
 from hookgw import Registration
 from hookgw.concurrency import Clock
 from hookgw.config import LimitsSettings
-from hookgw.core import Audit, Backlog, Registry
-from hookgw.core.own_backlogs import OwnBacklogs
+from hookgw.core import Audit, Backlog, OwnBacklogs, Registry
 from hookgw.records import GLOBAL_INSTANCE, shard_of
 from hookgw.store import open_store
 from hookgw.webhooks import AUDITED

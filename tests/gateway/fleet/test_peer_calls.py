@@ -14,14 +14,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.fleet import (
-    FINISH_WITHIN,
-    HEARTBEAT,
-    PROBE_AFTER,
-    PROBE_WITHIN,
-    PeerCalls,
-    peer_calls,
-)
+from hookgw.fleet import FINISH_WITHIN, HEARTBEAT, PROBE_AFTER, PROBE_WITHIN, PeerCalls, peer_calls
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import DEAD_AFTER
 from tests.gateway.fleet.test_fleet_node import Database, Members, fleet_node

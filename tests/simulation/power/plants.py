@@ -14,11 +14,18 @@ import trio
 
 from hookgw.config import sync_folder
 from hookgw.records import Job
-from hookgw.store import ParkStep
-from hookgw.store.commits.jobs import AppendJob
-from hookgw.store.sqlite import backup, checkpoints, database, maintenance, new_file, reencrypt, schema
-from hookgw.store.sqlite.open_file import OpenFile
-from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
+from hookgw.store import AppendJob, ParkStep
+from hookgw.store.sqlite import (
+    OpenFile,
+    SqlitePendingChanges,
+    backup,
+    checkpoints,
+    database,
+    maintenance,
+    new_file,
+    reencrypt,
+    schema,
+)
 
 _TO_PARK = """SELECT seq FROM deliveries WHERE state = 'pending'
     AND registration = (SELECT number FROM names WHERE name = ?) LIMIT 4"""

@@ -17,9 +17,9 @@ import pytest
 from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
 from hookgw.store import Store, StoreObserver, audit_entries, history, new_lanes, open_store, searches, steps
+from hookgw.store.postgresql import Server
 from hookgw.store.postgresql import erase as postgresql_erase
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.store import open_store as open_postgresql_store
+from hookgw.store.postgresql import open_store as open_postgresql_store
 from hookgw.store.sqlite import erase
 from tests.support.postgres import PostgresServer
 from tests.support.stores import connection_of, turn_of, writer_of

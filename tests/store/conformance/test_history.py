@@ -11,7 +11,7 @@ import trio
 from hookgw import DeliveryState, Invalid
 from hookgw.records import Actor, ActorKind, AuditEntry, Settlement
 from hookgw.store import Append, DeliveryQuery, Store
-from hookgw.store.history_rows import summary_of as read
+from hookgw.store import summary_of as read
 from hookgw.store.postgresql import history as of_postgresql
 from hookgw.store.sqlite import history as of_sqlite
 from tests.store.conformance.engines import Engine

@@ -8,8 +8,8 @@ import trio
 
 from hookgw import Event, Invalid, Outcome
 from hookgw.records import FIRST, Position
+from hookgw.store import OUTBOX_PAGE_BYTES as PAGE_BYTES
 from hookgw.store import Append, Held, LaneBacklog, Store
-from hookgw.store.outbox import PAGE_BYTES
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     LANE,

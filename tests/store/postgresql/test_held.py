@@ -12,12 +12,9 @@ import trio
 from structlog.testing import capture_logs
 
 from hookgw.concurrency import Clock
-from hookgw.store import Held
+from hookgw.store import Held, micros
+from hookgw.store.postgresql import HeldWatch, PostgresqlStore, Reader, Server, open_store
 from hookgw.store.postgresql import held as module
-from hookgw.store.postgresql.database import Reader, Server
-from hookgw.store.postgresql.held import HeldWatch
-from hookgw.store.postgresql.store import PostgresqlStore, open_store
-from hookgw.store.records import micros
 from tests.store.support import LANE, Listener, to
 from tests.support.postgres import PostgresServer, run_postgres
 

@@ -12,16 +12,20 @@ from psycopg import Connection
 from hookgw import Delivery, DeliveryState, Invalid
 from hookgw.concurrency import Clock
 from hookgw.records import LaneRule, Ordering
-from hookgw.store import Append, CancelQuery, ReplayQuery, Store, steps
+from hookgw.store import Append, CancelQuery, NewEvent, ReplayQuery, Store, steps
 from hookgw.store import history as pruning
-from hookgw.store.commits.jobs import NewEvent
-from hookgw.store.postgresql import event_ids, history, requeue
+from hookgw.store.postgresql import (
+    XID,
+    Moment,
+    Server,
+    Transaction,
+    event_ids,
+    history,
+    open_store,
+    read_now,
+    requeue,
+)
 from hookgw.store.postgresql.append import append
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.moments import Moment, read_now
-from hookgw.store.postgresql.schema import XID
-from hookgw.store.postgresql.store import open_store
-from hookgw.store.postgresql.transaction import Transaction
 from tests.store.support import (
     LANE,
     RULE,

@@ -10,8 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from hookgw.store.postgresql import append, feed, held, outbox, settle
-from hookgw.store.postgresql.database import WRITE_PATIENCE, Server
+from hookgw.store.postgresql import WRITE_PATIENCE, Server, append, feed, held, outbox, settle
 
 LANE = "reg_3"
 

@@ -13,10 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from hookgw import Conflict, Invalid
 from hookgw.concurrency import Clock
 from hookgw.kernel import StorageUnavailable
-from hookgw.store.postgresql.database import Server
-from hookgw.store.postgresql.feed import Feed
-from hookgw.store.postgresql.store import PostgresqlStore, open_store
-from hookgw.store.postgresql.transaction import Transaction
+from hookgw.store.postgresql import Feed, PostgresqlStore, Server, Transaction, open_store
 from tests.store.support import Listener, ids_of, seqs_of, to
 from tests.store.support import delivered as as_delivered
 from tests.support.postgres import PostgresServer

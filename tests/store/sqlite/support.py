@@ -14,11 +14,8 @@ import pytest
 
 from hookgw.concurrency import Clock
 from hookgw.config import MasterKeys
-from hookgw.store import Store, StoreObserver, open_store
-from hookgw.store.commits.changes import Committed
-from hookgw.store.commits.jobs import Group
-from hookgw.store.sqlite.transaction import Transaction
-from hookgw.store.sqlite.writer import Writer
+from hookgw.store import Committed, Group, Store, StoreObserver, open_store
+from hookgw.store.sqlite import Transaction, Writer
 from tests.support.stores import connection_of
 
 

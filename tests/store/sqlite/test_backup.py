@@ -15,8 +15,7 @@ from hookgw.config import MasterKeys
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import Instance
 from hookgw.store import Store
-from hookgw.store.sqlite import backup
-from hookgw.store.sqlite.backup import back_up_file
+from hookgw.store.sqlite import back_up_file, backup
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import delivered, ids_of, seqs_of, settle, to
 from tests.support.stores import commits_of

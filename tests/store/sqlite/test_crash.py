@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from hookgw.kernel import StorageUnavailable
 from hookgw.store import Append
-from hookgw.store.sqlite.schema import VERSION
+from hookgw.store.sqlite import VERSION
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import AT, LANE, RULE, dead, event, ids_of, pending, replay, seqs_of, settle, to
 from tests.support.stores import commits_of

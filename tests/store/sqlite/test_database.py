@@ -16,13 +16,8 @@ import trio
 from structlog.testing import capture_logs
 
 from hookgw.kernel import StartError, StorageUnavailable
-from hookgw.store import Append, DeliveryQuery, Store
-from hookgw.store.commits.read_failures import REMEMBERED
-from hookgw.store.sqlite import database
-from hookgw.store.sqlite.checkpoints import fold
-from hookgw.store.sqlite.database import measure_disk_space, open_database
-from hookgw.store.sqlite.open_file import is_disk_error
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store import REMEMBERED, Append, DeliveryQuery, Store
+from hookgw.store.sqlite import Transaction, database, fold, is_disk_error, measure_disk_space, open_database
 from tests.store.sqlite.support import child, limit_pages, opened, peek
 from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
 from tests.support.stores import background_of, commits_of

@@ -13,11 +13,8 @@ import trio
 import trio.testing
 
 from hookgw.records import FIRST
-from hookgw.store import Append, DeliveryQuery, Store, searches
-from hookgw.store.history import PRUNE_STEP
-from hookgw.store.sqlite import event_ids, history, holders
-from hookgw.store.sqlite.database import LIST_CONNECTIONS
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store import PRUNE_STEP, Append, DeliveryQuery, Store, searches
+from hookgw.store.sqlite import LIST_CONNECTIONS, Transaction, event_ids, history, holders
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import AT, LANE, dead, delivered, event, seqs_of, settle, to
 from tests.support.stores import background_of, commits_of

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from hookgw.store import Store
-from hookgw.store.holdings import Oldest
-from hookgw.store.sqlite.holders import remove_oldest
+from hookgw.store import Oldest, Store
+from hookgw.store.sqlite import remove_oldest
 from tests.store.support import RULE, delivered, ids_of, seqs_of, settle, to
 from tests.support.stores import commits_of
 

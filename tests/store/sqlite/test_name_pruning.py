@@ -10,10 +10,7 @@ import trio
 
 from hookgw.records import LaneRule, Ordering
 from hookgw.store import Append, Store
-from hookgw.store.sqlite import name_pruning
-from hookgw.store.sqlite.name_ids import of_url
-from hookgw.store.sqlite.name_pruning import NamePruning
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite import NamePruning, Transaction, name_pruning, of_url
 from tests.store.sqlite.support import opened, peek
 from tests.store.support import RULE, dead, delivered, event, ids_of, seqs_of, settle, to
 from tests.support.stores import commits_of

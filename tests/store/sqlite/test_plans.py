@@ -12,19 +12,32 @@ import pytest
 
 from hookgw import DeliveryState
 from hookgw.records import LaneRule, Ordering
-from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery, searches
-from hookgw.store.holdings import Oldest
-from hookgw.store.persons import person
-from hookgw.store.sqlite import audit, dead_letters, event_ids, history, holders, name_pruning, outbox
-from hookgw.store.sqlite.cancel import cancel, find_pending
-from hookgw.store.sqlite.erase import find_concerned, find_deliveries, remove_events
-from hookgw.store.sqlite.name_ids import NameIds
+from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, Oldest, ReplayQuery, person, searches
+from hookgw.store.sqlite import (
+    NameIds,
+    Transaction,
+    audit,
+    dead_letters,
+    event_ids,
+    find_concerned,
+    find_deliveries,
+    find_finished,
+    find_pending,
+    history,
+    holders,
+    make_due,
+    migrate,
+    name_pruning,
+    newest,
+    outbox,
+    remove_events,
+    resend,
+    weight,
+)
+from hookgw.store.sqlite.cancel import cancel
 from hookgw.store.sqlite.repartition import repartition
-from hookgw.store.sqlite.requeue import find_finished, resend
-from hookgw.store.sqlite.schema import migrate
-from hookgw.store.sqlite.settle import make_due, settle, weight
-from hookgw.store.sqlite.tally import newest, tally
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.settle import settle
+from hookgw.store.sqlite.tally import tally
 from tests.store.support import AT, delivered
 
 START = searches.TallyPart([], searches.LAST, searches.LAST, is_last=False)

@@ -13,8 +13,7 @@ from hookgw import Registration
 from hookgw.config import MasterKeys
 from hookgw.kernel import Secret, StartError, StorageUnavailable
 from hookgw.records import Instance, TlsIdentity
-from hookgw.store import ConnectorState
-from hookgw.store.encryption import key_id
+from hookgw.store import ConnectorState, key_id
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import to
 

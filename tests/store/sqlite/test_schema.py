@@ -20,8 +20,7 @@ from hookgw.config import MasterKeys, parse_master_key
 from hookgw.kernel import StartError
 from hookgw.records import LaneRule, Ordering, partition_of, registration_of
 from hookgw.store import Store
-from hookgw.store.sqlite import schema
-from hookgw.store.sqlite.schema import APPLICATION_ID, VERSION, migrate
+from hookgw.store.sqlite import APPLICATION_ID, VERSION, migrate, schema
 from tests.store.sqlite.previous_version import NAMES, Name, PendingDelivery, Truth, load_truth, unpack
 from tests.store.sqlite.support import child, opened, peek
 from tests.store.support import dead, pending, seqs_of, settle, to

@@ -16,9 +16,8 @@ import pytest
 from hookgw import Registration
 from hookgw.kernel import Secret, StorageUnavailable
 from hookgw.records import Instance, Ordering, RetryOptions
-from hookgw.store.shelves import RecordShelf, Shelves
-from hookgw.store.sqlite.schema import migrate
-from hookgw.store.sqlite.shelves import SqliteTable
+from hookgw.store import RecordShelf, Shelves
+from hookgw.store.sqlite import SqliteTable, migrate
 from tests.store.sqlite.support import opened, peek
 
 SHOP = Instance(name="shop", id="0b0c", integration="simulator", options={"rate": 1.5}, connected=True)
