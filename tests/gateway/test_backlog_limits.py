@@ -24,6 +24,7 @@ from hookgw.records import Job, Ordering, new_event_id, partition_of
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.media import EVENT_RULES, inbound_media
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -241,7 +242,7 @@ async def test_a_connector_is_held_back(
         assert await pending(kit) == ["first"]
         await kit.advance(2)
         assert hookgw_receiver.ids == ["first", "first"]
-        hookgw_clock.jump(5)
+        hookgw_clock.jump(FIRST_WAIT)
         await hookgw_receiver.wait_for(3)
     assert hookgw_receiver.ids[2:] == ["second"]
 

@@ -21,6 +21,7 @@ from hookgw.store import DeliveryQuery, steps
 from hookgw.store.sqlite import audit, shelves
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_pending import KIND, emit, states
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -106,7 +107,7 @@ async def test_an_attempt_in_flight_is_waited_for(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(gateway.deliveries.cancel, "shop", ALL)
         await wait_for_count(hookgw_gateway, 1)
-        hookgw_clock.jump(5)
+        hookgw_clock.jump(FIRST_WAIT)
     await wait_for_count(hookgw_gateway, 0)
     await hookgw_gateway.advance(1000)
     first = DeliveryState.DELIVERED if status == 200 else DeliveryState.DEAD
@@ -282,7 +283,7 @@ async def test_one_at_a_time(
         await wait_for_count(hookgw_gateway, 1)
         with pytest.raises(Conflict, match=r"under way \(job_\w+\); try again"):
             await gateway.deliveries.cancel("shop", ALL)
-        hookgw_clock.jump(5)
+        hookgw_clock.jump(FIRST_WAIT)
     await wait_for_count(hookgw_gateway, 0)
 
     begun, may_end = trio.Event(), trio.Event()

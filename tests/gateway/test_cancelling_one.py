@@ -16,6 +16,7 @@ from hookgw.records import Cancellation, Ordering
 from hookgw.store import AuditQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.gateway.test_pending import KIND, emit, states
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -96,7 +97,7 @@ async def test_one_that_is_not_the_head_goes_and_the_attempt_in_flight_does_not(
     found = await skip(hookgw_gateway, ids[behind])
     assert (found.summary.state, found.attempts) == (DEAD, ())
     assert hookgw_receiver.ids == ids[:1]
-    hookgw_clock.jump(5)
+    hookgw_clock.jump(FIRST_WAIT)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == [one for one in ids if one != ids[behind]]
 
@@ -144,7 +145,7 @@ async def test_a_response_that_comes_first_wins_and_the_answer_says_so(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(skip_late)
         await trio.testing.wait_all_tasks_blocked(0.05)
-        hookgw_clock.jump(5)
+        hookgw_clock.jump(FIRST_WAIT)
     monkeypatch.setattr(type(gateway.dispatcher), "cut_off", cut_off)
     await hookgw_gateway.settled()
     (refusal,) = refusals
@@ -304,7 +305,7 @@ async def test_a_disk_that_refuses_cancels_nothing_and_cuts_nothing_off(
     monkeypatch.setattr(hookgw_gateway.gateway.store, "check_open", refuse)
     with pytest.raises(StorageUnavailable):
         await skip(hookgw_gateway, ids[0])
-    hookgw_clock.jump(5)
+    hookgw_clock.jump(FIRST_WAIT)
     await hookgw_gateway.settled()
     assert await states(hookgw_gateway) == {ids[0]: DELIVERED}
 

@@ -30,6 +30,7 @@ from hookgw.store import Store, open_store
 from hookgw.testing import Receiver, answer, open_kit, open_receiver
 from hookgw.webhooks import parse_global_webhooks, read_global_webhooks, read_operations
 from tests.support.certificates import certificate_of
+from tests.support.waits import FIRST_WAIT
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
@@ -250,7 +251,7 @@ async def test_what_is_pending_moves_along_with_a_changed_block(
                 ids = [f"{url[-6:-1]}-{n}" for n in range(3)]
                 for event_id in ids:
                     await kit.emit("MESSAGES_UPSERT", DATA, event_id=event_id)
-                await kit.advance(5)
+                await kit.advance(FIRST_WAIT)
     assert set(old.ids) == {f"{old.url[-6:-1]}-0"}
     assert hookgw_receiver.ids == [f"{old.url[-6:-1]}-{n}" for n in range(3)] + ids
 

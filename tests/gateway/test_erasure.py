@@ -23,6 +23,7 @@ from hookgw.store.sqlite import checkpoints, compact_file, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_cancellation import hang_after, refuse_audit, start_lanes_late, wait_for_count
 from tests.gateway.test_pending import KIND, states
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -164,7 +165,7 @@ async def test_an_attempt_in_flight_is_waited_for(
         with pytest.raises(Conflict, match="under way"):
             await gateway.erasures.erase("shop", BOB)
         while nursery.child_tasks:  # the receiver may begin its wait after a jump
-            hookgw_clock.jump(5)
+            hookgw_clock.jump(FIRST_WAIT)
             await trio.testing.wait_all_tasks_blocked(0.001)
     await hookgw_gateway.advance(10)
     while gateway.jobs.all():

@@ -388,7 +388,7 @@ async def test_a_start_that_is_cancelled_while_connectors_start_is_no_failure(
     async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
         await kit.gateway.instances.connect("shop")
-    store_connected = InstanceService._store_connected
+    store_connected = InstanceService.store_connected
 
     with trio.CancelScope() as start:
 
@@ -398,7 +398,7 @@ async def test_a_start_that_is_cancelled_while_connectors_start_is_no_failure(
                 await trio.testing.wait_all_tasks_blocked(0.01)  # the connectors' task ends
             return await store_connected(self, instance)
 
-        monkeypatch.setattr(InstanceService, "_store_connected", store_slowly)
+        monkeypatch.setattr(InstanceService, "store_connected", store_slowly)
         async with open_kit(tmp_path, plugins={"fake": FakeConnector()}):
             raise AssertionError("it has started")
     assert start.cancelled_caught

@@ -18,6 +18,7 @@ from hookgw.kernel import StorageUnavailable
 from hookgw.records import Ordering, lane_rule, new_secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -286,7 +287,7 @@ async def start_slow_repartition(
 async def finish(kit: GatewayKit, go_on: trio.Event) -> None:
     go_on.set()
     for _ in range(6):
-        kit.clock.jump(5)
+        kit.clock.jump(FIRST_WAIT)
         await trio.testing.wait_all_tasks_blocked(0.005)
     await kit.settled()
     await kit.advance(60)
@@ -403,7 +404,7 @@ async def test_an_attempt_that_outlasts_being_disabled_stays_before_what_comes_l
     await hookgw_receiver.wait_for(1)
     for _ in range(3):
         await trio.testing.wait_all_tasks_blocked(0.01)
-        await hookgw_gateway.advance(5)
+        await hookgw_gateway.advance(FIRST_WAIT)
     assert hookgw_receiver.ids == [sent[0], sent[0], *later]
     assert await states(hookgw_gateway) == {
         sent[0]: DeliveryState.DELIVERED,
@@ -516,7 +517,7 @@ async def test_a_change_of_lanes_that_the_disk_refuses_changes_nothing(
         with pytest.raises(StorageUnavailable):
             await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 8"])
     assert hookgw_gateway.gateway.registrations.get("shop") == before
-    await hookgw_gateway.advance(5)
+    await hookgw_gateway.advance(FIRST_WAIT)
     assert hookgw_receiver.ids == [sent[0], *sent]
     await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 8"])
     more = await emit(hookgw_gateway, 3, first=3)
@@ -545,7 +546,7 @@ async def test_a_change_of_concurrency_of_ordering_instance_moves_nothing(
             assert registration is not None
             assert registration.generation == 0
             hookgw_receiver.default = answer()
-            hookgw_clock.jump(5)
+            hookgw_clock.jump(FIRST_WAIT)
             await kit.settled()
             assert len(hookgw_receiver.requests) == len(names)
         hookgw_receiver.requests.clear()
@@ -610,6 +611,6 @@ async def test_a_delivery_on_the_wire_survives_the_end_of_its_registration(
     await hookgw_receiver.wait_for(1)
     await hookgw_gateway.gateway.registrations.delete("shop")
     await hookgw_gateway.gateway.store.flush()
-    hookgw_clock.jump(5)
+    hookgw_clock.jump(FIRST_WAIT)
     await hookgw_gateway.settled()
     assert await states(hookgw_gateway) == {ids[0]: DeliveryState.DELIVERED, ids[1]: DeliveryState.DEAD}

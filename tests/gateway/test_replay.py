@@ -13,11 +13,13 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw import Conflict, DeliveryState, NotFound, Unavailable
+from hookgw.core import NO_INSTANCE
 from hookgw.deliveries import Replay
 from hookgw.kernel import StorageUnavailable
 from hookgw.records import JobKind
 from hookgw.store import DeliveryQuery, ReplayStep, steps
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -76,7 +78,7 @@ async def test_a_delivered_one_is_sent_again_behind_what_waits(
     summary = await hookgw_gateway.gateway.deliveries.resend("shop", "dlv_1")
     assert (summary.id, summary.state) == ("dlv_1", DeliveryState.PENDING)
     later = await hookgw_gateway.emit(KIND, {"n": 3})
-    await hookgw_gateway.advance(5)
+    await hookgw_gateway.advance(FIRST_WAIT)
     assert hookgw_receiver.ids == [done.id, waiting.id, waiting.id, done.id, later.id]
 
 
@@ -89,7 +91,7 @@ async def test_what_is_pending_is_not_sent_twice(
     await hookgw_gateway.settled()
     with pytest.raises(Conflict, match="still pending"):
         await hookgw_gateway.gateway.deliveries.resend("shop", event.id)
-    await hookgw_gateway.advance(5)
+    await hookgw_gateway.advance(FIRST_WAIT)
     assert len(hookgw_receiver.requests) == 2
 
 
@@ -127,9 +129,9 @@ async def test_it_goes_to_where_the_registration_points_now(
 @pytest.mark.parametrize("name", ["dlv_99", "nothing"])
 async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit) -> None:
     gateway = hookgw_gateway.gateway
-    with pytest.raises(NotFound, match="instance 'shop' does not exist"):
+    with pytest.raises(NotFound, match=NO_INSTANCE.format(name="shop")):
         await gateway.deliveries.resend("shop", name)
-    with pytest.raises(NotFound, match="instance 'shop' does not exist"):
+    with pytest.raises(NotFound, match=NO_INSTANCE.format(name="shop")):
         await gateway.deliveries.replay("shop", EVER)
     await gateway.instances.create("shop")
     with pytest.raises(NotFound, match=f"no delivery '{name}'"):

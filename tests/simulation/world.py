@@ -569,7 +569,7 @@ def simulate(seed: int, folder: Path, history: History) -> None:
     world = World(seed, folder, history)
     chance = world.chance("ids")
     random.seed(seed)
-    hookgw.records.events._random.seed(seed)
+    hookgw.records.events.random_ids.seed(seed)
     token = random_source.set(chance.randbytes)
     structlog.configure(processors=[partial(_hear, world)], cache_logger_on_first_use=False)
     try:

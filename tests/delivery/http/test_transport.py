@@ -231,7 +231,7 @@ async def test_the_request_that_got_further_decides() -> None:
     async with serving(behaviour) as server, transport() as lane:
         with trio.CancelScope() as listener:
             await post(lane, server)
-        lane._dialer = Dialer(AddressGuard([]), connect_timeout=5)  # the name leads elsewhere by now
+        lane.dialer = Dialer(AddressGuard([]), connect_timeout=5)  # the name leads elsewhere by now
         with pytest.raises(Blocked) as caught:
             await post(lane, server)
     assert caught.value.reached is Reached.ALL

@@ -136,8 +136,8 @@ class World:
         self.database.refuses, self.database.count_takes = [], 0.0
         await trio.sleep(25)  # a long count may have begun
         for node in self.nodes:
-            node.exchange._rest_until = trio.current_time()
-            node.exchange._count_at = trio.current_time()
+            node.exchange.rest_until = trio.current_time()
+            node.exchange.count_at = trio.current_time()
         await trio.sleep(COUNT_EVERY)
         self.check()
         counts = self.database.counts
@@ -289,7 +289,7 @@ async def test_what_is_accepted_and_delivered_while_a_node_counts_is_not_pending
 
     with monkeypatch.context() as patched:
         patched.setattr(shared, "count", count)
-        a.exchange._must_count = True
+        a.exchange.must_count = True
         await trio.sleep(1)
     await trio.sleep(2 * COUNT_EVERY)
     world.check()

@@ -114,9 +114,9 @@ async def nodes(
 def is_current(node: Node) -> bool:
     """Return whether a node knows what all others tell."""
     exchange = node.exchange
-    known = exchange._known
+    known = exchange.known
     is_heard = bool(known) and min(known.values()) > 0
-    return is_heard and not (exchange._must_count or exchange._is_counting)
+    return is_heard and not (exchange.must_count or exchange.is_counting)
 
 
 def gather(found: list[Node]) -> None:

@@ -172,11 +172,10 @@ async def test_calls_on_any_node(  # noqa: C901 -- one call after the other
             assert other.gateway.fleet is not None
             assert other.gateway.fleet.is_whole
             assert (await other.call("GET", "/readyz"))["shards"] == {"a": 128, "b": 128}
-            other.gateway.fleet._has_begun = False  # as at the start
-            assert (
-                "first shards" in (await other.call("GET", "/readyz", status=503))["response"]["message"][0]
-            )
-            other.gateway.fleet._has_begun = True
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(other.gateway.fleet, "_has_begun", False)  # as at the start
+                answer = await other.call("GET", "/readyz", status=503)
+            assert "first shards" in answer["response"]["message"][0]
         metrics = await a.http.get(a.url + "/metrics", headers={"apikey": KEY})
         assert 'hookgw_node_shards{node="a"} 128.0' in metrics.text
         elsewhere = msgspec.structs.replace(

@@ -20,6 +20,7 @@ from hookgw.kernel import StorageUnavailable
 from hookgw.records import OPERATIONAL_KINDS, Catalog
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
 from hookgw.webhooks import parse_registration
+from tests.support.waits import FIRST_WAIT
 
 pytestmark = pytest.mark.usefixtures("hookgw_clock")
 
@@ -472,7 +473,7 @@ async def test_they_wait_while_the_disk_refuses(
     await refused.wait()
     assert (await kit.gateway.store.pending_counts()).get(("operations", "*")) is None
     monkeypatch.undo()
-    hookgw_clock.jump(5)
+    hookgw_clock.jump(FIRST_WAIT)
     await ops.wait_for(1)
 
 

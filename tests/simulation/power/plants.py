@@ -39,7 +39,7 @@ def _pragmas(*pragmas: str) -> Callable[[], None]:
     """Have every connection to the data file use other settings."""
 
     def plant() -> None:
-        connect = database._connect
+        connect = database.connect_file
 
         def other(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3.Connection:
             connection = connect(path, cache_kib=cache_kib, query_only=query_only)
@@ -47,7 +47,7 @@ def _pragmas(*pragmas: str) -> Callable[[], None]:
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             return connection
 
-        database._connect = other
+        database.connect_file = other
 
     return plant
 

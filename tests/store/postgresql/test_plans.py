@@ -39,7 +39,7 @@ def plan(connection: psycopg.Connection, statement: str, given: Any) -> str:
 
 def test_a_page_of_a_lane(backlog: psycopg.Connection) -> None:
     given = {"registration": "reg_3", "lane": "reg_3:0", "xid": 3, "position": 9, "limit": 100, "size": None}
-    found = plan(backlog, outbox._PAGE, given)
+    found = plan(backlog, outbox.PAGE_STATEMENT, given)
     assert "outbox" in found
     assert not {"feed", "waiting"} & set(found.split())
     assert "deliveries_pkey" in found

@@ -165,13 +165,13 @@ def test_a_python_with_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.
 def checked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that a start has checked."""
     found: list[Path] = []
-    check = database._check
+    check = database.check_integrity
 
     def noting(connection: sqlite3.Connection, path: Path) -> None:
         found.append(path)
         check(connection, path)
 
-    monkeypatch.setattr(database, "_check", noting)
+    monkeypatch.setattr(database, "check_integrity", noting)
     return found
 
 
@@ -213,7 +213,7 @@ async def test_a_check_that_takes_too_long_does_not_hold_up_the_start(
     async with opened(path) as store:
         await store.append(to(*(f"e{number}" for number in range(2000))))
     copied(path)
-    connected = database._connect
+    connected = database.connect_file
 
     class Slow:
         """A connection on a disk that is slow: its check ends when it is interrupted."""
@@ -237,7 +237,7 @@ async def test_a_check_that_takes_too_long_does_not_hold_up_the_start(
 
     monkeypatch.setattr(database, "CHECK_SECONDS", 0.001)
     with closing(connected(path, cache_kib=64)) as connection, capture_logs() as logs:
-        database._check(Slow(connection), path)  # type: ignore[arg-type]
+        database.check_integrity(Slow(connection), path)  # type: ignore[arg-type]
     assert "no damage was found in the time" in logs[0]["event"]
 
 

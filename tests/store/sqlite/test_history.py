@@ -29,7 +29,7 @@ async def prune(store: Store, before: float, limit: int = PRUNE_STEP) -> int:
 
 async def history_bytes(store: Store) -> int:
     reader = background_of(store)
-    used, needed = await reader.run(history._used_bytes), await reader.run(history._needed_bytes)
+    used, needed = await reader.run(history.used_bytes), await reader.run(history.needed_bytes)
     return int(used - needed)
 
 

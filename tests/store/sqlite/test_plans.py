@@ -139,8 +139,10 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     ),
     "audit": lambda c: audit.search_audit(c, AuditQuery(since=0.0, until=AT, action="key"), (9, 9), 9),
     "audit of an instance": lambda c: audit.search_audit(c, AuditQuery(instance="shop"), (9, 9), 9),
-    "old entries of the audit": lambda c: audit._remove(transaction(c), audit._OLD, (9, 9)),
-    "oldest entries of an instance": lambda c: audit._remove(transaction(c), audit._OLDEST_OF, ("shop", 9)),
+    "old entries of the audit": lambda c: audit.remove_entries(transaction(c), audit.OLD, (9, 9)),
+    "oldest entries of an instance": lambda c: audit.remove_entries(
+        transaction(c), audit.OLDEST_OF, ("shop", 9)
+    ),
     "count and bytes": lambda c: weight(c, [1]),
 }
 
