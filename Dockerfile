@@ -2,7 +2,7 @@
 
 FROM python:3.13-slim AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE compose.yaml ./
 COPY hookgw hookgw
 COPY plugins plugins
 # Compiled here, because the running container may not write to its own files.

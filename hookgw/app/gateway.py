@@ -29,6 +29,7 @@ from hookgw.fleet.fleet_node import FleetNode
 from hookgw.fleet.peers import Peers
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
+from hookgw.instances.connectors.server_search import ServerSearch
 from hookgw.instances.service import InstanceService
 from hookgw.kernel.errors import Unavailable
 from hookgw.keys.service import KeyService
@@ -110,6 +111,7 @@ class Gateway:
     restarts: PluginRestarts
     outbound: OutboundHttp
     http: httpx.AsyncClient
+    server_search: ServerSearch
     dispatcher: Dispatcher
     backlog: Backlog
     disk: DiskSpaceWatch

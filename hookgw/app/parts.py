@@ -67,6 +67,7 @@ def gateway_of(parts: Parts) -> Gateway:
         restarts=core.restarts,
         outbound=core.outbound,
         http=core.outbound.http,
+        server_search=parts.instances.server_search,
         dispatcher=core.dispatcher,
         backlog=core.backlog,
         disk=core.disk,

@@ -102,7 +102,7 @@ def new(name: str, connector: bool, folder: Path) -> None:
         raise Failed(f"{error.filename} exists. Choose another name, or remove it.") from error
     except OSError as error:
         raise Failed(f"{error.filename}: {error.strerror}.") from error
-    nox = f"HOOKGW={shlex.quote(source)} nox" if (source := _installed_from()) else "nox"
+    nox = f"HOOKGW={shlex.quote(source)} nox" if (source := installed_from()) else "nox"
     install = "pip install -e .    # beside hookgw"
     if IS_BINARY:  # pip cannot install anything beside it
         install = f"cp -r {values['module']} {Path('plugins').absolute() / plugin_name}    # once it works"
@@ -132,7 +132,7 @@ def _names_of_first_party() -> set[str]:
     return {path.stem for path in folder.iterdir() if path.name[0] not in "_."} if folder else set()
 
 
-def _installed_from() -> str:
+def installed_from() -> str:
     """Return the source that pip installed hookgw from, for another ``pip install``; empty for an index."""
     if IS_BINARY:
         return ""

@@ -21,6 +21,7 @@ from hookgw.kernel.errors import HookgwError
 COMMANDS = {
     "serve": "hookgw.app.serve:serve",
     "demo": "hookgw.demo.command:demo",
+    "init": "hookgw.app.init:init",
     "listen": "hookgw.listen.listen:listen",
     "emit": "hookgw.events.commands.emit:emit",
     "message": "hookgw.messages.commands:message",

@@ -192,6 +192,8 @@ _OTHERS = frozenset(
         "HOOKGW_SECRET",
         "HOOKGW_PUBLIC_KEY",
         "HOOKGW_KEY_FILE",
+        "HOOKGW_SOURCE",  # of compose.yaml, like the next one
+        "HOOKGW_PUBLIC_URL",
     }
 )
 _OF_SERVICES = re.compile(

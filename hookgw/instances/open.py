@@ -10,6 +10,7 @@ from hookgw.core.open import Core
 from hookgw.instances.connectors.inbound_media import InboundMedia
 from hookgw.instances.connectors.ingest import IngestService
 from hookgw.instances.connectors.runner import Connectors
+from hookgw.instances.connectors.server_search import CANDIDATES, ServerSearch
 from hookgw.instances.connectors.session import EventRules
 from hookgw.instances.connectors.states import ConnectionStates
 from hookgw.instances.service import InstanceService
@@ -22,6 +23,7 @@ class Instances:
     connectors: Connectors
     ingest: IngestService
     links: MediaLinks
+    server_search: ServerSearch
 
 
 def open_instances(core: Core, media_key: bytes) -> Instances:
@@ -45,4 +47,11 @@ def open_instances(core: Core, media_key: bytes) -> Instances:
     service = InstanceService(
         registry, core.keyring, connectors, states, core.pending, core.hooks, clock, core.jobs
     )
-    return Instances(service, states, connectors, ingest, links)
+    by_name = core.hooks.connectors()
+    search = ServerSearch(
+        core.outbound.connector_clients({"connectors --find": CANDIDATES})["connectors --find"].http,
+        by_name,
+        lambda connector: core.hooks.servers(by_name[connector].plugin),
+        settings,
+    )
+    return Instances(service, states, connectors, ingest, links, search)

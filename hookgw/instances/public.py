@@ -8,6 +8,7 @@ from hookgw.instances.connectors.media_download import *
 from hookgw.instances.connectors.outgoing_call import *
 from hookgw.instances.connectors.recent_sends import *
 from hookgw.instances.connectors.runner import *
+from hookgw.instances.connectors.server_search import *
 from hookgw.instances.connectors.session import MOST_CALLS as MOST_CALLS
 from hookgw.instances.connectors.session import MOST_UNSTORED_CALLS as MOST_UNSTORED_CALLS
 from hookgw.instances.connectors.session import ConnectorSession as ConnectorSession

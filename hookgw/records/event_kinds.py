@@ -148,5 +148,19 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
             }
         },
     ),
+    EventKind(
+        name="NETWORK_EVENT",
+        meaning="The network reported something that hookgw has no kind for.",
+        schema={
+            "type": "object",
+            "properties": {"network": _TEXT, "name": _TEXT, "value": {}},
+            "required": ["network", "name", "value"],
+        },
+        example={
+            "network": "whatsapp_cloud",
+            "name": "account_update",
+            "value": {"event": "VERIFIED_ACCOUNT"},
+        },
+    ),
 )
 """Every catalog starts with these kinds."""

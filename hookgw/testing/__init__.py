@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hookgw.testing.kit import GatewayKit, open_kit
     from hookgw.testing.received import Received
     from hookgw.testing.receiver import Receiver, open_receiver
+    from hookgw.testing.running import running
     from hookgw.testing.session import EmittedEvent, FakeMediaSink, FakeSession
 
 _HOMES = {
@@ -60,6 +61,7 @@ _HOMES = {
     "hookgw.testing.kit": ("GatewayKit", "open_kit"),
     "hookgw.testing.received": ("Received",),
     "hookgw.testing.receiver": ("Receiver", "open_receiver"),
+    "hookgw.testing.running": ("running",),
     "hookgw.testing.session": ("EmittedEvent", "FakeMediaSink", "FakeSession"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -93,6 +95,7 @@ __all__ = [
     "raw",
     "redirect",
     "reset",
+    "running",
 ]
 
 

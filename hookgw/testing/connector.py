@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import trio
 
+from hookgw.connectors import text_data
 from hookgw.kernel.errors import NetworkRefused, NotFound
 from hookgw.plugins.hookspecs import hookimpl
 from hookgw.records.connectors import (
@@ -162,13 +163,8 @@ class FakeConnector:
             raise NetworkRefused(self.refusal)
         self.sent.append(SentMessage(session.instance, message, key))
         text = message.text if isinstance(message, TextMessage) else type(message).__name__
-        return {
-            "key": {"remoteJid": f"{message.number}@fake", "fromMe": True, "id": f"FAKE{len(self.sent)}"},
-            "message": {"conversation": text},
-            "messageType": "conversation",
-            "messageTimestamp": int(time.time()),
-            "status": "PENDING",
-        }
+        sent = {"remoteJid": f"{message.number}@fake", "fromMe": True, "id": f"FAKE{len(self.sent)}"}
+        return {**text_data(sent, text, time.time()), "status": "PENDING"}
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Answer a request of the network, by default with an empty 200."""

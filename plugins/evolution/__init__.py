@@ -14,37 +14,10 @@ An example of ``hookgw_connectors`` for a network that calls hookgw.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
-from hookgw import Connector, hookimpl
-
 from .connector import Evolution
-from .options import read_defaults
 
 _evolution = Evolution()
-
-
-@hookimpl
-def hookgw_configure(options: dict[str, Any]) -> None:
-    """Set the default options of all instances."""
-    _evolution.set_defaults(read_defaults(options))
-
-
-@hookimpl
-def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:
-    """Check other default options; instances use them when they connect the next time."""
-    return partial(_evolution.set_defaults, read_defaults(options))
-
-
-@hookimpl
-def hookgw_secret_options() -> list[str]:
-    """Say what is masked in messages and tracebacks."""
-    return ["api_key"]
-
-
-@hookimpl
-def hookgw_connectors() -> list[Connector]:
-    """Provide the connector ``evolution``."""
-    return [_evolution]
+hookgw_configure = _evolution.hookgw_configure
+hookgw_reconfigure = _evolution.hookgw_reconfigure
+hookgw_secret_options = _evolution.hookgw_secret_options
+hookgw_connectors = _evolution.hookgw_connectors

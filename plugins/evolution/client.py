@@ -1,141 +1,79 @@
-"""Requests to Evolution API: JSON in and out, and its refusals as exceptions."""
+"""Requests to Evolution API, and its refusals."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import httpx
-import msgspec
 
-from hookgw import NetworkEvents, NetworkRefused
+from hookgw import NetworkRefused, Session
+from hookgw.connectors import REQUEST_TIMEOUT, NetworkClient, NetworkEvents, Unreachable, retry_after_of
+from hookgw.connectors import Refused as KitRefused
 
 from .options import Options
 
-REQUEST_TIMEOUT = 25.0
-"""Seconds for a request; hookgw waits 30 s for a call of a connector."""
 _LONGEST_REASON = 300
-_LARGEST_ERROR = 64 * 1024
 _DEEPEST = 6
-_MASK = "********"
 _KEY_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
-DecodeJson = Callable[..., Awaitable[Any]]
-
-
-class Refused(NetworkRefused):
+class Refused(KitRefused):
     """Evolution API refused a request.
 
     Attributes:
-        remote_status: the status of its response.
         is_missing: whether it has no such instance.
     """
 
-    def __init__(self, reason: str, *, remote_status: int, status: int, retry_after: float | None) -> None:
-        super().__init__(reason, status=status, retry_after=retry_after)
-        self.remote_status = remote_status
-        self.is_missing = False
+    is_missing = False
 
 
-class Unreachable(NetworkRefused):
-    """Evolution API did not answer, or not as it does. Whether it did what was asked is not known."""
-
-
-class Client:
+class Client(NetworkClient):
     """Makes the requests of one instance.
 
     Args:
-        http: makes the requests; the caller closes it.
-        decode_json: reads the answers; see ``Session.decode_json``.
+        session: of the instance.
         options: of the instance.
     """
 
-    def __init__(self, http: httpx.AsyncClient, decode_json: DecodeJson, options: Options) -> None:
-        self._http = http
-        self._decode_json = decode_json
+    server = "Evolution API"
+    no_json = "Evolution API did not answer with JSON. Is base_url right?"
+
+    def __init__(self, session: Session, options: Options) -> None:
+        super().__init__(session, headers={"apikey": options.api_key}, secrets=[options.api_key])
         self._root = options.base_url
-        self._key = options.api_key
         self.remote = options.remote
 
     async def call(
         self, method: str, path: str, body: Any = None, *, seconds: float = REQUEST_TIMEOUT
     ) -> Any:
-        """Make a request to ``/<path>/<remote>``, and return the JSON of the response.
-
-        Raises:
-            Refused: with the reason that Evolution API gives.
-            Unreachable: there was no such answer.
-        """
-        received = await self._request(method, self._path(path), body, seconds)
-        try:
-            return await self._decode_json(received)
-        except ValueError:
-            raise Unreachable("Evolution API did not answer with JSON. Is base_url right?") from None
+        """Make a request to ``/<path>/<remote>``, and return the JSON of the response."""
+        return await self.request_json(method, self.url_of(path), body=body, timeout=seconds)
 
     async def account(self) -> dict[str, Any]:
         """Return what Evolution API tells of the instance's account; empty if it tells nothing."""
-        path = f"/instance/fetchInstances?instanceName={quote(self.remote, safe='')}"
-        received = await self._request("GET", path, None, 10.0)
-        with suppress(ValueError):
-            found = await self._decode_json(received, events=("/#",))
-            for one in found if isinstance(found, NetworkEvents) else ():
-                if isinstance(one, dict) and one.get("name", self.remote) == self.remote:
-                    return one
+        url = f"{self._root}/instance/fetchInstances?instanceName={quote(self.remote, safe='')}"
+        response = await self.request("GET", url, timeout=10.0)
+        if not response.is_success:
+            raise self.refusal(response, (await self.decode(response.content))[0])
+        found, _ = await self.decode(response.content, events=("/#",))
+        for one in found if isinstance(found, NetworkEvents) else ():
+            if isinstance(one, dict) and one.get("name", self.remote) == self.remote:
+                return one
         return {}
 
-    @asynccontextmanager
-    async def stream(self, path: str, body: Any) -> AsyncIterator[httpx.Response]:
-        """Open a response of any size, whose body is still to be read.
+    def url_of(self, path: str) -> str:
+        """Return the URL of a call."""
+        return f"{self._root}/{path}/{quote(self.remote, safe='')}"
 
-        Raises:
-            Refused, Unreachable: see :meth:`call`; also while the body is read.
-        """
-        opening = self._http.stream(
-            "POST",
-            self._root + self._path(path),
-            content=msgspec.json.encode(body),
-            headers=self._headers(has_body=True),
-            timeout=REQUEST_TIMEOUT,
-        )
-        try:
-            async with opening as response:
-                if not response.is_success:
-                    raise await self._refused(response, await _error_body(response))
-                yield response
-        except httpx.HTTPError as error:
-            raise _unreachable(error) from error
-
-    async def _request(self, method: str, path: str, body: Any, seconds: float) -> bytes:
-        content = None if body is None else msgspec.json.encode(body)
-        headers = self._headers(has_body=body is not None)
-        try:
-            response = await self._http.request(
-                method, self._root + path, content=content, headers=headers, timeout=seconds
-            )
-        except httpx.HTTPError as error:
-            raise _unreachable(error) from error
-        if not response.is_success:
-            raise await self._refused(response, response.content)
-        return response.content
-
-    def _headers(self, *, has_body: bool) -> dict[str, str]:
-        return {"apikey": self._key, **({"content-type": "application/json"} if has_body else {})}
-
-    def _path(self, path: str) -> str:
-        return f"/{path}/{quote(self.remote, safe='')}"
-
-    async def _refused(self, response: httpx.Response, received: bytes) -> NetworkRefused:
+    def refusal(self, response: httpx.Response, answer: Any) -> NetworkRefused:
+        """Return the error with the reason that Evolution API gives."""
         status = response.status_code
         if status < HTTPStatus.BAD_REQUEST:
             return Unreachable(f"Evolution API answered with {status}. Is base_url right?")
-        answer: Any = None
-        with suppress(ValueError):
-            answer = await self._decode_json(received)
-        said = " ".join(_sentences(answer)).replace(self._key, _MASK)[:_LONGEST_REASON]
+        said = self.hide(" ".join(_sentences(answer)))[:_LONGEST_REASON]
         reason = said or f"Evolution API answered with {status}."
         # What is wrong between hookgw and Evolution API is no fault of the caller's: a 401 or 404 would look
         # as if the caller's own key or instance were wrong.
@@ -148,32 +86,9 @@ class Client:
             reason = f"Evolution API has no instance {self.remote!r}: create it there, or change remote."
         elif status == HTTPStatus.NOT_FOUND or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             shown = HTTPStatus.BAD_GATEWAY
-        refused = Refused(
-            reason, remote_status=status, status=shown, retry_after=_retry_after(response.headers)
-        )
+        refused = Refused(reason, remote_status=status, status=shown, retry_after=retry_after_of(response))
         refused.is_missing = is_missing
         return refused
-
-
-def chunks_of(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Return the body of a streamed response in chunks; close it with ``aclosing``."""
-    return cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
-
-
-def _unreachable(error: httpx.HTTPError) -> Unreachable:
-    if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
-        return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)
-    return Unreachable(f"Evolution API cannot be reached: {error or type(error).__name__}")
-
-
-async def _error_body(response: httpx.Response) -> bytes:
-    received = bytearray()
-    async with aclosing(chunks_of(response)) as chunks:
-        async for chunk in chunks:
-            received += chunk
-            if len(received) > _LARGEST_ERROR:
-                break
-    return bytes(received)
 
 
 def _sentences(answer: Any, depth: int = 0) -> Iterator[str]:
@@ -191,8 +106,3 @@ def _sentences(answer: Any, depth: int = 0) -> Iterator[str]:
                 if name in answer:
                     yield from _sentences(answer[name], depth + 1)
                     return
-
-
-def _retry_after(headers: httpx.Headers) -> float | None:
-    seconds = headers.get("retry-after", "")
-    return float(seconds) if seconds.isascii() and seconds.isdigit() and len(seconds) < 6 else None

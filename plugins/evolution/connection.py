@@ -11,6 +11,7 @@ import structlog
 import trio
 
 from hookgw import ConnectionState, InstanceSettings, NetworkRefused, QRCode, Session
+from hookgw.connectors import found_at, mapping, save_state, text, texts
 
 from .client import Client, Refused
 from .events import STATES, Report, plain
@@ -70,7 +71,7 @@ class Connection:
 
     async def run(self, options: Options) -> None:
         """Keep the webhook set, and the state known, until cancelled."""
-        self.options, self.client = options, Client(self.session.http, self.session.decode_json, options)
+        self.options, self.client = options, Client(self.session, options)
         failures = 0
         while True:
             try:
@@ -99,8 +100,7 @@ class Connection:
     async def take_connection_update(self, report: Report) -> bool:
         """Take the state from a CONNECTION_UPDATE of Evolution API. Return whether it has one."""
         data = report.data
-        word = data.get("state") if isinstance(data, dict) else None
-        state = STATES.get(word) if isinstance(word, str) else None
+        state = STATES.get(text(mapping(data).get("state")))
         if state is None:
             return False
         if self._is_late(report):
@@ -121,9 +121,8 @@ class Connection:
 
     async def take_code(self, report: Report) -> bool:
         """Take the code from a QRCODE_UPDATED of Evolution API. Return whether it has one."""
-        data = report.data
-        code = data.get("qrcode") if isinstance(data, dict) else None
-        if not isinstance(code, dict) or not isinstance(code.get("code"), str):
+        code = mapping(found_at(report.data, "qrcode"))
+        if not isinstance(code.get("code"), str):
             return False
         if not self._is_late(report):
             await self._show(code)
@@ -151,7 +150,7 @@ class Connection:
         if self.client is not None:
             await self.client.call("POST", "settings/set", values, seconds=CHECK_TIMEOUT)
             self.state.settings = values
-            await self._save()
+            await save_state(self.session, self.state)
 
     async def _check(self, options: Options) -> None:
         target = target_of(options)
@@ -175,7 +174,7 @@ class Connection:
         await self._forward_changed_settings()
 
     async def _keep_set(self, options: Options, target: Target) -> None:
-        client = Client(self.session.http, self.session.decode_json, options)
+        client = Client(self.session, options)
         wanted = wanted_webhook(
             self.session.ingest_url or "",
             self.state.secret,
@@ -183,9 +182,8 @@ class Connection:
             base64=self.session.wants_base64(),
         )
         found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)
-        if isinstance(found, dict) and isinstance(found.get("webhook"), dict):
-            found = found["webhook"]
-        found = found if isinstance(found, dict) else None
+        nested = found_at(found, "webhook")
+        found = nested if isinstance(nested, dict) else found if isinstance(found, dict) else None
         if self.state.target == target and is_set(found, wanted, all_events=self._all_events):
             return
         if found is not None and not self._is_own(found):
@@ -194,7 +192,7 @@ class Connection:
             logger.warning("webhook set again", instance=self.session.instance, remote=options.remote)
         # Before it is set: the first event may come at once, and a kill must not forget what was there.
         self.state.target = target
-        await self._save()
+        await save_state(self.session, self.state)
         try:
             await client.call("POST", "webhook/set", {"webhook": wanted}, seconds=CHECK_TIMEOUT)
             self._all_events = False
@@ -208,7 +206,7 @@ class Connection:
 
     async def _give_back(self, target: Target) -> None:
         options = Options(base_url=target.base_url, api_key=target.api_key, remote=target.remote)
-        client = Client(self.session.http, self.session.decode_json, options)
+        client = Client(self.session, options)
         found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)
         # If somebody has changed it since, it stays as it is.
         if isinstance(found, dict) and self._is_own(found):
@@ -216,21 +214,18 @@ class Connection:
             await client.call("POST", "webhook/set", {"webhook": webhook}, seconds=CHECK_TIMEOUT)
             logger.info("webhook given back", instance=self.session.instance, remote=target.remote)
         self.state.target = self.state.former = None
-        await self._save()
+        await save_state(self.session, self.state)
 
     def _is_own(self, found: dict[str, Any]) -> bool:
         # Also with a former token, after the ingestUrl was rotated.
-        url = found.get("url")
         own = (self.session.ingest_url or "").rpartition("/")[0] + "/"
-        return is_ours(found, self.session.ingest_url or "") or (isinstance(url, str) and url.startswith(own))
+        return is_ours(found, self.session.ingest_url or "") or text(found.get("url")).startswith(own)
 
     async def _look_at_state(self) -> None:
         client = self._connected()
         reports = self._reports
         answer = await client.call("GET", "instance/connectionState", seconds=CHECK_TIMEOUT)
-        instance = answer.get("instance") if isinstance(answer, dict) else None
-        word = instance.get("state") if isinstance(instance, dict) else None
-        state = STATES.get(word) if isinstance(word, str) else None
+        state = STATES.get(text(found_at(answer, "instance", "state")))
         if reports != self._reports:
             return  # a webhook brought a newer state meanwhile
         if state == "open":
@@ -247,9 +242,8 @@ class Connection:
             # Somebody called connect: without a login, there is a code.
             self._has_asked = True
             answer = await client.call("GET", "instance/connect", seconds=_CONNECT_TIMEOUT)
-            if isinstance(answer, dict) and isinstance(nested := answer.get("qrcode"), dict):
-                answer = nested
-            if isinstance(answer, dict) and isinstance(answer.get("code"), str) and answer["code"]:
+            answer = mapping(found_at(answer, "qrcode")) or mapping(answer)
+            if text(answer.get("code")):
                 await self.report(ConnectionState.CONNECTING)
                 await self._show(answer)
             return
@@ -262,7 +256,6 @@ class Connection:
             await self.report(ConnectionState.CLOSE, 428, message=message)
 
     async def _show(self, code: dict[str, Any]) -> None:
-        picture, pairing_code = code.get("base64"), code.get("pairingCode")
         # The answer to connect and a webhook bring the same code at the same time.
         async with self._reporting:
             if code["code"] == self._code:
@@ -270,8 +263,8 @@ class Connection:
             await self.session.show_qr_code(
                 QRCode(
                     code=code["code"],
-                    base64=picture if isinstance(picture, str) else "",
-                    pairing_code=pairing_code if isinstance(pairing_code, str) and pairing_code else None,
+                    base64=text(code.get("base64")),
+                    pairing_code=text(code.get("pairingCode")) or None,
                 )
             )
             self._code = code["code"]
@@ -305,9 +298,6 @@ class Connection:
             while self.session.ingest_url == url:  # noqa: ASYNC110 (nothing announces it)
                 await trio.sleep(_LOOK_AT_URL)
 
-    async def _save(self) -> None:
-        await self.session.save_state(msgspec.to_builtins(self.state))
-
     def _connected(self) -> Client:
         if self.client is None:
             raise NetworkRefused("The options of the instance are not valid.", status=409)
@@ -315,12 +305,8 @@ class Connection:
 
 
 def _account_of(found: dict[str, Any]) -> dict[str, Any]:
-    texts = {
-        "wuid": found.get("ownerJid"),
-        "profileName": found.get("profileName"),
-        "profilePictureUrl": found.get("profilePicUrl"),
-    }
-    return {name: value for name, value in texts.items() if isinstance(value, str) and value}
+    names = {"wuid": "ownerJid", "profileName": "profileName", "profilePictureUrl": "profilePicUrl"}
+    return texts({name: found.get(source) for name, source in names.items()})
 
 
 def _reason_of(error: Exception) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hmac
 import mimetypes
+import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Any
 
-import httpx
 import msgspec
 import structlog
 import trio
@@ -36,14 +36,17 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
+from hookgw import connectors as kit
+from hookgw.connectors import found_at, items
+from hookgw.connectors import text as text_of
 
-from .client import REQUEST_TIMEOUT, Client, Refused
+from .client import Client, Refused
 from .connection import Connection
 from .media import send_file
-from .options import OPTIONS_SCHEMA, Defaults, read_options
+from .options import OPTIONS_SCHEMA, Defaults, read_defaults, read_options
 from .outgoing import key_of, recipient_of, request_of
 from .receiving import Receiver
-from .state import read_state
+from .state import State
 from .webhook import PROOF
 
 _CLOSING_TIME = 2.0
@@ -55,7 +58,7 @@ _BAD_REQUEST, _NOT_FOUND = 400, 404
 logger = structlog.get_logger("hookgw.evolution")
 
 
-class Evolution:
+class Evolution(kit.NetworkConnector[Receiver]):
     """Connects instances to the accounts in Evolution API."""
 
     name = "evolution"
@@ -68,20 +71,24 @@ class Evolution:
         TemplateMessage,
     )
     options_schema = OPTIONS_SCHEMA
+    default_names = Defaults.__struct_fields__
+    not_connected = "The instance is not connected to Evolution API."
 
-    def __init__(self) -> None:
-        self._defaults = Defaults()
-        self._connections: dict[str, Connection] = {}
-        self._receivers: dict[str, Receiver] = {}
+    def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Check the block of the configuration."""
+        read_defaults(options)
+        return options
 
-    def set_defaults(self, defaults: Defaults) -> None:
-        """Set the options that an instance does not set itself; its next run takes them."""
-        self._defaults = defaults
+    def set_defaults(self, defaults: Mapping[str, Any]) -> None:
+        """Set the options that an instance does not set itself; an instance's own stay without defaults."""
+        self.defaults = defaults
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         """Refuse options with which no event would ever arrive."""
         await trio.lowlevel.checkpoint()
-        read_options(options, self._defaults, "")  # the name matters only as the default of remote
+        read_options(
+            options, read_defaults(self.defaults), ""
+        )  # the name matters only as the default of remote
         if public_url is None:
             raise Invalid(
                 "server.public_url is not set: set it in hookgw's configuration to the URL under which "
@@ -94,14 +101,14 @@ class Evolution:
         It never returns: also after the account was logged out, Evolution API has events to tell, and drops
         them if hookgw does not take them.
         """
-        connection = Connection(session, read_state(await session.load_state()))
-        self._connections[session.instance] = connection
-        self._receivers[session.instance] = Receiver(connection)
-        try:
+        state = await kit.load_state(session, State)
+        state.secret = state.secret or secrets.token_urlsafe(32)
+        connection = Connection(session, state)
+        with self.connections.joined(session, Receiver(connection)):
             # From here on, `ingest` is called.
             await connection.report(ConnectionState.CONNECTING)
             try:
-                options = read_options(session.options, self._defaults, session.instance)
+                options = read_options(session.options, read_defaults(self.defaults), session.instance)
                 if "://" not in (session.ingest_url or ""):
                     raise Invalid(
                         "server.public_url is not set: Evolution API cannot send its events anywhere."
@@ -111,9 +118,6 @@ class Evolution:
                 await trio.sleep_forever()
             else:
                 await connection.run(options)
-        finally:
-            if self._connections.get(session.instance) is connection:
-                del self._connections[session.instance], self._receivers[session.instance]
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Turn a webhook of Evolution API into events.
@@ -125,16 +129,15 @@ class Evolution:
             ProofRefused: the header that hookgw has set in the webhook is missing or wrong.
             Unavailable: the connector is about to start, or hookgw cannot store events now.
         """
-        connection = self._connections.get(session.instance)
-        if connection is None:
+        receiver = self.connections.get(session)
+        if receiver is None:
             raise Unavailable("The connector is about to start. Retry later.")
-        given = request.headers.get(PROOF, "").encode("utf-8", "replace")
-        if not hmac.compare_digest(given, connection.state.secret.encode()):
+        if not kit.is_secret(request.headers.get(PROOF, ""), receiver.connection.state.secret):
             raise ProofRefused(f"The header {PROOF} is missing, or is not the one that hookgw has set.")
         if request.method != "POST":
             raise NotSupported("Evolution API sends its events with POST.")
         try:
-            await self._receivers[session.instance].take(request.body, request.path)
+            await receiver.take(request.body, request.path)
         except ValueError:
             # A part may be missing: not 400, after which Evolution API would not send the whole.
             return IngestResponse(status=408, body=b"The body is not JSON. Send it again.")
@@ -143,14 +146,17 @@ class Evolution:
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
         """Send a message. Evolution API knows no key of a repeated send."""
         client = self._connected(session)
-        if isinstance(message, MediaMessage) and message.url and not self._defaults.forward_urls:
+        if (
+            isinstance(message, MediaMessage)
+            and message.url
+            and not read_defaults(self.defaults).forward_urls
+        ):
             message = await self._fetched(session, message)
-        elif isinstance(message, TextMessage) and not self._defaults.link_previews:
+        elif isinstance(message, TextMessage) and not read_defaults(self.defaults).link_previews:
             message = msgspec.structs.replace(message, link_preview=False)
         path, body = request_of(message)
         sent = await client.call("POST", path, body)
-        key_sent = sent.get("key") if isinstance(sent, dict) else None
-        if not isinstance(key_sent, dict) or not isinstance(key_sent.get("id"), str):
+        if not isinstance(found_at(sent, "key", "id"), str):
             raise NetworkRefused("Evolution API did not say which message it has sent.")
         stamp = sent.get("messageTimestamp")
         return {
@@ -165,13 +171,8 @@ class Evolution:
         client = self._connected(session)
         body = {"number": recipient_of(key.remote_jid or number), "key": key_of(key), "text": text}
         await client.call("POST", "chat/updateMessage", body)
-        return {
-            "key": key_of(key),
-            "message": {"conversation": text},
-            "messageType": "conversation",
-            "messageTimestamp": int(time.time()),
-            "editedMessage": {"conversation": text},  # where Evolution API's own MESSAGES_EDITED has it
-        }
+        data = kit.text_data(key_of(key), text, time.time())
+        return {**data, "editedMessage": data["message"]}  # where Evolution API's own MESSAGES_EDITED has it
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         """Delete a message for everyone."""
@@ -193,7 +194,7 @@ class Evolution:
             return
         body = {"number": recipient_of(number), "presence": presence, "delay": int(delay * 1000)}
         # It answers when the presence has ended.
-        await client.call("POST", "chat/sendPresence", body, seconds=REQUEST_TIMEOUT + delay)
+        await client.call("POST", "chat/sendPresence", body, seconds=kit.REQUEST_TIMEOUT + delay)
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return which numbers are on WhatsApp."""
@@ -207,19 +208,12 @@ class Evolution:
         asked = {"numbers": list(dict.fromkeys(known.values()))}
         answer = await client.call("POST", "chat/whatsappNumbers", asked)
         # It sorts groups before people.
-        found = {
-            one["number"]: one
-            for one in (answer if isinstance(answer, list) else [])
-            if isinstance(one, dict) and isinstance(one.get("number"), str)
-        }
+        found = {one["number"]: one for one in items(answer) if isinstance(one.get("number"), str)}
         result = []
         for number in numbers:
             one = found.get(known.get(number, ""), {})
-            jid = one.get("jid")
             exists = one.get("exists") is True
-            result.append(
-                {"number": number, "exists": exists, "jid": jid if isinstance(jid, str) else number}
-            )
+            result.append({"number": number, "exists": exists, "jid": text_of(one.get("jid")) or number})
         return result
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
@@ -233,9 +227,8 @@ class Evolution:
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
         """Forward the settings of the account."""
-        connection = self._connections.get(session.instance)
-        if connection is not None:
-            await connection.forward_settings(settings)
+        if (receiver := self.connections.get(session)) is not None:
+            await receiver.connection.forward_settings(settings)
 
     async def restart(self, session: Session) -> None:
         """Restart the connection of the account in Evolution API."""
@@ -254,9 +247,7 @@ class Evolution:
 
     async def logout(self, session: Session) -> None:
         """Log the account out of WhatsApp, and give the webhook back."""
-        connection = self._connections.get(session.instance)
-        client = self._connected(session)
-        assert connection is not None  # noqa: S101 -- it has the client
+        client, connection = self._connected(session), self.connections.of(session).connection
         try:
             await client.call("DELETE", "instance/logout")
         except Refused as error:
@@ -271,28 +262,19 @@ class Evolution:
 
     async def remove(self, session: Session) -> None:
         """Give the webhook back to the receiver that had it before hookgw."""
-        connection = self._connections.get(session.instance)
-        if connection is not None:
-            await connection.release()
+        if (receiver := self.connections.get(session)) is not None:
+            await receiver.connection.release()
 
     async def _fetched(self, session: Session, message: MediaMessage) -> MediaMessage:
-        # Evolution API would fetch it from any address in its own network, for everybody with the key of one
-        # instance.
-        url = message.url or ""
-        content = await session.fetch(url, limit=LARGEST_FILE)
+        file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
+        guessed = mimetypes.guess_type((message.url or "").partition("?")[0])[0]
+        mimetype = message.mimetype or guessed or file.said or None
         return msgspec.structs.replace(
-            message,
-            url=None,
-            content=content,
-            mimetype=message.mimetype
-            or mimetypes.guess_type(url.partition("?")[0])[0]
-            or content.mimetype
-            or None,
-            file_name=message.file_name or httpx.URL(url).path.rpartition("/")[2],
+            message, url=None, content=file.content, mimetype=mimetype, file_name=file.name
         )
 
     def _connected(self, session: Session) -> Client:
-        connection = self._connections.get(session.instance)
-        if connection is None or connection.client is None:
-            raise NetworkRefused("The instance is not connected to Evolution API.", status=409)
-        return connection.client
+        client = self.connections.of(session).connection.client
+        if client is None:
+            raise NetworkRefused(self.not_connected, status=HTTPStatus.CONFLICT)
+        return client

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 import trio
 
-from hookgw import NetworkEvents, Session, decode_json, event_id_of
+from hookgw import Session, event_id_of
+from hookgw.connectors import NetworkEvents, decode_json, mapping, text
 
 STATES = {"open": "open", "connecting": "connecting", "close": "close", "refused": "close"}
 """Evolution API's words for the state of a connection. It says "refused" when no code was scanned in time."""
@@ -69,16 +70,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             kind: of hookgw's catalog.
         """
         if kind in ("SEND_MESSAGE", "MESSAGES_DELETE"):
-            data = self.data
-            key = (
-                data.get("key", data if kind == "MESSAGES_DELETE" else None)
-                if isinstance(data, dict)
-                else None
-            )
-            parts = [key.get("remoteJid"), key.get("id")] if isinstance(key, dict) else []
-            named = [part for part in parts if isinstance(part, str) and part]
-            if len(named) == 2:
-                return event_id_of(kind, *named)
+            data = mapping(self.data)
+            key = mapping(data.get("key", data if kind == "MESSAGES_DELETE" else None))
+            chat, id_ = text(key.get("remoteJid")), text(key.get("id"))
+            if chat and id_:
+                return event_id_of(kind, chat, id_)
         encoded = msgspec.json.encode(self.data) if self.data_json is None else self.data_json
         return event_id_of(kind, self.date_time, hashlib.sha256(encoded).hexdigest())
 
@@ -143,10 +139,10 @@ async def read_reports(session: Session, body: bytes, path: str) -> list[Report]
                 continue
             with suppress(RecursionError):
                 report = Report(
-                    event=_text(one.get("event")) or path,
+                    event=text(one.get("event")) or path,
                     data=data if isinstance(data, NetworkEvents) else plain(data),
-                    date_time=_text(one.get("date_time")),
-                    sender=_text(one.get("sender")) or None,
+                    date_time=text(one.get("date_time")),
+                    sender=text(one.get("sender")) or None,
                 )
                 reports += await _in_parts(session, report)
     return reports
@@ -158,7 +154,7 @@ async def _in_parts(session: Session, report: Report) -> list[Report]:
         return [report]
     texts = await session.in_turns(_join(report.data, session.max_data))
     if len(texts) > 1:
-        return [msgspec.structs.replace(report, data=None, data_json=text) for text in texts]
+        return [msgspec.structs.replace(report, data=None, data_json=one) for one in texts]
     data = list(report.data)
     if report.data and not data:
         return []  # all of it was left out
@@ -195,10 +191,6 @@ def repaired(report: Report) -> Report | None:
     except (ValueError, RecursionError):
         return None
     return Report(event=report.event, data=data, date_time=report.date_time, sender=report.sender)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def plain(value: Any, depth: int = 0) -> Any:

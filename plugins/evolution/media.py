@@ -8,42 +8,32 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from hookgw import MediaSink, NetworkRefused, NotFound, Session
+from hookgw.connectors import REQUEST_TIMEOUT, chunks_of, mapping, text
 
-from .client import Client, chunks_of
+from .client import Client
 
+_PATH = "chat/getBase64FromMediaMessage"
 _START = b'"base64":"'
 _LONGEST_HEAD = 256 * 1024
 """Bytes before the file, with its caption and size."""
 _LONGEST_REFERENCE = 1500
+_WITH_FILES = [f"{kind}Message" for kind in ("image", "video", "audio", "document", "sticker", "ptv")]
 
 
 def with_link(data: Any, session: Session) -> Any:
     """Return the payload of a message with ``message.mediaUrl``, if it has a file and no such link yet."""
-    if not isinstance(data, dict):
-        return data
-    message, key = data.get("message"), data.get("key")
+    message, key = mapping(data).get("message"), mapping(data).get("key")
     if not isinstance(message, dict) or not isinstance(key, dict) or message.get("mediaUrl"):
         return data
-    for name in (
-        "imageMessage",
-        "videoMessage",
-        "audioMessage",
-        "documentMessage",
-        "stickerMessage",
-        "ptvMessage",
-    ):
+    for name in _WITH_FILES:
         content = message.get(name)
         if not isinstance(content, dict):
             continue
         reference = json.dumps([key.get("remoteJid"), bool(key.get("fromMe")), key.get("id")])
         if len(reference) > _LONGEST_REFERENCE:
             return data
-        mimetype, file_name = content.get("mimetype"), content.get("fileName")
-        url = session.media_url(
-            reference,
-            mimetype=mimetype if isinstance(mimetype, str) else "",
-            file_name=file_name if isinstance(file_name, str) else "",
-        )
+        mimetype, file_name = text(content.get("mimetype")), text(content.get("fileName"))
+        url = session.media_url(reference, mimetype=mimetype, file_name=file_name)
         return {**data, "message": {**message, "mediaUrl": url}}
     return data
 
@@ -65,7 +55,7 @@ async def send_file(client: Client, reference: str, sink: MediaSink) -> None:
     key = {"remoteJid": remote_jid, "fromMe": from_me, "id": id_}
     body = {"message": {"key": key}, "convertToMp4": False}
     async with (
-        client.stream("chat/getBase64FromMediaMessage", body) as response,
+        client.open("POST", client.url_of(_PATH), body=body, timeout=REQUEST_TIMEOUT) as response,
         aclosing(chunks_of(response)) as chunks,
     ):
         head = b""
@@ -77,10 +67,9 @@ async def send_file(client: Client, reference: str, sink: MediaSink) -> None:
         if not found:
             raise NetworkRefused("Evolution API did not answer with a file.")
         described = _described(before)
-        mimetype, file_name = described.get("mimetype"), described.get("fileName")
         await sink.begin(
-            mimetype=mimetype if isinstance(mimetype, str) and mimetype else "application/octet-stream",
-            file_name=file_name if isinstance(file_name, str) else "",
+            mimetype=text(described.get("mimetype")) or "application/octet-stream",
+            file_name=text(described.get("fileName")),
         )
         while not await _write(waiting, sink):
             waiting = waiting[len(waiting) // 4 * 4 :]
@@ -96,9 +85,9 @@ async def send_file(client: Client, reference: str, sink: MediaSink) -> None:
                 break
 
 
-async def _write(text: bytes, sink: MediaSink) -> bool:
+async def _write(base64: bytes, sink: MediaSink) -> bool:
     """Write the whole groups of a base64 text to a sink. Return whether the text ends here."""
-    part, end, _ = text.partition(b'"')
+    part, end, _ = base64.partition(b'"')
     try:
         content = binascii.a2b_base64(part if end else part[: len(part) // 4 * 4], strict_mode=True)
     except binascii.Error:
@@ -111,7 +100,5 @@ async def _write(text: bytes, sink: MediaSink) -> bool:
 def _described(before: bytes) -> dict[str, Any]:
     """Return what an answer says of its file, from the part before the file."""
     with suppress(ValueError, RecursionError):
-        found = json.loads(before.rstrip().rstrip(b",") + b"}")
-        if isinstance(found, dict):
-            return found
+        return mapping(json.loads(before.rstrip().rstrip(b",") + b"}"))
     return {}

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from typing import Any
 
-import httpx
 import msgspec
 
 from hookgw import Invalid
+from hookgw import connectors as kit
+from hookgw.connectors import check_names, check_token, is_bare, repr_without, server_url
 
 from .webhook import EVENTS, SPELLINGS
 
-_HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
 _ROOT = "plugins.options.evolution"
-_DEFAULTS = ("base_url", "api_key", "remote_events", "media_links", "forward_urls", "link_previews")
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -72,8 +71,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     set_webhook: bool = True
     media_links: bool = False
 
-    def __repr__(self) -> str:
-        return f"Options(base_url={self.base_url!r}, remote={self.remote!r})"
+    __repr__ = repr_without("api_key")
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,19 +91,16 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     forward_urls: bool = False
     link_previews: bool = True
 
-    def __repr__(self) -> str:
-        return f"Defaults(base_url={self.base_url!r})"
+    __repr__ = repr_without("api_key")
 
 
-def read_defaults(options: dict[str, Any]) -> Defaults:
+def read_defaults(options: Mapping[str, Any]) -> Defaults:
     """Return the operator's defaults.
 
     Raises:
         ValueError: an unknown name, or a wrong value; the message names it.
     """
-    for name in options:
-        if name not in _DEFAULTS:
-            raise ValueError(f"evolution has no option {name}; its options are {', '.join(_DEFAULTS)}")
+    check_names(options, Defaults.__struct_fields__, "evolution has no option {}; its options are ")
     try:
         defaults = msgspec.convert(options, Defaults)
         if defaults.base_url:
@@ -113,9 +108,7 @@ def read_defaults(options: dict[str, Any]) -> Defaults:
         for name in defaults.remote_events:
             if name not in EVENTS and name not in SPELLINGS:
                 raise ValueError(f"remote_events: Evolution API has no event {name}")
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None
-    except Invalid as error:
+    except (Invalid, msgspec.ValidationError) as error:
         raise ValueError(str(error)) from None
     return defaults
 
@@ -159,28 +152,15 @@ def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> 
             f"api_key is missing: give the instance this option, or set {_ROOT}.api_key in the configuration."
         )
     given = {"remote_events": defaults.remote_events, "media_links": defaults.media_links, **own}
-    try:
-        found = msgspec.convert(
-            {**given, "base_url": base_url, "api_key": api_key, "remote": own.get("remote") or instance},
-            Options,
-        )
-    except msgspec.ValidationError as error:
-        raise Invalid(f"The options of the instance are not valid: {error}.") from None
-    # It goes into a header; people paste it, with a line break or a space.
-    if not (found.api_key.isascii() and found.api_key.isprintable()) or " " in found.api_key:
-        raise Invalid("api_key must consist of printable ASCII characters, without spaces.")
+    named = {"base_url": base_url, "api_key": api_key, "remote": own.get("remote") or instance}
+    found = kit.read_options({**given, **named}, Options)
+    check_token("api_key", found.api_key)
     return found
 
 
 def _checked_url(text: str) -> str:
-    try:
-        url = httpx.URL(text)
-        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
-        is_server = url.scheme in ("http", "https") and bool(_HOST.fullmatch(url.raw_host))
-        is_server = is_server and (url.port or 1) < 65_536
-    except (httpx.InvalidURL, ValueError):
-        url, is_server = httpx.URL(), False
-    if not is_server or url.userinfo or url.query or url.fragment:
+    url = server_url(text)
+    if url is None or not is_bare(url):
         raise Invalid(
             "base_url must be the URL of Evolution API without user, password and query, such as "
             "https://evolution.example.org."

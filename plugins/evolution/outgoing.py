@@ -21,9 +21,8 @@ from hookgw import (
     ReactionMessage,
     TemplateMessage,
     TextMessage,
-    whatsapp_chat_of,
-    whatsapp_number_of,
 )
+from hookgw.connectors import filled, whatsapp_chat_of, whatsapp_number_of
 
 _LEAST_NUMBER = 10
 
@@ -89,13 +88,8 @@ def _media(message: MediaMessage, body: dict[str, Any]) -> tuple[str, dict[str, 
     if message.kind is MediaKind.AUDIO and message.is_voice:
         return "message/sendWhatsAppAudio", body | {"audio": file}
     body |= {"mediatype": message.kind.value, "media": file}
-    if message.mimetype:
-        body["mimetype"] = message.mimetype
-    if message.caption:
-        body["caption"] = message.caption
-    if message.file_name:
-        body["fileName"] = message.file_name
-    elif message.kind is MediaKind.DOCUMENT and message.url is None:
+    body |= filled(mimetype=message.mimetype, caption=message.caption, fileName=message.file_name)
+    if not message.file_name and message.kind is MediaKind.DOCUMENT and message.url is None:
         body["fileName"] = "file"  # without a name, it refuses a document that is not a URL
     return "message/sendMedia", body
 
@@ -109,10 +103,9 @@ def _card(contact: Contact) -> dict[str, Any]:
             f"contact: Evolution API needs the phone number of {contact.full_name!r} with its "
             f"country code, and {_LEAST_NUMBER} to 15 digits."
         )
-    more = {"organization": contact.organization, "email": contact.email, "url": contact.url}
     return {
         "fullName": contact.full_name,
         "wuid": digits,
         "phoneNumber": contact.phone_number,
-        **{name: value for name, value in more.items() if value},
+        **filled(organization=contact.organization, email=contact.email, url=contact.url),
     }

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
+import msgspec
 import structlog
 import trio
 
-from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge, decode_json
+from hookgw import EventLeftOut, Invalid, NewEvent, TooLarge
+from hookgw.connectors import decode_json, network_event
 
 from .connection import Connection
 from .events import Report, read_reports, repaired
@@ -36,10 +38,13 @@ class Receiver:
 
     Args:
         connection: hears of states and codes.
+
+    Attributes:
+        connection: as given.
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._session = connection.session
         self._turn = trio.Lock()
         self._waiting: list[_Request] = []
@@ -87,7 +92,7 @@ class Receiver:
                 break
             taken.append(request)
             pairs = zip(reports, kinds, strict=True)
-            events += [self._event(kind, report) for report, kind in pairs if kind]
+            events += [self._event(kind, report) for report, kind in pairs if kind or report.event]
         try:
             await self._session.emit_all(events)
         except (Invalid, TooLarge):  # one of them: each for itself
@@ -122,23 +127,23 @@ class Receiver:
         return request.reports
 
     def _kind_of(self, report: Report) -> str:
-        """Return the kind of an event; empty, with a line in the log, if hookgw does not know it."""
+        """Return the kind of an event; empty if hookgw has none, with a line in the log for each name."""
         try:
             return self._session.catalog.resolve(report.event, "event").name
         except Invalid as error:
             if report.event not in self._unknown and len(self._unknown) < _MOST_UNKNOWN:
                 self._unknown.add(report.event)
-                logger.warning("unknown event left out", instance=self._session.instance, reason=str(error))
+                logger.warning("event without a kind", instance=self._session.instance, reason=str(error))
             return ""
 
     async def _take(self, report: Report) -> None:
         kind = self._kind_of(report)
         try:
-            if kind == "CONNECTION_UPDATE" and await self._connection.take_connection_update(report):
+            if kind == "CONNECTION_UPDATE" and await self.connection.take_connection_update(report):
                 return
-            if kind == "QRCODE_UPDATED" and await self._connection.take_code(report):
+            if kind == "QRCODE_UPDATED" and await self.connection.take_code(report):
                 return
-            if kind:
+            if kind or report.event:
                 await self._store(kind, report)
         except (Invalid, TooLarge) as error:
             # Too large, or against the schema of its kind: no repetition would change that.
@@ -167,7 +172,10 @@ class Receiver:
                 return
 
     def _event(self, kind: str, report: Report) -> NewEvent:
-        options = self._connection.options
+        if not kind:
+            value = msgspec.json.encode(report.data) if report.data_json is None else report.data_json
+            return network_event("evolution", report.event, value, report.event_id(""), sender=report.sender)
+        options = self.connection.options
         data, data_json = report.data, report.data_json
         has_link = options is not None and options.media_links and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE")
         # A file inside goes only to registrations that ask for it: the session sees to that, if it has the

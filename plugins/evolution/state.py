@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 import msgspec
@@ -33,16 +32,6 @@ class State(msgspec.Struct, kw_only=True):
     target: Target | None = None
     former: dict[str, Any] | None = None
     settings: dict[str, Any] | None = None
-
-
-def read_state(stored: Any) -> State:
-    """Return the state that was saved, or a new one."""
-    try:
-        state = msgspec.convert(stored or {}, State)
-    except msgspec.ValidationError:
-        state = State()
-    state.secret = state.secret or secrets.token_urlsafe(32)
-    return state
 
 
 def target_of(options: Options) -> Target:

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from hookgw.connectors import found_at, mapping, strings, text
+
 PROOF = "x-hookgw-proof"
 """The header that proves that a request comes from the server whose webhook hookgw has set."""
 
@@ -64,8 +66,8 @@ def is_set(found: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, all_ev
     headers, events = found.get("headers"), found.get("events")
     if not isinstance(headers, dict) or not isinstance(events, list):
         return False
-    proof = {name.lower(): value for name, value in headers.items() if isinstance(name, str)}.get(PROOF)
-    names = {name for name in events if isinstance(name, str)}
+    proof = {name.lower(): value for name, value in headers.items()}.get(PROOF)
+    names = set(strings(events))
     return (
         found.get("enabled") is True
         and proof == wanted["headers"][PROOF]
@@ -83,17 +85,16 @@ def is_ours(found: Mapping[str, Any] | None, url: str) -> bool:
 
 def former_webhook(found: Any) -> dict[str, Any] | None:
     """Return a webhook that ``find`` has shown, as ``set`` takes it; ``None`` for none."""
-    if not isinstance(found, dict) or not isinstance(url := found.get("url"), str) or not url:
+    if not (url := text(found_at(found, "url"))):
         return None
-    events, headers = found.get("events"), found.get("headers")
-    names = [name for name in events if isinstance(name, str)] if isinstance(events, list) else []
+    names = strings(found.get("events"))
     former = {
         # `set` takes an empty list for all events, but with an empty list it has sent none.
         "enabled": found.get("enabled") is True and bool(names),
         "url": url,
         "headers": {
             name: str(value)
-            for name, value in (headers if isinstance(headers, dict) else {}).items()
+            for name, value in mapping(found.get("headers")).items()
             if isinstance(value, str | int | float)
         },
         "byEvents": found.get("webhookByEvents") is True,

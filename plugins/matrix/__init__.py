@@ -11,14 +11,6 @@ An example of ``hookgw_connectors`` for a real network.
 
 from __future__ import annotations
 
-from hookgw import Connector, hookimpl
-
 from .connector import Matrix
 
-_matrix = Matrix()
-
-
-@hookimpl
-def hookgw_connectors() -> list[Connector]:
-    """Provide the connector ``matrix``."""
-    return [_matrix]
+hookgw_connectors = Matrix().hookgw_connectors

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import trio
 
-from hookgw import EventLeftOut, Invalid, NetworkRefused, Recent, Session
+from hookgw import EventLeftOut, Invalid, NetworkRefused, Session
+from hookgw.connectors import Recent, each, repr_without, save_state, strings, text
 
 from .client import Client, Refused
-from .events import Account, each, text
+from .events import Account
 from .options import Options
 
 _KNOWN_NAMES = 20_000
@@ -44,9 +44,7 @@ class State(msgspec.Struct, kw_only=True):
     started: int = 0
     joining: dict[str, str] = {}
 
-    # A repr reaches tracebacks.
-    def __repr__(self) -> str:
-        return f"State(user={self.user!r}, since={self.since!r})"
+    __repr__ = repr_without("token")
 
 
 class Connection:
@@ -68,7 +66,7 @@ class Connection:
         self.session = session
         self.options = options
         self.state = state
-        self.client = Client(session.http, session.decode_json, options.homeserver)
+        self.client = Client(session, options.homeserver)
         self.names: Recent[tuple[str, str], str] = Recent(_KNOWN_NAMES)
         self.authors: Recent[str, str] = Recent(_KNOWN_AUTHORS)
         self.encrypted: Recent[str, bool] = Recent(_KNOWN_ROOMS)
@@ -128,7 +126,7 @@ class Connection:
         state.token = "" if options.access_token else self.client.token
         self.state = state
         # Before anything else: a kill must not leave a login behind that nobody knows.
-        await self.session.save_state(msgspec.to_builtins(state))
+        await save_state(self.session, state)
         await self.learn_direct_rooms()
         try:
             profile = await self.client.get("profile", user)
@@ -150,7 +148,7 @@ class Connection:
     async def forget_token(self) -> None:
         """Log in with the password next time."""
         self.client.token = self.state.token = ""
-        await self.session.save_state(msgspec.to_builtins(self.state))
+        await save_state(self.session, self.state)
 
     async def learn_direct_rooms(self) -> None:
         """Read which rooms are direct chats."""
@@ -165,11 +163,7 @@ class Connection:
 
     def note_direct_rooms(self, content: dict[str, Any]) -> None:
         """Keep the content of the account data ``m.direct``."""
-        self.direct = {
-            user: [room for room in rooms if isinstance(room, str)]
-            for user, rooms in content.items()
-            if isinstance(rooms, list)
-        }
+        self.direct = {user: strings(rooms) for user, rooms in content.items() if isinstance(rooms, list)}
 
     def is_group(self, room: str) -> bool:
         """Return whether a room is not a direct chat."""
@@ -313,8 +307,3 @@ class Connection:
     async def redact(self, room: str, id_: str, transaction: str) -> None:
         """Remove the content of an event."""
         await self.client.put("rooms", room, "redact", id_, transaction, body={})
-
-
-def now() -> float:
-    """Return the time in seconds since the epoch."""
-    return time.time()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import mimetypes
-import re
 import secrets
+import time
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Any
-from urllib.parse import urlsplit
 
-import msgspec
 import trio
 
 from hookgw import (
@@ -28,10 +25,11 @@ from hookgw import (
     Session,
     TextMessage,
 )
+from hookgw import connectors as kit
 
 from . import outgoing
-from .client import Refused, chunks_of
-from .connection import Connection, LoggedOut, State, now
+from .client import Refused
+from .connection import Connection, LoggedOut, State
 from .options import OPTIONS_SCHEMA, read_options
 from .sync import Receiver
 
@@ -39,18 +37,15 @@ LARGEST_FILE = 100 * 2**20
 """Bytes of a file to send."""
 TYPING_TIME = 10.0
 """Seconds for which a presence of unknown length is shown."""
-_MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}", re.ASCII)
 
 
-class Matrix:
+class Matrix(kit.NetworkConnector[Connection]):
     """Connects instances to Matrix."""
 
     name = "matrix"
     message_types = (TextMessage, MediaMessage, LocationMessage, ReactionMessage)
     options_schema = OPTIONS_SCHEMA
-
-    def __init__(self) -> None:
-        self._connections: dict[str, Connection] = {}
+    not_connected = "The instance is not connected to its homeserver."
 
     async def run(self, session: Session) -> None:
         """Log in, then raise events until cancelled, or logged out by the homeserver."""
@@ -60,23 +55,14 @@ class Matrix:
         except Invalid as error:
             await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
             return
-        stored = await session.load_state()
-        try:
-            state = msgspec.convert(stored or {}, State)
-        except msgspec.ValidationError:
-            state = State()
-        connection = Connection(session, options, state)
-        self._connections[session.instance] = connection
-        try:
+        connection = Connection(session, options, await kit.load_state(session, State))
+        with self.connections.joined(session, connection):
             async with trio.open_nursery() as nursery:
                 try:
                     await Receiver(connection, nursery).run()
                 except LoggedOut as error:
                     await session.set_state(ConnectionState.CLOSE, 401, message=str(error))
                 nursery.cancel_scope.cancel()
-        finally:
-            if self._connections.get(session.instance) is connection:
-                del self._connections[session.instance]
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Send a message to a room, or to a user."""
@@ -107,12 +93,8 @@ class Matrix:
             raise outgoing.encrypted_room(room)
         content = outgoing.edit_of(key, text)
         await connection.send_event(room, "m.room.message", content, _new_transaction())
-        return {
-            "key": {"remoteJid": room, "fromMe": True, "id": key.id, "participant": connection.user},
-            "message": {"conversation": text},
-            "messageType": "conversation",
-            "messageTimestamp": int(now()),
-        }
+        edited = {"remoteJid": room, "fromMe": True, "id": key.id, "participant": connection.user}
+        return kit.text_data(edited, text, time.time())
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         """Redact a message: its content is removed for everyone."""
@@ -128,7 +110,7 @@ class Matrix:
             "participant": author,
             "status": "DELETED",
             "deletedBy": connection.user,
-            "messageTimestamp": int(now()),
+            "messageTimestamp": int(time.time()),
         }
 
     async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
@@ -189,16 +171,7 @@ class Matrix:
         connection = self._connected(session)
         try:
             async with connection.client.download(reference) as response:
-                # Of a compressed answer, it is not the length of the file.
-                is_plain = response.headers.get("content-encoding", "identity") == "identity"
-                length = response.headers.get("content-length", "") if is_plain else ""
-                await sink.begin(
-                    mimetype=response.headers.get("content-type", "application/octet-stream"),
-                    size=int(length) if length.isascii() and length.isdigit() else None,
-                )
-                async with aclosing(chunks_of(response)) as chunks:
-                    async for chunk in chunks:
-                        await sink.write(chunk)
+                await kit.pass_file(response, sink)
         except Refused as error:
             if error.code == "M_NOT_FOUND":
                 raise NotFound("The homeserver no longer has the file.") from error
@@ -232,30 +205,22 @@ class Matrix:
             room=room,
             id_=id_,
             user=connection.user,
-            now=now(),
+            now=time.time(),
             media_url=connection.session.media_url,
         )
 
     def _connected(self, session: Session) -> Connection:
-        connection = self._connections.get(session.instance)
-        if connection is None or not connection.client.token:
-            raise NetworkRefused("The instance is not connected to its homeserver.", status=409)
+        connection = self.connections.of(session)
+        if not connection.client.token:
+            raise NetworkRefused(self.not_connected, status=409)
         return connection
 
 
 async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str]:
     """Return the content and the type of a file to send."""
-    name, said = message.file_name, ""
-    file = message.content
-    if file is None:
-        url = message.url or ""
-        name = name or urlsplit(url).path.rpartition("/")[2]
-        file = fetched = await session.fetch(url, limit=LARGEST_FILE)
-        said = fetched.mimetype
-    mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or "application/octet-stream"
-    if not _MIMETYPE.fullmatch(mimetype):
-        raise Invalid("mimetype must be a media type such as image/png.")
-    return file, mimetype
+    file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
+    guessed = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    return file.content, kit.check_mimetype(message.mimetype or file.said or guessed)
 
 
 def _new_transaction() -> str:

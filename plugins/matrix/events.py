@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from hookgw import NetworkEvents, NewEvent, event_id_of
+from hookgw import NewEvent, event_id_of
+from hookgw.connectors import MediaUrl, each, found_at, mapping, number, strings, text
 
 SOURCE = "matrix"
 TRANSACTION_PREFIX = "hookgw-"
@@ -31,14 +32,6 @@ _MEDIA = {
 _GEO_URI = re.compile(r"geo:(-?\d{1,3}(?:\.\d{1,20})?),(-?\d{1,3}(?:\.\d{1,20})?)(?:[,;].*)?", re.ASCII)
 _PRESENCES = {"online": "available", "unavailable": "unavailable", "offline": "unavailable"}
 _LARGEST_TIME = 253_402_300_799_000  # the last millisecond of the year 9999
-_LARGEST_SIZE = 2**53
-
-
-class MediaUrl(Protocol):
-    """Makes a link to a file; see ``Session.media_url``."""
-
-    def __call__(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
-        """Return the link."""
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +76,7 @@ def translate(event: Any, room: str, account: Account) -> NewEvent | None:
         # Matrix does not say whose message it was. If it is not known, it was most likely the sender's own.
         author = account.author_of(target) or sender
         key = {"remoteJid": room, "fromMe": author == account.user, "id": target, "participant": author}
-        data = {**key, "status": "DELETED", "deletedBy": sender, "messageTimestamp": _seconds(event)}
+        data = {**key, "status": "DELETED", "deletedBy": sender, "messageTimestamp": _time_of(event)}
         return NewEvent(kind="MESSAGES_DELETE", data=data, event_id=event_id_of(id_))
     if kind == "m.room.member" and isinstance(event.get("state_key"), str):
         return _membership(event, room, sender, content, account)
@@ -92,7 +85,7 @@ def translate(event: Any, room: str, account: Account) -> NewEvent | None:
 
 def is_own_echo(event: Mapping[str, Any]) -> bool:
     """Return whether hookgw sent an event: homeservers show its transaction id to its own device only."""
-    return text(mapping(event.get("unsigned")).get("transaction_id")).startswith(TRANSACTION_PREFIX)
+    return text(found_at(event, "unsigned", "transaction_id")).startswith(TRANSACTION_PREFIX)
 
 
 def _message(
@@ -128,7 +121,7 @@ def _message(
         data["messageType"], data["message"] = body
         if (context := _context(content, relation)) is not None:
             data["contextInfo"] = context
-    data["messageTimestamp"] = _seconds(event)
+    data["messageTimestamp"] = _time_of(event)
     if key["fromMe"]:
         data["status"] = "SERVER_ACK"
     data["source"] = SOURCE
@@ -176,7 +169,7 @@ def file_of(event: Mapping[str, Any]) -> tuple[str, int] | None:
     reference = text(content.get("url"))
     if message_type not in _MEDIA or not reference:
         return None
-    return reference, _number(mapping(content.get("info")).get("size")) or 0
+    return reference, number(found_at(content, "info", "size")) or 0
 
 
 def _file(
@@ -195,12 +188,12 @@ def _file(
         file["title"] = file_name
     if body != file_name:
         file["caption"] = body
-    if (size := _number(info.get("size"))) is not None:
+    if (size := number(info.get("size"))) is not None:
         file["fileLength"] = str(size)
     for field, source in (("height", "h"), ("width", "w")):
-        if (length := _number(info.get(source))) is not None:
+        if (length := number(info.get(source))) is not None:
             file[field] = length
-    if (duration := _number(info.get("duration"))) is not None:
+    if (duration := number(info.get("duration"))) is not None:
         file["seconds"] = duration // 1000
     if name == "audioMessage":
         file["ptt"] = "org.matrix.msc3245.voice" in content
@@ -209,14 +202,14 @@ def _file(
 
 def _context(content: Mapping[str, Any], relation: Mapping[str, Any]) -> dict[str, Any] | None:
     context: dict[str, Any] = {}
-    answered = text(mapping(relation.get("m.in_reply_to")).get("event_id"))
+    answered = text(found_at(relation, "m.in_reply_to", "event_id"))
     # In a thread, clients add a reply to the previous message for others that know no threads.
     if answered and relation.get("is_falling_back") is not True:
         context["stanzaId"] = answered
     if relation.get("rel_type") == "m.thread" and (thread := text(relation.get("event_id"))):
         context["threadId"] = thread
-    users = mapping(content.get("m.mentions")).get("user_ids")
-    mentioned = [user for user in users if isinstance(user, str)] if isinstance(users, list) else []
+    users = found_at(content, "m.mentions", "user_ids")
+    mentioned = strings(users)
     if mentioned:
         context["mentionedJid"] = mentioned
     return context or None
@@ -224,7 +217,7 @@ def _context(content: Mapping[str, Any], relation: Mapping[str, Any]) -> dict[st
 
 def _without_fallback(body: str, content: Mapping[str, Any]) -> str:
     """Return a text without the quotation that older clients put before a reply."""
-    answered = mapping(mapping(content.get("m.relates_to")).get("m.in_reply_to"))
+    answered = mapping(found_at(content, "m.relates_to", "m.in_reply_to"))
     if not answered or not body.startswith("> <"):
         return body
     lines = body.split("\n")
@@ -298,14 +291,14 @@ def presence(event: Any, account: Account, now: float) -> NewEvent | None:
     if not user or user == account.user or known is None:
         return None
     shown: dict[str, Any] = {"lastKnownPresence": known}
-    if (ago := _number(content.get("last_active_ago"))) is not None:
+    if (ago := number(content.get("last_active_ago"))) is not None:
         shown["lastSeen"] = max(0, int(now - ago / 1000))
     return NewEvent(kind="PRESENCE_UPDATE", data={"id": user, "presences": {user: shown}})
 
 
 def invitation(room: str, invited: Any, account: Account) -> NewEvent | None:
     """Return the event for a room in a sync's ``invite``."""
-    for event in each(mapping(mapping(invited).get("invite_state")).get("events")):
+    for event in each(found_at(invited, "invite_state", "events")):
         if event.get("type") == "m.room.member" and event.get("state_key") == account.user:
             # Stripped events have no id. The same room may invite again after a refusal: no id of our own.
             data = {
@@ -313,39 +306,12 @@ def invitation(room: str, invited: Any, account: Account) -> NewEvent | None:
                 "author": text(event.get("sender")),
                 "participants": [account.user],
                 "action": "invite",
-                "isDirect": mapping(event.get("content")).get("is_direct") is True,
+                "isDirect": found_at(event, "content", "is_direct") is True,
             }
             return NewEvent(kind="GROUP_PARTICIPANTS_UPDATE", data=data)
     return None
 
 
-def mapping(value: Any) -> dict[str, Any]:
-    """Return a JSON object, or an empty one for any other value."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a JSON array; none for any other value."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def each(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the events of a list, which are decoded meanwhile; none for any other value."""
-    # Nothing is skipped here: of a million numbers, the caller pauses at each.
-    return map(mapping, value if isinstance(value, (list, NetworkEvents)) else ())
-
-
-def text(value: Any) -> str:
-    """Return a text, or an empty one for any other value."""
-    return value if isinstance(value, str) else ""
-
-
-def _number(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST_SIZE:
-        return None
-    return value
-
-
-def _seconds(event: Mapping[str, Any]) -> int:
-    milliseconds = _number(event.get("origin_server_ts")) or 0
+def _time_of(event: Mapping[str, Any]) -> int:
+    milliseconds = number(event.get("origin_server_ts")) or 0
     return min(milliseconds, _LARGEST_TIME) // 1000

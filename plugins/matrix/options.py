@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
-import httpx
 import msgspec
 
 from hookgw import Invalid
+from hookgw import connectors as kit
+from hookgw.connectors import check_token, repr_without, server_url
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -50,10 +50,6 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 }
 """What an instance may set, and must."""
 
-_HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
-# It goes into a header.
-_TOKEN = re.compile("[!-~]*")
-
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The options; see :data:`OPTIONS_SCHEMA`."""
@@ -65,8 +61,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     join_invites: Literal["direct", "all", "none"] = "direct"
     device_name: str = "hookgw"
 
-    def __repr__(self) -> str:
-        return f"Options(homeserver={self.homeserver!r}, user={self.user!r})"
+    __repr__ = repr_without("password", "access_token")
 
 
 def read_options(options: dict[str, Any]) -> Options:
@@ -75,22 +70,10 @@ def read_options(options: dict[str, Any]) -> Options:
     Raises:
         Invalid: an option is missing or wrong; the message names it.
     """
-    try:
-        # Other fields of the request that created the instance may be among them.
-        found = msgspec.convert(options, Options)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"The options of the instance are not valid: {error}.") from None
-    try:
-        url = httpx.URL(found.homeserver)
-        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
-        is_server = url.scheme in ("http", "https") and bool(_HOST.fullmatch(url.raw_host))
-        is_server = is_server and (url.port or 1) < 65_536
-    except (httpx.InvalidURL, ValueError):
-        is_server = False
-    if not is_server:
+    found = kit.read_options(options, Options)
+    if server_url(found.homeserver) is None:
         raise Invalid("homeserver: use the URL of the homeserver, such as https://matrix.example.org.")
-    if not _TOKEN.fullmatch(found.access_token):
-        raise Invalid("access_token must consist of printable ASCII characters, without spaces.")
+    check_token("access_token", found.access_token)
     if not found.access_token and not (found.user and found.password):
         raise Invalid("Set the options user and password, or access_token.")
     return found

@@ -15,8 +15,9 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
+from hookgw.connectors import MediaUrl, sent_data
 
-from .events import SOURCE, TRANSACTION_PREFIX, MediaUrl, message_of
+from .events import SOURCE, TRANSACTION_PREFIX, message_of
 
 _MEDIA_TYPES = {
     MediaKind.IMAGE: "m.image",
@@ -108,14 +109,8 @@ def payload_of(
         sent = message_of(kind if kind == "m.sticker" else "", content, media_url)
         assert sent is not None, "hookgw sends no message without a body"  # noqa: S101
         name, body = sent
-    data = {
-        "key": {"remoteJid": room, "fromMe": True, "id": id_, "participant": user},
-        "message": body,
-        "messageType": name,
-        "messageTimestamp": int(now),
-        "status": "SERVER_ACK",
-        "source": SOURCE,
-    }
+    key = {"remoteJid": room, "fromMe": True, "id": id_, "participant": user}
+    data = sent_data(key, (name, body[name]), now, status="SERVER_ACK", source=SOURCE)
     answered = content.get("m.relates_to", {}).get("m.in_reply_to")
     return {**data, "contextInfo": {"stanzaId": answered["event_id"]}} if answered else data
 

@@ -7,9 +7,8 @@ already, and loses none.
 
 from __future__ import annotations
 
-import base64
 import copy
-import random
+import time
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
@@ -17,12 +16,14 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import ConnectionState, Invalid, NetworkRefused, NewEvent, NotFound
+from hookgw import ConnectionState, NetworkRefused, NewEvent
+from hookgw import connectors as kit
+from hookgw.connectors import each, found_at, mapping, strings, text
 
 from . import events
-from .client import Refused, Unreachable, read_body
-from .connection import Connection, LoggedOut, now
-from .events import Account, each, mapping, text
+from .client import Refused
+from .connection import Connection, LoggedOut
+from .events import Account
 
 logger = structlog.get_logger("hookgw.matrix")
 
@@ -38,7 +39,6 @@ MOST_FILES = 8 * 2**20
 """Bytes of files in the events that wait for a commit."""
 _MOST_PAGES = 10_000
 _MOST_LOOKUPS = 20
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _MOST_JOINS = 100
 _MOST_TARGETS = 1_000
 _MOST_KEPT = 1_000
@@ -141,7 +141,7 @@ class Receiver:
                     continue
                 failures += 1
                 await self._wait(error, failures)
-            except Unreachable as error:
+            except kit.Unreachable as error:
                 # The next answer should be smaller: it may have been too large, or too slow.
                 self._limit = max(1, self._limit // 2)
                 failures += 1
@@ -160,17 +160,8 @@ class Receiver:
             self._is_open = False
             await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
         self._batch.clear()
-        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 10)) * random.uniform(1, 1.2)  # noqa: S311 (no secret)
-        if error.retry_after is not None:
-            wait = max(error.retry_after, _FIRST_WAIT)
-        logger.warning(
-            "homeserver failed",
-            instance=self._session.instance,
-            reason=str(error),
-            code=error.code,
-            retry_after=round(wait, 1),
-        )
-        await trio.sleep(wait)
+        instance = self._session.instance
+        await kit.pause_after(error, failures, "homeserver failed", instance=instance, logger=logger)
 
     async def _log_in_again(self, error: Refused) -> str:
         options = self._connection.options
@@ -196,26 +187,26 @@ class Receiver:
         )
         next_batch = text(answer.get("next_batch"))
         if not next_batch:
-            raise Unreachable("The homeserver's answer has no next_batch.")
+            raise kit.Unreachable("The homeserver's answer has no next_batch.")
         self._batch, self._files, self._lookups = [], 0, _MOST_LOOKUPS
         self._is_slow = False
         self._unread.clear()
-        for event in each(mapping(answer.get("account_data")).get("events")):
+        for event in each(found_at(answer, "account_data", "events")):
             await trio.lowlevel.checkpoint()  # one at a time: each may have thousands of rooms
             # The filter lets only m.direct pass.
             self._connection.note_direct_rooms(mapping(event.get("content")))
         rooms = mapping(answer.get("rooms"))
         if is_first:
-            state.started = int(now() * 1000)  # what the answer has of rooms is history
+            state.started = int(time.time() * 1000)  # what the answer has of rooms is history
         else:
             for room, changes in [*mapping(rooms.get("join")).items(), *mapping(rooms.get("leave")).items()]:
                 await self._room(room, mapping(changes))
-            account, time = self._connection.account, now()
-            found = each(mapping(answer.get("presence")).get("events"))
-            await self._add_all(events.presence(event, account, time) for event in found)
+            account, now = self._connection.account, time.time()
+            found = each(found_at(answer, "presence", "events"))
+            await self._add_all(events.presence(event, account, now) for event in found)
         invited = self._invitations(mapping(rooms.get("invite")))
         state.since = next_batch
-        await self._commit(self._batch, is_last=True)
+        await kit.emit_valid(self._session, self._batch, state=msgspec.to_builtins(state), logger=logger)
         for room in invited:
             self._nursery.start_soon(self._join, room)
         for room, id_ in self._unread.items():
@@ -224,7 +215,7 @@ class Receiver:
     async def _room(self, room: str, changes: dict[str, Any]) -> None:
         timeline = mapping(changes.get("timeline"))
         in_turns = self._session.in_turns
-        _, joined_before = await in_turns(self._learn(room, mapping(changes.get("state")).get("events")))
+        _, joined_before = await in_turns(self._learn(room, found_at(changes, "state", "events")))
         found, joined = await in_turns(self._learn(room, timeline.get("events")))
         started, start = self._connection.state.started, None
         if joined is not None:
@@ -242,17 +233,14 @@ class Receiver:
         await self._timeline(room, found, start)
         if start is not None:
             return  # receipts from before the join are none of our business
-        for event in each(mapping(changes.get("ephemeral")).get("events")):
+        for event in each(found_at(changes, "ephemeral", "events")):
             await trio.lowlevel.checkpoint()
             content = mapping(event.get("content"))
             if event.get("type") == "m.receipt":
                 await self._look_up(room, [id_ for id_, _ in events.read_by(content)])
                 await self._add_all(events.receipts(content, room, self._connection.account))
             elif event.get("type") == "m.typing":
-                users = content.get("user_ids")
-                typing = (
-                    {user for user in users if isinstance(user, str)} if isinstance(users, list) else set()
-                )
+                typing = set(strings(content.get("user_ids")))
                 self._add(events.typing(room, self._typing.get(room, ()), typing, self._connection.account))
                 self._typing.pop(room, None)
                 if typing:
@@ -367,24 +355,14 @@ class Receiver:
                 await self._commit_part()
 
     async def _put_file(self, new: NewEvent, reference: str, size: int) -> None:
-        """Put a file into its event, beside the link. Without the file, the event is still complete."""
-        limit, content, reason = self._session.base64_limit, b"", "it took too long"
+        limit = self._session.base64_limit
         if size > limit or self._is_slow:
             return
-        with trio.move_on_after(FILE_TIME) as scope:
-            try:
-                async with self._connection.client.download(reference) as response:
-                    content = await read_body(response, limit)
-            except (Invalid, NetworkRefused, NotFound) as error:
-                reason = str(error)
+        reading = self._connection.client.read(reference, limit)
+        found = await kit.attach_file(self._session, new, reading, seconds=FILE_TIME, logger=logger)
         # A homeserver that cannot get at its files must not hold up message after message.
-        self._is_slow = scope.cancelled_caught
-        if not content:
-            room = new.data["key"]["remoteJid"]
-            logger.warning("file not in event", instance=self._session.instance, room=room, reason=reason)
-            return
-        new.data["message"]["base64"] = base64.b64encode(content).decode()
-        self._files += len(content)
+        self._is_slow = found is None
+        self._files += found or 0
 
     def _add(self, event: NewEvent | None) -> None:
         if event is not None:
@@ -438,22 +416,8 @@ class Receiver:
         await self._connection.learn_authors(room, asked)
 
     async def _commit_part(self) -> None:
-        await self._commit(self._batch, is_last=False)
+        await kit.emit_valid(self._session, self._batch, logger=logger)
         self._batch, self._files = [], 0
-
-    async def _commit(self, batch: list[NewEvent], *, is_last: bool) -> None:
-        state = msgspec.to_builtins(self._connection.state) if is_last else msgspec.UNSET
-        try:
-            await self._session.emit_all(batch, state=state)
-        except Invalid as error:
-            if len(batch) <= 1 and not is_last:
-                logger.warning("event refused", instance=self._session.instance, reason=str(error))
-                return
-            # One event that breaks a rule must not keep back the others, nor come again for ever.
-            for event in batch:
-                await self._commit([event], is_last=False)
-            if is_last:
-                await self._session.emit_all([], state=state)
 
     def _invitations(self, rooms: dict[str, Any]) -> list[str]:
         """Add the events of invitations, and return the rooms to join."""
@@ -483,7 +447,7 @@ class Receiver:
                     )
                     break
                 wait = error.retry_after
-            except Unreachable:
+            except kit.Unreachable:
                 wait = None
             await trio.sleep(wait or 5.0 * 2**attempt)
         # Stored with the next events. Until then, a restart joins once more, which changes nothing.
@@ -514,7 +478,7 @@ class _Start:
         self._join = text(joined.get("event_id"))
         self._started = started
         self._invite = ""
-        if mapping(unsigned.get("prev_content")).get("membership") == "invite":
+        if found_at(unsigned, "prev_content", "membership") == "invite":
             self._invite = text(unsigned.get("replaces_state"))
         self._is_past_invite = self._is_past_join = False
 
@@ -541,8 +505,8 @@ class _Start:
 def _as_own_join(event: dict[str, Any], user: str) -> dict[str, Any] | None:
     if event.get("type") == "m.room.member" and event.get("state_key") == user:
         unsigned = mapping(event.get("unsigned"))
-        before = mapping(unsigned.get("prev_content")).get("membership")
-        if mapping(event.get("content")).get("membership") == "join" and before != "join":
+        before = found_at(unsigned, "prev_content", "membership")
+        if found_at(event, "content", "membership") == "join" and before != "join":
             return event
     return None
 
@@ -593,5 +557,5 @@ def _target(event: dict[str, Any]) -> str:
     if event.get("type") == "m.room.redaction":
         return text(event.get("redacts")) or text(content.get("redacts"))
     if event.get("type") == "m.reaction":
-        return text(mapping(content.get("m.relates_to")).get("event_id"))
+        return text(found_at(content, "m.relates_to", "event_id"))
     return ""

@@ -19,33 +19,9 @@ It is also the example for writers of connectors. Read it in this order:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
-from hookgw import Connector, hookimpl
-
 from .connector import Simulator
-from .options import read_options
 
 _simulator = Simulator()
-
-
-@hookimpl
-def hookgw_configure(options: dict[str, Any]) -> None:
-    """Set the default options of all simulated instances."""
-    read_options(options, strict=True)
-    _simulator.set_defaults(options)
-
-
-@hookimpl
-def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:
-    """Check other default options; instances use them when they connect the next time."""
-    read_options(options, strict=True)
-    return partial(_simulator.set_defaults, options)
-
-
-@hookimpl
-def hookgw_connectors() -> list[Connector]:
-    """Provide the connector ``simulator``."""
-    return [_simulator]
+hookgw_configure = _simulator.hookgw_configure
+hookgw_reconfigure = _simulator.hookgw_reconfigure
+hookgw_connectors = _simulator.hookgw_connectors

@@ -25,11 +25,12 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
+from hookgw.connectors import NetworkConnector
 
 from . import traffic
 from .connection import Connection
 from .network_requests import answer_challenge, read_messages
-from .options import OPTIONS_SCHEMA, Options, read_options, schema_with
+from .options import OPTIONS_SCHEMA, Options, read_options
 from .outgoing import chat_of, message_id_of, outgoing, payload_of
 from .picture import picture_of, png_of
 from .presence import show_presence
@@ -43,29 +44,22 @@ _CHUNK = 4096
 _NEVER = float("inf")
 
 
-class Simulator:
-    """Connects instances to a simulated network.
-
-    Attributes:
-        name: the instances' ``integration``.
-        message_types: it sends everything.
-        options_schema: describes the options of an instance.
-    """
+class Simulator(NetworkConnector[Connection]):
+    """Connects instances to a simulated network."""
 
     name = "simulator"
     message_types = get_args(Message)
 
+    options_schema = OPTIONS_SCHEMA
+
     def __init__(self) -> None:
-        self.options_schema = OPTIONS_SCHEMA
-        self._defaults: dict[str, Any] = {}
-        self._connections: dict[str, Connection] = {}
+        super().__init__()
         self._restarting: set[str] = set()
 
-    def set_defaults(self, defaults: dict[str, Any]) -> None:
-        """Set the options that an instance does not set itself; before the gateway starts."""
-        self.options_schema = schema_with(defaults)
-        # Also here, because the schema has no secrets.
-        self._defaults = defaults
+    def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Check the block of the configuration."""
+        read_options(options, strict=True)
+        return options
 
     async def run(self, session: Session) -> None:
         """Show a QR code, open, then receive messages until cancelled or logged out.
@@ -92,15 +86,12 @@ class Simulator:
         async with trio.open_nursery() as nursery:
             connection = Connection(account, options, session.settings, random, nursery)
             # Before the state is open: from then on, messages are sent.
-            self._connections[session.instance] = connection
-            try:
+            with self.connections.joined(session, connection):
                 await session.set_state(ConnectionState.OPEN, wuid=account, profileName=session.instance)
                 with trio.move_on_after(min(log_out_after, lose_after)):
                     await receive_messages(session, connection, state)
                     # Returning would mean that the account was logged out.
                     await trio.sleep_forever()
-            finally:
-                del self._connections[session.instance]
             nursery.cancel_scope.cancel()
         if lose_after < log_out_after:
             # The gateway reports the closed connection, and calls run again after a wait.
@@ -146,7 +137,7 @@ class Simulator:
         if request.method == "GET":
             return IngestResponse(body=answer_challenge(request, options))
         messages = await read_messages(session, request, options)
-        connection = self._connections.get(session.instance)
+        connection = self.connections.get(session)
         if connection is None:
             # The network repeats the request after a 503, and not after a 4xx.
             raise Unavailable("The simulator is not connected.")
@@ -203,7 +194,7 @@ class Simulator:
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
         """Apply changed settings; the simulator knows ``groupsIgnore`` and ``readMessages``."""
         await trio.lowlevel.checkpoint()
-        connection = self._connections.get(session.instance)
+        connection = self.connections.get(session)
         if connection is not None:
             connection.settings = settings
 
@@ -239,10 +230,10 @@ class Simulator:
             await sink.write(picture[start : start + _CHUNK])
 
     def _options_of(self, session: Session) -> Options:
-        return read_options({**self._defaults, **session.options}, strict=False)
+        return read_options({**self.defaults, **session.options}, strict=False)
 
     def _connection_of(self, session: Session) -> Connection:
-        connection = self._connections.get(session.instance)
+        connection = self.connections.get(session)
         if connection is None:
             raise NetworkRefused("The simulator is not connected.", code="NOT_CONNECTED")
         return connection

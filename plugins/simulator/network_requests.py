@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Generator
 
 import msgspec
 
-from hookgw import IngestRequest, Invalid, NetworkEvents, ProofRefused, Session
+from hookgw import IngestRequest, Invalid, ProofRefused, Session
+from hookgw.connectors import NetworkEvents, is_secret, is_signature
 
 from .options import Options
 
@@ -28,7 +27,7 @@ def answer_challenge(request: IngestRequest, options: Options) -> bytes:
     Raises:
         ProofRefused: the verify token is wrong.
     """
-    if not _is_same(request.query.get("hub.verify_token", ""), options.verify_token):
+    if not is_secret(request.query.get("hub.verify_token", ""), options.verify_token):
         raise ProofRefused("hub.verify_token is not the option verify_token.")
     return request.query.get("hub.challenge", "").encode()
 
@@ -40,11 +39,8 @@ async def read_messages(session: Session, request: IngestRequest, options: Optio
         ProofRefused: the signature is missing or wrong.
         Invalid: the body is not what the network sends.
     """
-    # On the bytes as they came: the same JSON could be written in other bytes. And before they are parsed.
-    signature = hmac.new(options.app_secret.encode(), request.body, hashlib.sha256).hexdigest()
-    if not _is_same(
-        request.headers.get("x-hub-signature-256", ""), options.app_secret and f"sha256={signature}"
-    ):
+    algorithm, _, signature = request.headers.get("x-hub-signature-256", "").partition("=")
+    if algorithm != "sha256" or not is_signature(signature, options.app_secret, request.body):
         raise ProofRefused(
             "x-hub-signature-256 is not the HMAC-SHA256 of the body with the option app_secret."
         )
@@ -64,9 +60,3 @@ def _converted(messages: NetworkEvents) -> Generator[None, None, list[InboundMes
         converted.append(msgspec.convert(message, InboundMessage))
         yield
     return converted
-
-
-def _is_same(given: str, wanted: str) -> bool:
-    # In constant time: how long a comparison takes must not say how much of a guess is right. Without the
-    # secret in the options, nothing is right.
-    return bool(wanted) and hmac.compare_digest(given.encode(), wanted.encode())

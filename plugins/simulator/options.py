@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from hookgw.connectors import check_names
 from hookgw.kernel.units import Duration, parse_duration
 
 
@@ -106,17 +107,6 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 }
 
 
-def schema_with(defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with the operator's defaults, but for secrets, which it would show."""
-    properties = {
-        name: {**described, "default": defaults[name]}
-        if name in defaults and not described.get("writeOnly")
-        else described
-        for name, described in OPTIONS_SCHEMA["properties"].items()
-    }
-    return {**OPTIONS_SCHEMA, "properties": properties}
-
-
 def read_options(options: dict[str, Any], *, strict: bool) -> Options:
     """Return the options in a block.
 
@@ -127,9 +117,7 @@ def read_options(options: dict[str, Any], *, strict: bool) -> Options:
     Raises:
         ValueError: an unknown name, a wrong type or an impossible value; the message names it.
     """
-    known = Options.__struct_fields__
     # Not strict for an instance: it may have options that a later version of this plugin took.
-    for name in options if strict else ():
-        if name not in known:
-            raise ValueError(f"the simulator has no option {name}; its options are {', '.join(known)}")
+    if strict:
+        check_names(options, Options.__struct_fields__, "the simulator has no option {}; its options are ")
     return msgspec.convert(options, Options, dec_hook=lambda _, value: parse_duration(value))

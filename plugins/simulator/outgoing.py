@@ -16,8 +16,8 @@ from hookgw import (
     ReactionMessage,
     TemplateMessage,
     TextMessage,
-    whatsapp_chat_of,
 )
+from hookgw.connectors import vcard_of, whatsapp_chat_of
 
 
 def chat_of(number: str) -> str:
@@ -110,12 +110,4 @@ def _context_of(message: Message) -> dict[str, Any]:
 
 
 def _card_of(contact: Contact) -> dict[str, str]:
-    lines = {
-        "FN": contact.full_name,
-        "ORG": contact.organization,
-        "TEL": contact.phone_number,
-        "EMAIL": contact.email,
-        "URL": contact.url,
-    }
-    shown = "\n".join(f"{name}:{text}" for name, text in lines.items() if text)
-    return {"displayName": contact.full_name, "vcard": f"BEGIN:VCARD\nVERSION:3.0\n{shown}\nEND:VCARD"}
+    return {"displayName": contact.full_name, "vcard": vcard_of(contact)}

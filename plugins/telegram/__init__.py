@@ -13,31 +13,9 @@ commit), ``polling.py`` and ``webhook.py`` (the two ways in which updates come),
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
-from hookgw import Connector, hookimpl
-
 from .connector import Telegram
-from .options import read_defaults
 
 _telegram = Telegram()
-
-
-@hookimpl
-def hookgw_configure(options: dict[str, Any]) -> None:
-    """Set the default options of all bots."""
-    _telegram.set_defaults(read_defaults(options))
-
-
-@hookimpl
-def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:
-    """Check other default options; instances use them when they connect the next time."""
-    return partial(_telegram.set_defaults, read_defaults(options))
-
-
-@hookimpl
-def hookgw_connectors() -> list[Connector]:
-    """Provide the connector ``telegram``."""
-    return [_telegram]
+hookgw_configure = _telegram.hookgw_configure
+hookgw_reconfigure = _telegram.hookgw_reconfigure
+hookgw_connectors = _telegram.hookgw_connectors

@@ -1,4 +1,4 @@
-"""Requests to a Bot API server: JSON in and out, and its errors as exceptions.
+"""Requests to a Bot API server, and its errors.
 
 The token is in the path of each request's URL. So no message of httpx, which may hold the URL, leaves this
 module: :meth:`Client.hide` removes the token from every text.
@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 import msgspec
 
-from hookgw import NetworkRefused, NotFound
+from hookgw import NetworkRefused, NotFound, Session
+from hookgw.connectors import NetworkClient, Unreachable, mapping, read_file, retry_after_of, text
+from hookgw.connectors import Refused as KitRefused
 
-from .fields import identifier, mapping, text
+from .fields import identifier
 
 REQUEST_TIMEOUT = 20.0
 """Seconds for a request, except for long polls and files."""
@@ -34,69 +36,52 @@ _FILE_PATH = re.compile(r"[\w.\- ]{1,255}(/[\w.\- ]{1,255}){0,8}")
 _STATUS_UNKNOWN = "The Bot API server answered with the status {}."
 
 
-DecodeJson = Callable[..., Awaitable[Any]]
-
-
-class Refused(NetworkRefused):
+class Refused(KitRefused):
     """The Bot API server refused a request.
 
     Attributes:
         error_code: the server's: 400 to 599.
         is_unauthorized: whether the token is not, or no longer, a bot's.
-        is_temporary: whether the same request may succeed later.
         migrated_to: the chat that the group has become; empty for none.
     """
 
     def __init__(
         self, error_code: int, reason: str, parameters: Mapping[str, Any], retry_after: float | None
     ) -> None:
-        # The callers of hookgw would take a 401 for a wrong key of their own. The connection is closed.
-        status = HTTPStatus.CONFLICT if error_code == HTTPStatus.UNAUTHORIZED else error_code
-        if error_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            status = HTTPStatus.BAD_GATEWAY
-        super().__init__(reason, code=str(error_code), status=status, retry_after=retry_after)
+        super().__init__(reason, remote_status=error_code, code=str(error_code), retry_after=retry_after)
         self.error_code = error_code
         # For a token that never was a bot's, the server answers "Not Found", as for any unknown path.
         self.is_unauthorized = error_code == HTTPStatus.UNAUTHORIZED or reason == "Not Found"
-        self.is_temporary = error_code == HTTPStatus.TOO_MANY_REQUESTS or error_code >= 500
         self.migrated_to = identifier(parameters.get("migrate_to_chat_id"))
 
 
-class Unreachable(NetworkRefused):
-    """The Bot API server did not answer, or not with JSON. Whether it did what was asked is not known.
+class Unreadable(Unreachable):
+    """The Bot API server did not answer with its JSON.
 
     Attributes:
-        body: an answer with the status 200 that is not JSON; empty if there was none.
+        body: an answer with the status 200; empty if it had another status.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        body: bytes = b"",
-        *,
-        status: int = HTTPStatus.BAD_GATEWAY,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(reason, status=status, retry_after=retry_after)
+    def __init__(self, body: bytes) -> None:
+        super().__init__("The Bot API server did not answer with the JSON of the Bot API.")
         self.body = body
 
 
-class Client:
+class Client(NetworkClient):
     """Makes requests of one bot.
 
     Args:
-        http: makes the requests; the caller closes it.
-        decode_json: reads the answers; see ``Session.decode_json``.
+        session: of the instance.
         base_url: of the Bot API server.
         token: the bot's.
     """
 
-    def __init__(self, http: httpx.AsyncClient, decode_json: DecodeJson, base_url: str, token: str) -> None:
-        self._http = http
-        self._decode_json = decode_json
+    server = "The Bot API server"
+
+    def __init__(self, session: Session, base_url: str, token: str) -> None:
+        super().__init__(session, secrets=[token.partition(":")[2]])
         self._base = base_url.rstrip("/")
         self._token = token
-        self._secret = token.partition(":")[2]
         hide_tokens_in_log()
 
     def __repr__(self) -> str:
@@ -119,9 +104,8 @@ class Client:
             Refused: the server refused.
             Unreachable: nobody knows whether the server did it.
         """
-        body = msgspec.json.encode({name: value for name, value in parameters.items() if value is not None})
-        headers = {"content-type": "application/json"}
-        return await self._call("POST", method, seconds, content=body, headers=headers)
+        body = {name: value for name, value in parameters.items() if value is not None}
+        return await self._call("POST", method, seconds, body=body)
 
     async def upload(self, method: str, field: str, file: tuple[str, bytes, str], **parameters: Any) -> Any:
         """Call a method with a file.
@@ -162,21 +146,24 @@ class Client:
                 "A local server must run without --local."
             )
         url = f"{self._base}/file/bot{self._token}/{quote(path)}"
-        try:
-            async with self._http.stream(
-                "GET", url, timeout=FILE_TIMEOUT, follow_redirects=False
-            ) as response:
-                if response.status_code == HTTPStatus.NOT_FOUND:
-                    raise NotFound("Telegram no longer has the file.")
-                if not response.is_success:
-                    raise Unreachable(_STATUS_UNKNOWN.format(response.status_code))
-                yield response
-        except httpx.HTTPError as error:
-            raise self._unreachable(error) from None
+        async with self.open("GET", url, timeout=FILE_TIMEOUT) as response:
+            yield response
 
-    def hide(self, shown: str) -> str:
-        """Return a text without the token."""
-        return shown.replace(self._secret, _MASK) if self._secret else shown
+    async def read(self, file_id: str, limit: int) -> bytes:
+        """Return a file that somebody sent, of at most so many bytes."""
+        async with self.download(file_id) as response:
+            return await read_file(response, limit)
+
+    def refusal(self, response: httpx.Response, answer: Any) -> Exception:  # noqa: ARG002
+        """Return the error for a download without success."""
+        if response.status_code == HTTPStatus.NOT_FOUND:
+            return NotFound("Telegram no longer has the file.")
+        return Unreachable(_STATUS_UNKNOWN.format(response.status_code))
+
+    def unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        """Return the error for a request without an answer, as a sentence: another one may follow."""
+        found = super().unreachable(error)
+        return found if found.retry_after else Unreachable(f"{str(found).removesuffix('.')}.")
 
     async def _call(
         self,
@@ -187,29 +174,13 @@ class Client:
         left_out: Callable[[bytes], None] | None = None,
         **request: Any,
     ) -> Any:
-        url = f"{self._base}/bot{self._token}/{method}"
-        try:
-            response = await self._http.request(
-                verb,
-                url,
-                timeout=seconds,
-                follow_redirects=False,
-                extensions={"long_poll": method == "getUpdates"},
-                **request,
-            )
-        except httpx.HTTPError as error:
-            # Not as the cause: a traceback shows it, and its text may hold the URL.
-            raise self._unreachable(error) from None
-        try:
-            found = await self._decode_json(response.content, events=events, left_out=left_out)
-            answer = mapping(found)
-        except ValueError:
-            answer = {}
+        url, extensions = f"{self._base}/bot{self._token}/{method}", {"long_poll": method == "getUpdates"}
+        response = await self.request(verb, url, timeout=seconds, extensions=extensions, **request)
+        answer = mapping((await self.decode(response.content, events=events, left_out=left_out))[0])
         if response.is_success and answer.get("ok") is True and "result" in answer:
             return answer["result"]
         if answer.get("ok") is not False and response.status_code < HTTPStatus.BAD_REQUEST:
-            body = response.content if response.is_success else b""
-            raise Unreachable("The Bot API server did not answer with the JSON of the Bot API.", body)
+            raise Unreadable(response.content if response.is_success else b"")
         code = answer.get("error_code")
         if type(code) is not int or not 400 <= code <= 599:
             code = response.status_code
@@ -223,17 +194,6 @@ class Client:
         raise Refused(
             code, reason or _STATUS_UNKNOWN.format(code), parameters, _retry_after(response, parameters, code)
         )
-
-    def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
-        if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
-            return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)
-        reason = self.hide(str(error)).removesuffix(".") or type(error).__name__
-        return Unreachable(f"The Bot API server cannot be reached: {reason}.")
-
-
-def chunks_of(response: httpx.Response) -> AsyncGenerator[bytes, None]:
-    """Return the body of a streamed response in chunks; close it with ``aclosing``."""
-    return cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
 
 
 def _form(parameters: Mapping[str, Any]) -> dict[str, str]:
@@ -249,10 +209,8 @@ def _retry_after(response: httpx.Response, parameters: Mapping[str, Any], code: 
     seconds = parameters.get("retry_after")
     if isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= _LONGEST_WAIT:
         return float(seconds)
-    header = response.headers.get("retry-after", "")
-    if header.isascii() and header.isdigit() and len(header) < 6:
-        return float(header)
-    return 1.0 if code == HTTPStatus.TOO_MANY_REQUESTS else None
+    header = retry_after_of(response)
+    return 1.0 if header is None and code == HTTPStatus.TOO_MANY_REQUESTS else header
 
 
 class _TokenFilter(logging.Filter):

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import secrets
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from typing import Any
 
 import msgspec
 import structlog
 import trio
 
-from hookgw import Invalid, NetworkRefused, NewEvent, NotFound, Recent, Session, TooLarge
+from hookgw import Invalid, NetworkRefused, NewEvent, Session
+from hookgw import connectors as kit
+from hookgw.connectors import mapping, number, text
 
 from . import events
-from .client import Client, Refused, Unreachable, chunks_of
+from .client import Client, Refused
 from .content import file_of
 from .events import Bot
-from .fields import mapping, number, text
 from .options import Options
 
 logger = structlog.get_logger("hookgw.telegram")
@@ -53,9 +52,7 @@ class State(msgspec.Struct, kw_only=True):
     offset: int = 0
     secret: str = ""
 
-    # A repr reaches tracebacks.
-    def __repr__(self) -> str:
-        return f"State(bot={self.bot!r}, offset={self.offset!r})"
+    __repr__ = kit.repr_without("secret")
 
 
 class Connection:
@@ -79,12 +76,12 @@ class Connection:
         self.options = options
         # Another bot's updates have other numbers, and its secret must not prove this bot's requests.
         self.state = state if state.bot == options.bot else State(bot=options.bot)
-        self.client = Client(session.http, session.decode_json, options.base_url, options.bot_token)
+        self.client = Client(session, options.base_url, options.bot_token)
         self.receiving = trio.Lock()
         self.changing_webhook = trio.Lock()
         self.is_leaving = False
         self._nursery = nursery
-        self._done: Recent[tuple[str, ...], bool] = Recent(_KNOWN)
+        self._done: kit.Recent[tuple[str, ...], bool] = kit.Recent(_KNOWN)
         self._file_time = 0.0
         self._files = 0
 
@@ -126,7 +123,7 @@ class Connection:
             except Refused as again:
                 if again.is_unauthorized:
                     raise TokenRefused(error) from None
-            except Unreachable:
+            except kit.Unreachable:
                 pass  # the next request finds out
             return
         raise TokenRefused(error)
@@ -135,7 +132,7 @@ class Connection:
         """Return the secret of the webhook. A new one is stored before Telegram gets it."""
         if not self.state.secret:
             self.state.secret = secrets.token_urlsafe(32)
-            await self.session.save_state(msgspec.to_builtins(self.state))
+            await kit.save_state(self.session, self.state)
         return self.state.secret
 
     async def store(
@@ -158,7 +155,7 @@ class Connection:
         state: Any = msgspec.UNSET
         if offset is not None:
             state = msgspec.to_builtins(msgspec.structs.replace(self.state, offset=offset))
-        await self._emit(batch, state)
+        await kit.emit_valid(self.session, batch, state=state, logger=logger)
         if offset is not None:
             self.state.offset = offset
         for update in updates:
@@ -178,44 +175,15 @@ class Connection:
             yield
         return translated
 
-    async def _emit(self, batch: Sequence[NewEvent], state: Any) -> None:
-        try:
-            await self.session.emit_all(batch, state=state)
-        except (Invalid, TooLarge):
-            # One event that breaks a rule must not keep back the others, nor come again for ever.
-            for event in batch:
-                try:
-                    await self.session.emit_all([event])
-                except (Invalid, TooLarge) as error:
-                    logger.warning(
-                        "event refused", instance=self.session.instance, kind=event.kind, reason=str(error)
-                    )
-            await self.session.emit_all([], state=state)
-
     async def _put_file(self, new: NewEvent, update: Mapping[str, Any]) -> None:
-        """Put a file into its event, beside the link. Without the file, the event is still complete."""
         file = file_of(update)
         limit = self.session.base64_limit
         if file is None or file[1] > limit or self._file_time <= 0 or self._files >= MOST_FILES:
             return
-        received, reason, began = bytearray(), "it took too long", trio.current_time()
-        with trio.move_on_after(self._file_time) as scope:
-            try:
-                async with self.client.download(file[0]) as response, aclosing(chunks_of(response)) as chunks:
-                    async for chunk in chunks:
-                        received += chunk
-                        if len(received) > limit:
-                            raise Invalid(f"it has more than {limit} bytes")
-                reason = ""
-            except (Invalid, NetworkRefused, NotFound) as error:
-                reason = str(error)
+        began, reading = trio.current_time(), self.client.read(file[0], limit)
+        found = await kit.attach_file(self.session, new, reading, seconds=self._file_time, logger=logger)
         self._file_time -= trio.current_time() - began
-        if reason or scope.cancelled_caught:
-            chat = new.data["key"]["remoteJid"]
-            logger.warning("file not in event", instance=self.session.instance, chat=chat, reason=reason)
-            return
-        new.data["message"]["base64"] = base64.b64encode(received).decode()
-        self._files += len(received)
+        self._files += found or 0
 
     async def _answer_button(self, query: str) -> None:
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any
 
@@ -29,13 +28,22 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
+from hookgw import connectors as kit
+from hookgw.connectors import mapping
 
 from . import outgoing
-from .client import Refused, chunks_of
+from .client import Refused
 from .connection import Connection, State, TokenRefused
-from .events import chat_of, message_data
-from .fields import mapping
-from .options import OFFICIAL, OPTIONS_SCHEMA, Defaults, Options, check_webhook_url, read_options, schema_with
+from .events import SOURCE, chat_of, message_data
+from .options import (
+    OFFICIAL,
+    OPTIONS_SCHEMA,
+    Defaults,
+    Options,
+    check_webhook_url,
+    read_defaults,
+    read_options,
+)
 from .outgoing import Target
 from .polling import Poller
 from .webhook import WebhookKeeper, receive
@@ -47,22 +55,19 @@ _ACTIONS = {"composing": "typing", "recording": "record_voice"}
 _URL_FAILED = ("http url", "web page content", "upload file by url", "wrong file identifier", "wrong type")
 
 
-class Telegram:
+class Telegram(kit.NetworkConnector[Connection]):
     """Connects instances to Telegram."""
 
     name = "telegram"
     message_types = (TextMessage, MediaMessage, LocationMessage, ContactMessage, ReactionMessage)
 
-    def __init__(self) -> None:
-        self.options_schema: dict[str, Any] = OPTIONS_SCHEMA
-        self._defaults: dict[str, Any] = {}
-        self._connections: dict[str, Connection] = {}
+    options_schema = OPTIONS_SCHEMA
+    default_names = Defaults.__struct_fields__
+    not_connected = "The instance is not connected to Telegram."
 
-    def set_defaults(self, defaults: Defaults) -> None:
-        """Set the options that an instance does not set itself."""
-        self.options_schema = schema_with(defaults)
-        # Also here: hookgw reads the schema once, at start.
-        self._defaults = msgspec.structs.asdict(defaults)
+    def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of the configuration, with those that it leaves out."""
+        return msgspec.structs.asdict(read_defaults(options))
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         """Refuse options with which no update would ever come."""
@@ -80,32 +85,23 @@ class Telegram:
         except Invalid as error:
             await session.set_state(ConnectionState.CLOSE, HTTPStatus.BAD_REQUEST, message=str(error))
             return
-        stored = await session.load_state()
-        try:
-            state = msgspec.convert(stored or {}, State)
-        except msgspec.ValidationError:
-            state = State()
+        state = await kit.load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)
             # Before the first state, with which requests of Telegram are let in.
-            self._connections[session.instance] = connection
-            try:
-                await session.set_state(ConnectionState.CONNECTING)
-                if options.mode == "webhook":
-                    await WebhookKeeper(connection).run()
-                else:
-                    await Poller(connection).run()
-            except TokenRefused as error:
-                await session.set_state(ConnectionState.CLOSE, HTTPStatus.UNAUTHORIZED, message=str(error))
-            finally:
-                if self._connections.get(session.instance) is connection:
-                    del self._connections[session.instance]
+            with self.connections.joined(session, connection):
+                try:
+                    await session.set_state(ConnectionState.CONNECTING)
+                    await (WebhookKeeper if options.mode == "webhook" else Poller)(connection).run()
+                except TokenRefused as error:
+                    await session.set_state(
+                        ConnectionState.CLOSE, HTTPStatus.UNAUTHORIZED, message=str(error)
+                    )
             nursery.cancel_scope.cancel()
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Store the events of an update that Telegram posts."""
-        connection = self._connections.get(session.instance)
-        if connection is None:
+        if (connection := self.connections.get(session)) is None:
             raise Unavailable("The instance is not connected.")
         return await receive(connection, request)
 
@@ -115,7 +111,7 @@ class Telegram:
 
     async def remove(self, session: Session) -> None:
         """Delete the webhook that :meth:`run` has set."""
-        connection = self._connections.get(session.instance)
+        connection = self.connections.get(session)
         if connection is not None and connection.options.mode == "webhook":
             async with connection.changing_webhook:
                 connection.is_leaving = True  # whatever the run is about to find out
@@ -123,7 +119,7 @@ class Telegram:
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
         """Send a message to a chat. Telegram cannot detect a repetition, so ``key`` is of no use there."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         if isinstance(message, TextMessage):
             sent = await _call(connection, "sendMessage", outgoing.text_parameters(message))
         elif isinstance(message, MediaMessage):
@@ -142,7 +138,7 @@ class Telegram:
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         """Replace the text, or the caption, of a message of the bot."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         target = outgoing.target_of(key.remote_jid or number)
         parameters = {**_chat_parameters(target), "message_id": outgoing.message_id(key)}
         # Before the call: of chats of business accounts, Telegram reports it, perhaps before it answers.
@@ -161,7 +157,7 @@ class Telegram:
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         """Delete a message for everyone."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         target = outgoing.target_of(key.remote_jid)
         id_ = outgoing.message_id(key)
         if target.connection:
@@ -187,7 +183,7 @@ class Telegram:
 
     async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
         """Mark messages of a business account's chats as read. Bots themselves read nothing."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         calls = []
         for key in keys:
             target = outgoing.target_of(key.remote_jid)
@@ -204,7 +200,7 @@ class Telegram:
         self, session: Session, presence: str, *, number: str | None, delay: float
     ) -> None:
         """Show in a chat that the bot writes, or records, and repeat that until the delay is over."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         if presence in ("available", "unavailable"):
             raise NotSupported("Bots of Telegram are neither online nor offline.")
         if number is None:
@@ -223,7 +219,7 @@ class Telegram:
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return which chats the bot can write to, as far as Telegram tells."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         found = []
         for wanted in numbers:
             jid = ""
@@ -241,16 +237,10 @@ class Telegram:
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send a file that somebody sent to a sink."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         async with connection.client.download(reference) as response:
-            # Of a compressed answer, it is not the length of the file.
-            is_plain = response.headers.get("content-encoding", "identity") == "identity"
-            length = response.headers.get("content-length", "") if is_plain else ""
             # Telegram's server says application/octet-stream for most files; the link knows better.
-            await sink.begin(mimetype="", size=int(length) if length.isascii() and length.isdigit() else None)
-            async with aclosing(chunks_of(response)) as chunks:
-                async for chunk in chunks:
-                    await sink.write(chunk)
+            await kit.pass_file(response, sink, mimetype="")
 
     async def _send_file(self, connection: Connection, message: MediaMessage) -> Any:
         method, field, parameters = outgoing.media_call(message)
@@ -265,11 +255,8 @@ class Telegram:
                 ):
                     raise
                 # Telegram cannot fetch it: hookgw may, and Telegram takes larger files that are uploaded.
-        content, said = message.content, ""
-        if content is None:
-            content = fetched = await connection.session.fetch(message.url or "", limit=outgoing.LARGEST_FILE)
-            said = fetched.mimetype
-        file = outgoing.file_to_upload(message, content, said)
+        fetched = await kit.file_to_send(message, connection.session, limit=outgoing.LARGEST_FILE)
+        file = outgoing.file_to_upload(message, fetched)
         return await _call(connection, method, parameters, upload=(field, file))
 
     async def _react(self, connection: Connection, message: ReactionMessage) -> dict[str, Any]:
@@ -281,26 +268,13 @@ class Telegram:
         parameters = {**_chat_parameters(target), "message_id": id_, "reaction": reaction}
         await _call(connection, "setMessageReaction", parameters)
         chat = message.key.remote_jid or message.number
-        reacted = {"remoteJid": chat, "fromMe": message.key.from_me, "id": message.key.id}
         now = time.time()
-        return {
-            # A reaction is no message of its own on Telegram, and has no id.
-            "key": {"remoteJid": chat, "fromMe": True, "id": f"reaction-{id_}-{int(now * 1000)}"},
-            "message": {"reactionMessage": {"key": reacted, "text": message.reaction}},
-            "messageType": "reactionMessage",
-            "messageTimestamp": int(now),
-            "status": "SERVER_ACK",
-            "source": "telegram",
-        }
+        # A reaction is no message of its own on Telegram, and has no id.
+        key = {"remoteJid": chat, "fromMe": True, "id": f"reaction-{id_}-{int(now * 1000)}"}
+        return kit.sent_data(key, kit.sent_content(message, chat), now, status="SERVER_ACK", source=SOURCE)
 
     def _options_of(self, options: dict[str, Any]) -> Options:
-        return read_options({**self._defaults, **options})
-
-    def _connected(self, session: Session) -> Connection:
-        connection = self._connections.get(session.instance)
-        if connection is None:
-            raise NetworkRefused("The instance is not connected to Telegram.", status=HTTPStatus.CONFLICT)
-        return connection
+        return read_options({**self.defaults, **options})
 
 
 async def _call(

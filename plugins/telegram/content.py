@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from .fields import degrees, identifier, items, mapping, number, text
+from hookgw import Contact
+from hookgw.connectors import (
+    MediaUrl,
+    degrees,
+    filled,
+    is_mimetype,
+    items,
+    mapping,
+    number,
+    text,
+    vcard_of,
+    vcard_text,
+)
+
+from .fields import identifier
 
 _MEDIA = {
     # The field of a message, the name in the payload, and the type if Telegram does not say it.
@@ -47,14 +61,6 @@ _NO_CONTENT = frozenset(
     )
 )
 _FILE_ID = re.compile(r"[A-Za-z0-9_-]{1,512}")
-_MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}", re.ASCII)
-
-
-class MediaUrl(Protocol):
-    """Makes a link to a file; see ``Session.media_url``."""
-
-    def __call__(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
-        """Return the link."""
 
 
 def content_of(message: Mapping[str, Any], media_url: MediaUrl) -> tuple[str, dict[str, Any]] | None:
@@ -149,16 +155,10 @@ def _photo(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _file(file: Mapping[str, Any], mimetype: str, caption: str, media_url: MediaUrl) -> dict[str, Any]:
     said = text(file.get("mime_type"))
-    mimetype = said if _MIMETYPE.fullmatch(said) else mimetype
+    mimetype = said if is_mimetype(said) else mimetype
     file_name = text(file.get("file_name"))[:255]
-    body: dict[str, Any] = {
-        "url": media_url(_file_id(file), mimetype=mimetype, file_name=file_name),
-        "mimetype": mimetype,
-    }
-    if file_name:
-        body["fileName"] = file_name
-    if caption:
-        body["caption"] = caption
+    url = media_url(_file_id(file), mimetype=mimetype, file_name=file_name)
+    body: dict[str, Any] = {"url": url, "mimetype": mimetype, **filled(fileName=file_name, caption=caption)}
     if (size := number(file.get("file_size"))) is not None:
         # A string: this is protobuf's JSON form of a 64-bit integer.
         body["fileLength"] = str(size)
@@ -169,15 +169,8 @@ def _file(file: Mapping[str, Any], mimetype: str, caption: str, media_url: Media
 
 
 def _vcard(name: str, contact: Mapping[str, Any]) -> str:
-    lines = ["BEGIN:VCARD", "VERSION:3.0", f"FN:{_escaped(name)}"]
-    if phone := text(contact.get("phone_number")):
-        lines.append(f"TEL:{_escaped(phone)}")
-    return "\n".join([*lines, "END:VCARD"])
-
-
-def _escaped(value: str) -> str:
-    # RFC 6350, section 3.4. A line break in a name must not begin another property.
-    return value.replace("\\", "\\\\").replace(",", "\\,").replace(";", "\\;").replace("\n", "\\n")
+    card = Contact(full_name=name, phone_number=text(contact.get("phone_number")))
+    return vcard_of(card, written=vcard_text)
 
 
 def _file_id(file: Mapping[str, Any]) -> str:

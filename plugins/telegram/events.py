@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from hookgw import NewEvent, event_id_of
+from hookgw.connectors import MediaUrl, found_at, items, mapping, number, seconds, text
 
-from .content import MediaUrl, content_of
-from .fields import identifier, items, mapping, number, seconds, text
+from .content import content_of
+from .fields import identifier
 
 SOURCE = "telegram"
 
@@ -194,13 +195,13 @@ def _reaction(reaction: dict[str, Any], bot: Bot, update_id: str) -> list[NewEve
     # Telegram sends the whole list. The payload has room for one: the new one, or none if one was taken back.
     added = [emoji for emoji in now if emoji not in before]
     reacted = {"remoteJid": remote_jid, "fromMe": bot.has_done("sent", remote_jid, target), "id": target}
-    sender = _user(reaction.get("user")) or identifier(mapping(reaction.get("actor_chat")).get("id"))
+    sender = _user(reaction.get("user")) or identifier(found_at(reaction, "actor_chat", "id"))
     # A reaction is no message of its own on Telegram, and has no id.
     key: dict[str, Any] = {"remoteJid": remote_jid, "fromMe": False, "id": f"reaction-{update_id}"}
     if text(chat.get("type")) != _PRIVATE and sender:
         key["participant"] = sender
     data: dict[str, Any] = {"key": key}
-    if name := _name(reaction.get("user")) or text(mapping(reaction.get("actor_chat")).get("title")):
+    if name := _name(reaction.get("user")) or text(found_at(reaction, "actor_chat", "title")):
         data["pushName"] = name
     data["message"] = {"reactionMessage": {"key": reacted, "text": added[0] if added else ""}}
     data["messageType"] = "reactionMessage"
@@ -219,7 +220,7 @@ def _pressed_button(query: dict[str, Any], bot: Bot) -> list[NewEvent]:
         return []
     data_text = text(query.get("data"))
     label = data_text
-    rows = mapping(message.get("reply_markup")).get("inline_keyboard")
+    rows = found_at(message, "reply_markup", "inline_keyboard")
     for row in rows if isinstance(rows, list) else []:
         for button in items(row):
             if data_text and button.get("callback_data") == data_text:
@@ -326,11 +327,11 @@ def _key(message: Mapping[str, Any], bot: Bot) -> dict[str, Any] | None:
 
 def _author(message: Mapping[str, Any]) -> str:
     # Anonymous administrators and channels write as a chat; "from" is then a placeholder.
-    return identifier(mapping(message.get("sender_chat")).get("id")) or _user(message.get("from"))
+    return identifier(found_at(message, "sender_chat", "id")) or _user(message.get("from"))
 
 
 def _sender_name(message: Mapping[str, Any]) -> str:
-    return text(mapping(message.get("sender_chat")).get("title")) or _name(message.get("from"))
+    return text(found_at(message, "sender_chat", "title")) or _name(message.get("from"))
 
 
 def _user(user: Any) -> str:

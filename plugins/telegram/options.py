@@ -6,10 +6,11 @@ import re
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import httpx
 import msgspec
 
 from hookgw import Invalid
+from hookgw import connectors as kit
+from hookgw.connectors import is_bare, server_url
 
 OFFICIAL = "https://api.telegram.org"
 """The Bot API server that Telegram runs."""
@@ -79,11 +80,7 @@ def read_options(options: dict[str, Any]) -> Options:
             "bot_token is missing: set the option to the token that @BotFather gave for the bot "
             "(PATCH /instance/options), and connect the instance."
         )
-    try:
-        # Other fields of the request that created the instance may be among them.
-        found = msgspec.convert(options, Options)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"The options of the instance are not valid: {error}.") from None
+    found = kit.read_options(options, Options)
     if not _TOKEN.fullmatch(found.bot_token):
         raise Invalid("bot_token is not the token of a bot, such as 123456:ABC-DEF1234ghIkl-zyx57W2v1u1.")
     check_base_url(found.base_url)
@@ -104,23 +101,10 @@ def read_defaults(options: dict[str, Any]) -> Defaults:
     return found
 
 
-def schema_with(defaults: Defaults) -> dict[str, Any]:
-    """Return the schema with the operator's defaults."""
-    properties = dict(OPTIONS_SCHEMA["properties"])
-    for name, value in msgspec.structs.asdict(defaults).items():
-        properties[name] = {**properties[name], "default": value}
-    return {**OPTIONS_SCHEMA, "properties": properties}
-
-
-def check_base_url(url: str) -> None:
+def check_base_url(text: str) -> None:
     """Raise ``Invalid`` unless a URL can be that of a Bot API server."""
-    try:
-        parts = urlsplit(url)
-        is_right = parts.scheme in ("http", "https") and bool(httpx.URL(url).host) and parts.port != 0
-    except (httpx.InvalidURL, ValueError):
-        is_right = False
-        parts = urlsplit("")
-    if not is_right or parts.username is not None or parts.query or parts.fragment:
+    url = server_url(text)
+    if url is None or not is_bare(url):
         raise Invalid(
             f"base_url: use the URL of a Bot API server, such as {OFFICIAL}, without a user, query or "
             "fragment."

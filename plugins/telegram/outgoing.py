@@ -5,7 +5,6 @@ from __future__ import annotations
 import mimetypes
 import re
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -20,6 +19,7 @@ from hookgw import (
     NotSupported,
     TextMessage,
 )
+from hookgw.connectors import FileToSend, check_mimetype, vcard_of
 
 LONGEST_TEXT = 4096
 LONGEST_CAPTION = 1024
@@ -31,7 +31,6 @@ _CHAT = re.compile(r"(-?[0-9]{1,16})(?:@([A-Za-z0-9_-]{1,128}))?(?:/([0-9]{1,12}
 _USERNAME = re.compile(r"(?:(?:https?://)?t\.me/|@)([A-Za-z][A-Za-z0-9_]{3,31})(?:/([0-9]{1,12}))?/?")
 _PHONE = re.compile(r"\+[0-9 ().-]{5,}")
 _MESSAGE_ID = re.compile(r"[0-9]{1,16}")
-_MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}", re.ASCII)
 _METHODS = {
     MediaKind.IMAGE: ("sendPhoto", "photo", "photo.jpg"),
     MediaKind.VIDEO: ("sendVideo", "video", "video.mp4"),
@@ -172,28 +171,22 @@ def is_sent_by_url(message: MediaMessage) -> bool:
     )
 
 
-def file_to_upload(message: MediaMessage, content: bytes, said: str) -> tuple[str, bytes, str]:
+def file_to_upload(message: MediaMessage, file: FileToSend) -> tuple[str, bytes, str]:
     """Return name, content and type of a file for an upload.
-
-    Args:
-        message: with the file.
-        content: of the file.
-        said: the type that the server of its URL said; empty for none.
 
     Raises:
         Invalid: it is too large, or its type is none.
     """
+    content = file.content
     if len(content) > LARGEST_FILE:
         raise Invalid(
             f"media has {len(content):,} bytes, and Telegram takes at most {LARGEST_FILE:,} from a bot."
         )
     if not content:
         raise Invalid("media is empty.")
-    usual = "voice.ogg" if message.is_voice else _METHODS[message.kind][2]
-    name = message.file_name or unquote(urlsplit(message.url or "").path).rpartition("/")[2] or usual
-    mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or "application/octet-stream"
-    if not _MIMETYPE.fullmatch(mimetype):
-        raise Invalid("mimetype must be a media type such as image/png.")
+    name = file.name or ("voice.ogg" if message.is_voice else _METHODS[message.kind][2])
+    mimetype = message.mimetype or file.said or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    check_mimetype(mimetype)
     if "." not in name and (suffix := mimetypes.guess_extension(mimetype)):
         name += suffix
     return name, content, mimetype
@@ -232,15 +225,7 @@ def contact_parameters(message: ContactMessage) -> dict[str, Any]:
 
 
 def _vcard(contact: Contact) -> str:
-    lines = {
-        "FN": contact.full_name,
-        "ORG": contact.organization,
-        "TEL": contact.phone_number,
-        "EMAIL": contact.email,
-        "URL": contact.url,
-    }
-    shown = "\n".join(f"{name}:{' '.join(text.split())}" for name, text in lines.items() if text)
-    card = f"BEGIN:VCARD\nVERSION:3.0\n{shown}\nEND:VCARD"
+    card = vcard_of(contact)
     if len(card.encode()) > _LONGEST_VCARD:
         raise Invalid(
             f"contact[0] makes a card of more than {_LONGEST_VCARD:,} bytes, which Telegram does not take."

@@ -16,12 +16,12 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw import ConnectionState, NetworkEvents, NetworkRefused
+from hookgw import ConnectionState, NetworkRefused
+from hookgw.connectors import NetworkEvents, Unreachable, mapping, number, pause_after, text
 
-from .client import Refused, Unreachable
+from .client import Refused, Unreadable
 from .connection import Connection
 from .events import ALLOWED_UPDATES
-from .fields import mapping, number, text
 
 logger = structlog.get_logger("hookgw.telegram")
 
@@ -38,7 +38,6 @@ FILE_TIME = 15.0
 """Seconds for the files in one answer that go into their events. Later updates wait for them."""
 _PATIENCE = 20.0
 """Seconds beyond the poll that an answer may take."""
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
 _LONGEST_CONFLICT_WAIT = 4.0
 _WEBHOOK_FIGHT = 300.0
 """Seconds within which a second webhook that somebody sets means a program that keeps setting it."""
@@ -99,7 +98,7 @@ class Poller:
                 await self._wait(error, failures)
             except Unreachable as error:
                 failures += 1
-                if error.body and self._limit == 1:
+                if isinstance(error, Unreadable) and error.body and self._limit == 1:
                     await self._skip_unreadable(error.body)
                 # It may have been too large, or too slow.
                 self._limit = max(1, self._limit // 2)
@@ -204,15 +203,7 @@ class Poller:
         elif failures > 1 and not self._was_open:
             # Perhaps base_url is wrong, or not among the operator's servers: the state shows the reason.
             await self._session.set_state(ConnectionState.CLOSE, 503, message=f"{error} hookgw keeps trying.")
-        wait = wait_of(error, failures)
-        logger.warning(
-            "polling failed",
-            instance=self._session.instance,
-            reason=str(error),
-            code=error.code,
-            retry_after=round(wait, 1),
-        )
-        await trio.sleep(wait)
+        await pause_after(error, failures, "polling failed", instance=self._session.instance, logger=logger)
 
 
 def _with_id(found: NetworkEvents) -> Generator[None, None, list[dict[str, Any]]]:
@@ -222,10 +213,3 @@ def _with_id(found: NetworkEvents) -> Generator[None, None, list[dict[str, Any]]
             updates.append(update)
         yield
     return updates
-
-
-def wait_of(error: NetworkRefused, failures: int) -> float:
-    """Return how long to wait after so many failures in a row, in seconds."""
-    if error.retry_after is not None:
-        return max(error.retry_after, _FIRST_WAIT)
-    return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 10)) * random.uniform(1, 1.2)  # noqa: S311 (no secret)

@@ -6,7 +6,6 @@ updates of the same chat back meanwhile. With one connection, updates arrive one
 
 from __future__ import annotations
 
-import hmac
 from http import HTTPStatus
 
 import structlog
@@ -21,12 +20,11 @@ from hookgw import (
     NotSupported,
     ProofRefused,
 )
+from hookgw.connectors import is_secret, mapping, number, pause_after, text
 
 from .client import Refused
 from .connection import Connection
 from .events import ALLOWED_UPDATES
-from .fields import mapping, number, text
-from .polling import wait_of
 
 logger = structlog.get_logger("hookgw.telegram")
 
@@ -88,14 +86,8 @@ class WebhookKeeper:
                     # Perhaps base_url is wrong, or not among the operator's servers: the state says why.
                     reason = f"{error} hookgw keeps trying."
                     await self._session.set_state(ConnectionState.CLOSE, 503, message=reason)
-                wait = wait_of(error, failures)
-                logger.warning(
-                    "webhook not checked",
-                    instance=self._session.instance,
-                    reason=str(error),
-                    retry_after=round(wait, 1),
-                )
-                await trio.sleep(wait)
+                what, instance = "webhook not checked", self._session.instance
+                await pause_after(error, failures, what, instance=instance, logger=logger)
                 continue
             failures = 0
             if is_taken:
@@ -158,11 +150,7 @@ async def receive(connection: Connection, request: IngestRequest) -> IngestRespo
         Invalid: it was damaged on its way; Telegram sends it again.
         EventLeftOut: it is too large to be read.
     """
-    secret = connection.state.secret
-    given = request.headers.get(SECRET_HEADER, "")
-    # On bytes: compare_digest takes no other text than ASCII.
-    is_genuine = hmac.compare_digest(secret.encode(), given.encode("utf-8", "replace"))
-    if not secret or not is_genuine:
+    if not is_secret(request.headers.get(SECRET_HEADER, ""), connection.state.secret):
         raise ProofRefused("X-Telegram-Bot-Api-Secret-Token is missing or wrong.")
     if request.method != "POST":
         raise NotSupported("Telegram posts its updates.")

@@ -11,39 +11,10 @@ An example of a connector whose network calls hookgw: it sets its webhook up by 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
-from hookgw import Connector, hookimpl
-
 from .connector import Waha
-from .options import check_defaults
 
 _waha = Waha()
-
-
-@hookimpl
-def hookgw_configure(options: dict[str, Any]) -> None:
-    """Set the options of all instances that do not set them themselves."""
-    check_defaults(options)
-    _waha.set_defaults(options)
-
-
-@hookimpl
-def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:
-    """Check other defaults; instances use them when they connect the next time."""
-    check_defaults(options)
-    return partial(_waha.set_defaults, options)
-
-
-@hookimpl
-def hookgw_secret_options() -> list[str]:
-    """Say what is masked in messages and tracebacks."""
-    return ["api_key", "hmac_key"]
-
-
-@hookimpl
-def hookgw_connectors() -> list[Connector]:
-    """Provide the connector ``waha``."""
-    return [_waha]
+hookgw_configure = _waha.hookgw_configure
+hookgw_reconfigure = _waha.hookgw_reconfigure
+hookgw_secret_options = _waha.hookgw_secret_options
+hookgw_connectors = _waha.hookgw_connectors

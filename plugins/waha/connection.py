@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
 import trio
 
-from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Recent, Session
+from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
+from hookgw.connectors import Recent, found_at, mapping, text
 
 from .client import FILE_TIMEOUT, Client, Refused
 from .content import path_of, reference_of
 from .events import Account
-from .fields import mapping, text
 from .ids import chat_id_of, is_group, is_typed_brazilian_number, jid_of, parse_message_id
 from .options import Options
 from .remote_session import RemoteSession, State
@@ -65,7 +64,7 @@ class Connection:
         self.options = options
         self.state = state
         self.nursery = nursery
-        self.client = Client(session.http, session.decode_json, options.base_url, options.api_key)
+        self.client = Client(session, options.base_url, options.api_key)
         self.remote = RemoteSession(self.client, session, options, state)
         self.settings = session.settings
         self.engine = ""
@@ -133,7 +132,7 @@ class Connection:
     async def _report_failure(self, error: NetworkRefused, failures: int) -> None:
         if failures in (1, _TOLERATED + 1):  # each look would fill the log
             logger.warning("WAHA not reached", instance=self.session.instance, reason=str(error))
-        if isinstance(error, Refused) and error.http_status < 500 and error.http_status not in (408, 429):
+        if isinstance(error, Refused) and error.remote_status < 500 and error.remote_status not in (408, 429):
             reason = _FORBIDDEN if error.is_unauthorized else _BAD_SESSION
             await self._close(reason, str(error))
         elif not self._is_open or failures > _TOLERATED:
@@ -159,7 +158,7 @@ class Connection:
             info = await self.remote.set_webhook(info)
         former, status = self._status, text(info["status"])
         self._status = status
-        self.engine = self.client.engine = text(mapping(info.get("engine")).get("engine")) or self.engine
+        self.engine = self.client.engine = text(found_at(info, "engine", "engine")) or self.engine
         if status != "STOPPED":
             self._stopped_at = None
         elif self._stopped_at is None:
@@ -274,7 +273,7 @@ class Connection:
         try:
             await self.remote.call("start" if status == "STOPPED" else "restart")
         except Refused as error:
-            if error.http_status != 422:
+            if error.remote_status != 422:
                 raise
             # In older versions: it runs already.
         self._failed_restarts += status == "FAILED"
@@ -328,7 +327,7 @@ class Connection:
                 return
             picture = mapping(await self.client.call("GET", *path, query={"format": "image"}))
         except Refused as error:
-            if error.http_status not in (404, 422):
+            if error.remote_status not in (404, 422):
                 raise
             return  # the code was scanned in this moment, or there is none yet
         base64 = f"data:{text(picture.get('mimetype')) or 'image/png'};base64,{text(picture.get('data'))}"
@@ -348,7 +347,7 @@ class Connection:
         except NetworkRefused as error:
             logger.info("file not fetched again", instance=self.session.instance, reason=str(error))
             return None
-        return path_of(reference_of(text(mapping(mapping(message).get("media")).get("url"))))
+        return path_of(reference_of(text(found_at(message, "media", "url"))))
 
     async def chat_of(self, number: str) -> str:
         """Return WAHA's id of the chat for the ``number`` of a call.
@@ -446,8 +445,3 @@ def chat_id_or_empty(jid: str) -> str:
     """Return WAHA's id of a chat of events; empty if there is none."""
     user, _, server = jid.partition("@")
     return f"{user}@c.us" if server == "s.whatsapp.net" else jid if server else ""
-
-
-def now() -> float:
-    """Return the time in seconds since the epoch."""
-    return time.time()

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import hmac
 import mimetypes
-import re
+import time
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import Any
 
-import httpx
 import msgspec
 import structlog
 import trio
@@ -29,7 +25,6 @@ from hookgw import (
     MediaSink,
     Message,
     MessageKey,
-    NetworkRefused,
     NewEvent,
     NotFound,
     NotSupported,
@@ -39,15 +34,23 @@ from hookgw import (
     TextMessage,
     Unavailable,
 )
+from hookgw import connectors as kit
+from hookgw.connectors import mapping, text
 
 from . import outgoing
-from .client import FILE_TIMEOUT, Refused, chunks_of
-from .connection import Connection, now
+from .client import FILE_TIMEOUT, Refused
+from .connection import Connection
 from .content import file_of, parts_of_link, path_of
-from .events import translate
-from .fields import mapping, text
+from .events import is_known, translate
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
-from .options import LINK_PREVIEWS, OPTIONS_SCHEMA, Options, check_public_url, read_options, schema_with
+from .options import (
+    DEFAULTS,
+    LINK_PREVIEWS,
+    OPTIONS_SCHEMA,
+    check_defaults,
+    check_public_url,
+    read_options,
+)
 from .remote_session import State
 
 logger = structlog.get_logger("hookgw.waha")
@@ -65,32 +68,29 @@ _TYPES = {
 }
 """Of files whose type nobody says."""
 _LONGEST_SHOWN_TYPING = 60.0
-_MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(; ?[\w.+=-]{1,127})?", re.ASCII)
 # What engines do with the author in the id of an own message: these find it only with the author.
 _EXACT_ENGINES = frozenset({"WEBJS", "WPP"})
 
 
-class Waha:
+class Waha(kit.NetworkConnector[Connection]):
     """Connects instances to sessions of WAHA servers."""
 
     name = "waha"
     message_types = (TextMessage, MediaMessage, LocationMessage, ContactMessage, ReactionMessage)
 
-    def __init__(self) -> None:
-        self.options_schema = OPTIONS_SCHEMA
-        self._defaults: dict[str, Any] = {}
-        self._connections: dict[str, Connection] = {}
+    options_schema = OPTIONS_SCHEMA
+    default_names = DEFAULTS
+    not_connected = "The instance is not connected to its WAHA server."
 
-    def set_defaults(self, defaults: dict[str, Any]) -> None:
-        """Set the options that an instance does not set itself."""
-        self.options_schema = schema_with(defaults)
-        # Also here, because the schema has no secrets.
-        self._defaults = defaults
+    def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Check the block of the configuration."""
+        check_defaults(options)
+        return options
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
         """Refuse an instance that cannot work."""
         await trio.lowlevel.checkpoint()
-        self._read(options)
+        read_options(options, self.defaults)
         check_public_url(public_url)
 
     async def run(self, session: Session) -> None:
@@ -98,30 +98,23 @@ class Waha:
         await session.set_state(ConnectionState.CONNECTING)
         url = session.ingest_url or ""
         try:
-            options = self._read(session.options)
+            options = read_options(session.options, self.defaults)
             check_public_url(url if url.startswith(("http://", "https://")) else None)
         except Invalid as error:
             # An instance that was imported, or whose configuration has changed.
             await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
             return
-        try:
-            state = msgspec.convert(await session.load_state() or {}, State)
-        except msgspec.ValidationError:
-            state = State()
+        state = await kit.load_state(session, State)
         async with trio.open_nursery() as nursery:
             connection = Connection(session, options, state, nursery)
-            self._connections[session.instance] = connection
-            try:
+            with self.connections.joined(session, connection):
                 await connection.run()
-            finally:
-                if self._connections.get(session.instance) is connection:
-                    del self._connections[session.instance]
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Raise the event that the server reports."""
-        connection = self._connections.get(session.instance)
+        connection = self.connections.get(session)
         if connection is None or not connection.remote.hmac_key:
-            raise Unavailable("The instance is not connected to its WAHA server.")
+            raise Unavailable(self.not_connected)
         try:
             check_proof(request, connection.remote.hmac_key)
         except ProofRefused:
@@ -139,6 +132,8 @@ class Waha:
             return IngestResponse()
         report = text(envelope.get("id")) or hashlib.sha256(request.body).hexdigest()
         event = translate(envelope, connection.account(report))
+        if (name := text(envelope.get("event"))) and not is_known(envelope):
+            event = kit.network_event(self.name, name, kit.raw_at(request.body, "payload"), report)
         if event is None or connection.ignores(event) or session.catalog.get(event.kind) is None:
             return IngestResponse(body=b"There is no such event in hookgw.")
         payload = mapping(envelope.get("payload"))
@@ -163,44 +158,28 @@ class Waha:
                 await connection.fetching.acquire()
                 is_next = True
             if is_next and (reference := file_of(payload)):
-                file = None
-                with trio.move_on_after(FILE_TIME):
-                    file = await self._small_file(connection, reference)
-                if file is not None:
-                    event.data["message"]["base64"] = base64.b64encode(file).decode()
+                reading = self._read_file(connection, reference)
+                await kit.attach_file(connection.session, event, reading, seconds=FILE_TIME, logger=logger)
             await connection.session.emit_all([event])
         finally:
             if is_next:
                 connection.fetching.release()
 
-    async def _small_file(self, connection: Connection, reference: str) -> bytes | None:
-        """Return a file that fits into an event; ``None`` if it does not, or cannot be read."""
-        limit, received = connection.session.base64_limit, bytearray()
+    async def _read_file(self, connection: Connection, reference: str) -> bytes:
         path = path_of(reference)
-        try:
-            async with (
-                connection.client.download("files", *(path or ())) as response,
-                aclosing(chunks_of(response)) as chunks,
-            ):
-                async for chunk in chunks:
-                    received += chunk
-                    if len(received) > limit:
-                        return None
-        except NetworkRefused as error:
-            logger.info("file not fetched", instance=connection.session.instance, reason=str(error))
-            return None
-        return bytes(received)
+        async with connection.client.download("files", *(path or ())) as response:
+            return await kit.read_file(response, connection.session.base64_limit)
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Send a message to a chat."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         if isinstance(message, ReactionMessage):
             return await self._react(connection, message, key)
         if not isinstance(message, outgoing.Sendable):
             raise NotSupported("WAHA has no such messages.")
         chat = await connection.chat_of(message.number)
         body: dict[str, Any] = {"session": connection.options.session, "chatId": chat}
-        if isinstance(message, TextMessage) and not self._defaults.get(LINK_PREVIEWS, True):
+        if isinstance(message, TextMessage) and not self.defaults.get(LINK_PREVIEWS, True):
             message = msgspec.structs.replace(message, link_preview=False)
         if message.reply_to is not None:
             answered = message.reply_to
@@ -219,7 +198,7 @@ class Waha:
         try:
             answer = await connection.client.call("POST", path, body={**body, **more}, seconds=seconds)
         except Refused as error:
-            if path == "sendSticker" and error.http_status == 404 and "sendSticker" in error.words:
+            if path == "sendSticker" and error.remote_status == 404 and "sendSticker" in error.words:
                 raise NotSupported(
                     "This WAHA server has no call for stickers, which came with 2026.8.2."
                 ) from error
@@ -228,7 +207,7 @@ class Waha:
         sent_to, id_ = sent_to or jid_of(chat), id_ or outgoing.new_message_id(f"{session.instance} {key}")
         sent_to = connection.sent.get(id_) or sent_to  # WAHA may have reported the message already
         connection.sent.put(id_, sent_to)
-        return outgoing.payload_of(message, chat=sent_to, id_=id_, now=now(), **file)
+        return outgoing.payload_of(message, chat=sent_to, id_=id_, now=time.time(), **file)
 
     async def _react(self, connection: Connection, message: ReactionMessage, key: str) -> dict[str, Any]:
         chat = chat_id_of(message.key.remote_jid or message.number)
@@ -240,11 +219,11 @@ class Waha:
         answer = await connection.client.call("PUT", "reaction", body=body)
         _, id_ = outgoing.sent_key(answer)
         id_ = id_ or outgoing.new_message_id(f"{connection.session.instance} {key}")
-        return outgoing.payload_of(message, chat=jid_of(chat), id_=id_, now=now())
+        return outgoing.payload_of(message, chat=jid_of(chat), id_=id_, now=time.time())
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
         """Replace the text of a message of the account."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         if not text:
             raise Invalid("text must not be empty.")
         chat = chat_id_of(key.remote_jid or number)
@@ -252,16 +231,13 @@ class Waha:
         connection.done.put(("edit", _id_in(target), text), "")
         path = (connection.options.session, "chats", chat, "messages", target)
         await connection.client.call("PUT", *path, body={"text": text})
-        return {
-            "key": {"remoteJid": jid_of(chat), "fromMe": True, "id": _id_in(target)},
-            "message": {"conversation": text},
-            "messageType": "conversation",
-            "messageTimestamp": int(now()),
-        }
+        return kit.text_data(
+            {"remoteJid": jid_of(chat), "fromMe": True, "id": _id_in(target)}, text, time.time()
+        )
 
     async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
         """Delete a message for everyone."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         chat = chat_id_of(key.remote_jid)
         target = self._message_id(connection, key, chat, from_me=key.from_me)
         path = (connection.options.session, "chats", chat, "messages", target)
@@ -269,11 +245,11 @@ class Waha:
         deleted = {"remoteJid": jid_of(chat), "fromMe": key.from_me, "id": _id_in(target)}
         if key.participant:
             deleted["participant"] = key.participant
-        return {**deleted, "status": "DELETED", "messageTimestamp": int(now())}
+        return {**deleted, "status": "DELETED", "messageTimestamp": int(time.time())}
 
     async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
         """Mark messages as read: with one call for each author in a chat."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         calls: dict[tuple[str, str], list[str]] = {}
         for key in keys:
             chat = chat_id_of(key.remote_jid)
@@ -291,7 +267,7 @@ class Waha:
         self, session: Session, presence: str, *, number: str | None, delay: float
     ) -> None:
         """Show that the account types or records in a chat, or is online."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         if presence in ("available", "unavailable"):
             await connection.set_presence("online" if presence == "available" else "offline")
             return
@@ -311,7 +287,7 @@ class Waha:
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return which phone numbers and groups exist."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         found = []
         for number in numbers:
             try:
@@ -334,32 +310,31 @@ class Waha:
         try:
             return bool(mapping(await connection.client.call("GET", name, kind, chat)))
         except Refused as error:
-            if error.http_status == 429 or error.http_status >= 500 or error.is_unauthorized:
+            if error.remote_status == 429 or error.remote_status >= 500 or error.is_unauthorized:
                 raise
             return False
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
         """Use changed settings of the account."""
         await trio.lowlevel.checkpoint()
-        connection = self._connections.get(session.instance)
-        if connection is not None:
+        if (connection := self.connections.get(session)) is not None:
             connection.follow_settings(settings)
 
     async def restart(self, session: Session) -> None:
         """Restart the session on the server."""
-        await self._connected(session).restart()
+        await self.connections.of(session).restart()
 
     async def logout(self, session: Session) -> None:
         """Log the account out of WhatsApp, and stop the session."""
-        await self._connected(session).log_out()
+        await self.connections.of(session).log_out()
 
     async def remove(self, session: Session) -> None:
         """Take hookgw's webhook out of the session's configuration."""
-        await self._connected(session).remove_webhook()
+        await self.connections.of(session).remove_webhook()
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send a file of the server to a sink."""
-        connection = self._connected(session)
+        connection = self.connections.of(session)
         parts = parts_of_link(reference)
         if parts is None:
             raise NotFound("The link does not name a file of WAHA.")
@@ -367,7 +342,7 @@ class Waha:
         try:
             await _stream(connection, path, sink)
         except Refused as error:
-            if error.http_status != 404:
+            if error.remote_status != 404:
                 raise
         else:
             return
@@ -379,7 +354,7 @@ class Waha:
         try:
             await _stream(connection, again, sink)
         except Refused as error:
-            if error.http_status == 404:
+            if error.remote_status == 404:
                 raise gone from error
             raise
 
@@ -387,27 +362,10 @@ class Waha:
         author = connection.me if from_me and connection.engine in _EXACT_ENGINES else ""
         return message_id_of(key, chat, from_me=from_me, author=author)
 
-    def _read(self, options: dict[str, Any]) -> Options:
-        return read_options(options, self._defaults)
-
-    def _connected(self, session: Session) -> Connection:
-        connection = self._connections.get(session.instance)
-        if connection is None:
-            raise NetworkRefused("The instance is not connected to its WAHA server.", status=409)
-        return connection
-
 
 async def _stream(connection: Connection, path: list[str], sink: MediaSink) -> None:
     async with connection.client.download("files", *path) as response:
-        is_plain = response.headers.get("content-encoding", "identity") == "identity"
-        length = response.headers.get("content-length", "") if is_plain else ""
-        await sink.begin(
-            mimetype=response.headers.get("content-type", "application/octet-stream"),
-            size=int(length) if length.isascii() and length.isdigit() else None,
-        )
-        async with aclosing(chunks_of(response)) as chunks:
-            async for chunk in chunks:
-                await sink.write(chunk)
+        await kit.pass_file(response, sink)
 
 
 def check_proof(request: IngestRequest, key: bytes) -> None:
@@ -422,9 +380,7 @@ def check_proof(request: IngestRequest, key: bytes) -> None:
     given = request.headers.get("x-webhook-hmac")
     if given is None:
         raise ProofRefused("X-Webhook-Hmac is missing: WAHA does not sign its requests.")
-    # On the bytes as they came, and before they are parsed.
-    proof = hmac.new(key, request.body, hashlib.sha512).hexdigest()
-    if not hmac.compare_digest(proof.encode(), given.lower().encode("utf-8", "replace")):
+    if not kit.is_signature(given.lower(), key, request.body, algorithm="sha512"):
         raise ProofRefused("X-Webhook-Hmac is not the HMAC-SHA512 of the body with the webhook's key.")
 
 
@@ -450,25 +406,13 @@ def _id_in(message_id: str) -> str:
 
 
 async def _file_of(message: MediaMessage, session: Session) -> tuple[bytes, str, str]:
-    """Return content, type and name of a file to send.
-
-    hookgw itself fetches a URL: WAHA would do so for any address in its own network.
-    """
-    name, said = message.file_name, ""
-    file = message.content
-    if file is None:
-        url = message.url or ""
-        file = fetched = await session.fetch(url, limit=LARGEST_FILE)
-        name, said = name or httpx.URL(url).path.rpartition("/")[2], fetched.mimetype
-    if len(file) > LARGEST_FILE:
+    """Return content, type and name of a file to send."""
+    file = await kit.file_to_send(message, session, limit=LARGEST_FILE)
+    if len(file.content) > LARGEST_FILE:
         raise Invalid(f"media: WAHA takes files of at most {LARGEST_FILE // 2**20} MiB.")
-    if said in ("application/octet-stream", "binary/octet-stream"):
-        said = ""  # which says nothing
-    mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or _TYPES[message.kind]
-    if not _MIMETYPE.fullmatch(mimetype):
-        raise Invalid("mimetype must be a media type such as image/png.")
-    return (
-        file,
-        mimetype,
-        name or f"{message.kind.value}{mimetypes.guess_extension(mimetype.partition(';')[0]) or ''}",
-    )
+    # These say nothing.
+    said = "" if file.said in ("application/octet-stream", "binary/octet-stream") else file.said
+    mimetype = message.mimetype or said or mimetypes.guess_type(file.name)[0] or _TYPES[message.kind]
+    kit.check_mimetype(mimetype, parameters=True)
+    suffix = mimetypes.guess_extension(mimetype.partition(";")[0]) or ""
+    return file.content, mimetype, file.name or f"{message.kind.value}{suffix}"

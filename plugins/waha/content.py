@@ -14,10 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from .fields import degrees, found_at, id_text, mapping, renamed, text
+from hookgw.connectors import MediaUrl, degrees, found_at, mapping, strings, text, texts
+
+from .fields import id_text, renamed
 from .ids import jid_of, parse_message_id
 
 _FILES = "/api/files/"
@@ -132,13 +134,6 @@ _WEB_CONTEXT = {
     "quotedStanzaID": "stanzaId",
     "ephemeralDuration": "expiration",
 }
-
-
-class MediaUrl(Protocol):
-    """Makes a link to a file; see ``Session.media_url``."""
-
-    def __call__(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
-        """Return the link."""
 
 
 class Content(NamedTuple):
@@ -303,7 +298,7 @@ def _of_web(
     if (place := _place_of(mapping(payload.get("location")))) is not None:
         return Content("locationMessage", {"locationMessage": place}, context)
     cards = payload.get("vCards")
-    cards = [card for card in cards if isinstance(card, str)] if isinstance(cards, list) else []
+    cards = strings(cards)
     if cards:
         contacts = [{"displayName": _name_on(card), "vcard": card} for card in cards]
         if len(contacts) == 1:
@@ -360,10 +355,8 @@ def _place_of(location: Mapping[str, Any]) -> dict[str, Any] | None:
     latitude, longitude = degrees(location.get("latitude"), 90), degrees(location.get("longitude"), 180)
     if latitude is None or longitude is None:
         return None
-    place: dict[str, Any] = {"degreesLatitude": latitude, "degreesLongitude": longitude}
-    for field in ("name", "address", "url"):
-        if found := text(location.get(field)):
-            place[field] = found
+    named = texts({name: location.get(name) for name in ("name", "address", "url")})
+    place: dict[str, Any] = {"degreesLatitude": latitude, "degreesLongitude": longitude, **named}
     if "name" not in place and (described := text(location.get("description"))):
         place["name"] = described
     return place

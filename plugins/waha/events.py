@@ -13,10 +13,11 @@ from typing import Any
 
 import msgspec
 
-from hookgw import NewEvent, Recent, event_id_of
+from hookgw import NewEvent, event_id_of
+from hookgw.connectors import MediaUrl, Recent, found_at, items, mapping, strings, text
 
-from .content import MediaUrl, content_of, edited_content_of
-from .fields import found_at, id_text, items, mapping, number, seconds, text
+from .content import content_of, edited_content_of
+from .fields import id_text, number, seconds
 from .ids import is_group, jid_of, parse_message_id
 
 _STATUSES: dict[float, str] = {
@@ -75,6 +76,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         if report == "":
             self.done.put(what, self.report)
         return report in ("", self.report)
+
+
+def is_known(envelope: Mapping[str, Any]) -> bool:
+    """Return whether hookgw has a translation for a report, whatever becomes of it."""
+    return text(envelope.get("event")) in _TRANSLATORS
 
 
 def translate(envelope: Mapping[str, Any], account: Account) -> NewEvent | None:
@@ -321,7 +327,7 @@ def _vote(name: str, payload: dict[str, Any], account: Account) -> Translated | 
     if key is None or poll_key is None:
         return None
     options = vote.get("selectedOptions")
-    selected = [option for option in options if isinstance(option, str)] if isinstance(options, list) else []
+    selected = strings(options)
     content = {"pollCreationMessageKey": poll_key, "vote": {"selectedOptions": selected}}
     data = {
         "key": key,

@@ -1,4 +1,4 @@
-"""Reads the fields of JSON that WAHA and its engines wrote, of whatever type they are. No I/O."""
+"""Reads the ids, numbers and times that WAHA and its engines wrote, each in its own way. No I/O."""
 
 from __future__ import annotations
 
@@ -7,36 +7,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-_LARGEST_TIME = 253_402_300_799  # the last second of the year 9999
+from hookgw.connectors import LATEST_TIME, mapping, text
+
 _NUMBER = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,15})?", re.ASCII)
-
-
-def mapping(value: Any) -> dict[str, Any]:
-    """Return a JSON object, or an empty one for any other value."""
-    return value if isinstance(value, dict) else {}
-
-
-def items(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a JSON array; none for any other value."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def text(value: Any) -> str:
-    """Return a text, or an empty one for any other value."""
-    return value if isinstance(value, str) else ""
 
 
 def id_text(value: Any) -> str:
     """Return an id, which WhatsApp Web's own objects have inside; empty for any other value."""
     nested = mapping(value)
     return text(value) or text(nested.get("_serialized")) or text(nested.get("$1"))
-
-
-def found_at(value: Any, *path: str) -> Any:
-    """Return what is at a path of names; ``None`` if there is nothing."""
-    for name in path:
-        value = mapping(value).get(name)
-    return value
 
 
 def number(value: Any) -> float | None:
@@ -73,13 +52,7 @@ def seconds(value: Any) -> int:
             found = moment.timestamp() if moment.tzinfo is not None else 0
         except (ValueError, OverflowError):
             return 0
-    return int(min(max(found, 0), _LARGEST_TIME))
-
-
-def degrees(value: Any, most: int) -> float | None:
-    """Return a number of degrees from ``-most`` to ``most``; ``None`` for any other value."""
-    found = number(value)
-    return found if found is not None and abs(found) <= most else None
+    return int(min(max(found, 0), LATEST_TIME))
 
 
 def renamed(value: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from hookgw import Invalid, MessageKey, whatsapp_chat_of
+from hookgw import Invalid, MessageKey
+from hookgw.connectors import whatsapp_chat_of
 
 _PERSON, _WAHA_PERSON = "s.whatsapp.net", "c.us"
 _SERVERS = frozenset((_PERSON, _WAHA_PERSON, "g.us", "lid", "newsletter", "broadcast"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from typing import Any
 
-import httpx
 import msgspec
 
 from hookgw import Invalid
+from hookgw import connectors as kit
+from hookgw.connectors import check_names, check_token, is_bare, repr_without, server_url
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -47,9 +48,8 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 LINK_PREVIEWS = "link_previews"
 """The operator's own option: whether WAHA may fetch the pages of links in texts, to show previews of them."""
 
-_KEY = re.compile("[!-~]*")
-_HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
 _PLACES = "in the request, or for all instances in the configuration at plugins.options.waha"
+DEFAULTS = (*OPTIONS_SCHEMA["properties"], LINK_PREVIEWS)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     session: str = "default"
     hmac_key: str = ""
 
-    def __repr__(self) -> str:
-        return f"Options(base_url={self.base_url!r}, session={self.session!r})"
+    __repr__ = repr_without("api_key", "hmac_key")
 
 
 def check_defaults(options: dict[str, Any]) -> None:
@@ -70,16 +69,11 @@ def check_defaults(options: dict[str, Any]) -> None:
     Raises:
         ValueError: an unknown name, or a wrong value; the message names it.
     """
-    known = (*OPTIONS_SCHEMA["properties"], LINK_PREVIEWS)
+    check_names(options, DEFAULTS, "waha has no option {}; its options are servers, ")
     for name, value in options.items():
-        if name == LINK_PREVIEWS:
-            if not isinstance(value, bool):
-                raise ValueError(f"{name} must be true or false")
-            continue
-        if name not in known:
-            raise ValueError(f"waha has no option {name}; its options are servers, {', '.join(known)}")
-        if not isinstance(value, str):
-            raise ValueError(f"{name} must be a text")  # noqa: TRY004 (the boundary shows this one as it is)
+        type_, words = (bool, "true or false") if name == LINK_PREVIEWS else (str, "a text")
+        if not isinstance(value, type_):
+            raise ValueError(f"{name} must be {words}")  # noqa: TRY004 (the boundary shows this one as it is)
     for name in ("api_key", "hmac_key"):
         if name in options and "base_url" not in options:
             raise ValueError(f"{name} needs base_url beside it, the server that it is for")
@@ -90,18 +84,7 @@ def check_defaults(options: dict[str, Any]) -> None:
             raise ValueError(str(error)) from None
 
 
-def schema_with(defaults: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with the operator's defaults, but for secrets, which it would show."""
-    properties = {
-        name: {**described, "default": defaults[name]}
-        if name in defaults and not described.get("writeOnly")
-        else described
-        for name, described in OPTIONS_SCHEMA["properties"].items()
-    }
-    return {**OPTIONS_SCHEMA, "properties": properties}
-
-
-def read_options(options: dict[str, Any], defaults: dict[str, Any]) -> Options:
+def read_options(options: dict[str, Any], defaults: Mapping[str, Any]) -> Options:
     """Return an instance's options.
 
     Args:
@@ -117,28 +100,18 @@ def read_options(options: dict[str, Any], defaults: dict[str, Any]) -> Options:
     if base_url != defaults.get("base_url"):
         # The operator's keys are for the operator's server.
         defaults = {name: value for name, value in defaults.items() if name not in ("api_key", "hmac_key")}
-    try:
-        # Other fields of the request that created the instance may be among them.
-        found = msgspec.convert({**defaults, **options}, Options)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"The options of the instance are not valid: {error}.") from None
+    found = kit.read_options({**defaults, **options}, Options)
     _check_url(found.base_url)
-    if not _KEY.fullmatch(found.api_key):  # it goes into a header
-        raise Invalid("api_key must consist of printable ASCII characters, without spaces.")
+    check_token("api_key", found.api_key)
     return found
 
 
 def _check_url(base_url: str) -> None:
-    try:
-        url = httpx.URL(base_url)
-        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
-    except (httpx.InvalidURL, ValueError) as error:
-        raise Invalid(f"base_url: {error}.") from None
-    is_server = url.scheme in ("http", "https") and _HOST.fullmatch(url.raw_host) and (url.port or 1) < 65_536
-    if not is_server or url.query or url.fragment:
-        raise Invalid("base_url: use the URL of the WAHA server, such as https://waha.example.org.")
-    if url.userinfo:
+    url = server_url(base_url)
+    if url is not None and url.userinfo:
         raise Invalid("base_url must not contain a user or a password; WAHA knows callers by their api_key.")
+    if url is None or not is_bare(url):
+        raise Invalid("base_url: use the URL of the WAHA server, such as https://waha.example.org.")
 
 
 def check_public_url(public_url: str | None) -> None:

@@ -16,10 +16,18 @@ from hookgw import (
     MediaMessage,
     ReactionMessage,
     TextMessage,
+)
+from hookgw.connectors import (
+    filled,
+    mapping,
+    sent_content,
+    sent_data,
+    text,
+    vcard_of,
+    vcard_text,
     whatsapp_number_of,
 )
 
-from .fields import mapping, text
 from .ids import chat_id_of, jid_of, parse_message_id
 
 Sendable = TextMessage | MediaMessage | LocationMessage | ContactMessage
@@ -113,42 +121,19 @@ def payload_of(
         now: seconds since the epoch.
         mimetype, size, file_name: of the file, if the message has one.
     """
-    content: Any
-    match message:
-        case TextMessage():
-            name, content = "conversation", message.text
-        case MediaMessage():
-            name = f"{message.kind}Message"
-            shown = {
-                "url": message.url,
-                "mimetype": mimetype,
-                "caption": message.caption,
-                "fileName": file_name,
-                "fileLength": str(size),
-                "ptt": message.is_voice,
-            }
-            content = {field: value for field, value in shown.items() if value}
-        case LocationMessage():
-            place = {"degreesLatitude": message.latitude, "degreesLongitude": message.longitude}
-            name, content = "locationMessage", {**place, "name": message.name, "address": message.address}
-        case ContactMessage():
-            cards = [
-                {"displayName": contact.full_name, "vcard": _card_of(contact)} for contact in message.contacts
-            ]
-            name, content = "contactMessage", cards[0]
-            if len(cards) > 1:
-                name, content = "contactsArrayMessage", {"contacts": cards}
-        case ReactionMessage(key=key):
-            reacted = {"remoteJid": chat, "fromMe": key.from_me, "id": key.id}
-            name, content = "reactionMessage", {"key": reacted, "text": message.reaction}
-    data: dict[str, Any] = {
-        "key": {"remoteJid": chat, "fromMe": True, "id": id_},
-        "message": {name: content},
-        "messageType": name,
-        "messageTimestamp": int(now),
-        "status": "PENDING",
-        "source": "web",
-    }
+    file: dict[str, Any] = {}
+    if isinstance(message, MediaMessage):
+        file = filled(
+            url=message.url,
+            mimetype=mimetype,
+            caption=message.caption,
+            fileName=file_name,
+            fileLength=str(size),
+            ptt=message.is_voice,
+        )
+    key = {"remoteJid": chat, "fromMe": True, "id": id_}
+    content = sent_content(message, chat, file=file, vcard=_card_of)
+    data = sent_data(key, content, now, status="PENDING", source="web")
     context: dict[str, Any] = {}
     if message.reply_to is not None:
         parsed = parse_message_id(message.reply_to.id)
@@ -164,18 +149,4 @@ def _card_of(contact: Contact) -> str:
     telephone = "TEL;type=CELL;type=VOICE"
     with suppress(Invalid):  # else it is a number that only a person understands, without a chat
         telephone += f";waid={whatsapp_number_of(contact.phone_number)}"
-    lines = {
-        "FN": contact.full_name,
-        "ORG": contact.organization,
-        telephone: contact.phone_number,
-        "EMAIL": contact.email,
-        "URL": contact.url,
-    }
-    shown = "\n".join(f"{name}:{_escape(value)}" for name, value in lines.items() if value)
-    return f"BEGIN:VCARD\nVERSION:3.0\n{shown}\nEND:VCARD"
-
-
-def _escape(value: str) -> str:
-    """Return a text that adds no line to a card (RFC 6350, 3.4)."""
-    value = value.replace("\\", "\\\\").replace(",", "\\,").replace(";", "\\;")
-    return value.replace("\r\n", "\\n").replace("\n", "\\n").replace("\r", "\\n")
+    return vcard_of(contact, written=vcard_text, telephone=telephone)

@@ -8,10 +8,10 @@ import msgspec
 import structlog
 
 from hookgw import Session
+from hookgw.connectors import Unreachable, mapping, repr_without, save_state, text
 
 from . import webhook
-from .client import Client, Refused, Unreachable, names_in
-from .fields import mapping, text
+from .client import Client, Refused, names_in
 from .options import Options
 
 logger = structlog.get_logger("hookgw.waha")
@@ -38,9 +38,7 @@ class State(msgspec.Struct, kw_only=True):
     shown: str = ""
     unlinked: bool = False
 
-    # A repr reaches tracebacks.
-    def __repr__(self) -> str:
-        return f"State(wanted={self.wanted!r})"
+    __repr__ = repr_without("hmac_key")
 
 
 class RemoteSession:
@@ -68,7 +66,7 @@ class RemoteSession:
 
     async def save(self) -> None:
         """Keep the state."""
-        await self._session.save_state(msgspec.to_builtins(self._state))
+        await save_state(self._session, self._state)
 
     async def call(self, what: str) -> None:
         """Change the session's status: ``start``, ``stop``, ``restart`` or ``logout``."""
@@ -79,7 +77,7 @@ class RemoteSession:
         try:
             info = await self._client.call("GET", "sessions", self._options.session)
         except Refused as error:
-            if error.http_status == 404:
+            if error.remote_status == 404:
                 return None
             raise
         config = info.get("config") if isinstance(info, dict) else None
@@ -134,7 +132,7 @@ class RemoteSession:
             try:
                 await self._put({**config, "webhooks": [*others, wanted]})
             except Refused as error:
-                if error.http_status not in (400, 422) or events == list(webhook.OLD_EVENTS):
+                if error.remote_status not in (400, 422) or events == list(webhook.OLD_EVENTS):
                     raise
                 # The server knows fewer events. Its refusal mostly lists those that it knows.
                 known = names_in(error.words, tuple(events))

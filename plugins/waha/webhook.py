@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from .fields import items, mapping, text
+from hookgw.connectors import items, mapping, text
 
 OLD_EVENTS = (
     "session.status",
@@ -55,8 +55,7 @@ def split(config: Mapping[str, Any], urls: Collection[str]) -> tuple[list[dict[s
         config: of the session.
         urls: those that hookgw has set, now or earlier.
     """
-    webhooks = config.get("webhooks")
-    webhooks = webhooks if isinstance(webhooks, list) else []
+    webhooks = config.get("webhooks") or []
     ours = [webhook for webhook in items(webhooks) if text(webhook.get("url")) in urls]
     return ours, [webhook for webhook in webhooks if webhook not in ours]
 

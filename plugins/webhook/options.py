@@ -82,7 +82,7 @@ class Options:
     time_at: str
     key: VerifyingKey | None
     header: str
-    value: bytes
+    value: str
 
 
 def read_options(options: Mapping[str, Any]) -> Options:
@@ -123,5 +123,5 @@ def read_options(options: Mapping[str, Any]) -> Options:
         time_at=pointers["time"],
         key=key,
         header=header,
-        value=value.encode("utf-8", "surrogatepass"),
+        value=value,
     )

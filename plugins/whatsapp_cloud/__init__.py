@@ -18,39 +18,10 @@ An example of a network that calls hookgw. Read it in this order:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
-from hookgw import Connector, hookimpl
-
 from .connector import WhatsAppCloud
-from .options import check_defaults
 
 _whatsapp_cloud = WhatsAppCloud()
-
-
-@hookimpl
-def hookgw_configure(options: dict[str, Any]) -> None:
-    """Set the options that instances do not set themselves."""
-    check_defaults(options)
-    _whatsapp_cloud.set_defaults(options)
-
-
-@hookimpl
-def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:
-    """Check other default options; instances use them when they connect the next time."""
-    check_defaults(options)
-    return partial(_whatsapp_cloud.set_defaults, options)
-
-
-@hookimpl
-def hookgw_secret_options() -> list[str]:
-    """Say what is masked in messages and tracebacks."""
-    return ["access_token", "app_secret", "verify_token"]
-
-
-@hookimpl
-def hookgw_connectors() -> list[Connector]:
-    """Provide the connector ``whatsapp_cloud``."""
-    return [_whatsapp_cloud]
+hookgw_configure = _whatsapp_cloud.hookgw_configure
+hookgw_reconfigure = _whatsapp_cloud.hookgw_reconfigure
+hookgw_secret_options = _whatsapp_cloud.hookgw_secret_options
+hookgw_connectors = _whatsapp_cloud.hookgw_connectors

@@ -1,83 +1,74 @@
-"""Requests to the Graph API: JSON in and out, files, and its errors as exceptions."""
+"""Requests to the Graph API, files, and its errors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
-from http import HTTPStatus
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 import msgspec
 
-from hookgw import Invalid, NetworkRefused, NotFound, decode_json
+from hookgw import Invalid, NetworkRefused, NotFound, Session
+from hookgw.connectors import (
+    NetworkClient,
+    Unreachable,
+    decode_json,
+    items,
+    mapping,
+    number,
+    retry_after_of,
+    text,
+)
+from hookgw.connectors import Refused as KitRefused
 
 from .errors import GraphError, read_error
-from .fields import items, mapping, number, text
 from .options import Options
 
-REQUEST_TIMEOUT = 25.0
-"""Seconds for a request, except for files."""
 FILE_TIMEOUT = 300.0
 """Seconds for each part of a download."""
 MEDIA_HOST = "lookaside.fbsbx.com"
 """Where Meta keeps files."""
-LARGEST_ERROR = 64 * 1024
-"""Bytes of the refusal of a download."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-DecodeJson = Callable[..., Awaitable[Any]]
-
-
-class Refused(NetworkRefused):
+class Refused(KitRefused):
     """The Graph API refused a request.
 
     Attributes:
         error: what it said.
     """
 
-    def __init__(self, error: GraphError) -> None:
+    def __init__(self, error: GraphError, remote_status: int) -> None:
         super().__init__(
-            error.reason, code=error.code or None, status=error.status, retry_after=error.retry_after
+            error.reason,
+            remote_status=remote_status,
+            status=error.status,
+            code=error.code or None,
+            retry_after=error.retry_after,
         )
         self.error = error
 
 
-class Unreachable(NetworkRefused):
-    """The Graph API did not answer, or not with JSON. Whether it did what was asked is not known."""
-
-
-class File(msgspec.Struct, frozen=True, kw_only=True):
-    """A file at Meta that is being read.
-
-    Attributes:
-        mimetype: its type.
-        size: its length in bytes; ``None`` if Meta does not say it.
-        chunks: the content; close it with ``aclosing``.
-    """
-
-    mimetype: str
-    size: int | None
-    chunks: AsyncGenerator[bytes, None]
-
-
-class Client:
+class Client(NetworkClient):
     """Makes requests for one phone number.
 
     Args:
-        http: makes the requests; the caller closes it.
-        decode_json: reads the answers; see ``Session.decode_json``.
+        session: of the instance.
         options: of the instance.
     """
 
-    def __init__(self, http: httpx.AsyncClient, decode_json: DecodeJson, options: Options) -> None:
-        self._http = http
-        self._decode_json = decode_json
-        self._token = options.access_token
+    server = "The Graph API"
+    no_json = "The Graph API did not answer with a JSON object."
+    answer_type = dict
+
+    def __init__(self, session: Session, options: Options) -> None:
+        token = options.access_token
+        # "Malformed access token EAAG…": an instance may have it from the configuration, which masks nothing.
+        super().__init__(session, headers={"authorization": f"Bearer {token}"}, secrets=[token])
         self._number = quote(options.phone_number_id, safe="")
         self._base = httpx.URL(options.base_url)
         self._root = f"{options.base_url.rstrip('/')}/{options.api_version}"
@@ -88,9 +79,8 @@ class Client:
 
     async def post_message(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a message, or mark one as read."""
-        content = msgspec.json.encode({"messaging_product": "whatsapp", **body})
-        headers = {"content-type": "application/json"}
-        return await self._call("POST", f"{self._number}/messages", content=content, headers=headers)
+        body = {"messaging_product": "whatsapp", **body}
+        return await self._call("POST", f"{self._number}/messages", body=body)
 
     async def upload(self, content: bytes, *, mimetype: str, file_name: str) -> str:
         """Upload a file, and return its id."""
@@ -106,8 +96,10 @@ class Client:
         raise Unreachable("Meta did not say where it stored the file.")
 
     @asynccontextmanager
-    async def download(self, media_id: str, *, limit: int | None = None) -> AsyncIterator[File]:
-        """Open a file. Its content is still to be read.
+    async def download(
+        self, media_id: str, *, limit: int | None = None
+    ) -> AsyncIterator[tuple[httpx.Response, str, int | None]]:
+        """Open a file: yield the answer, whose body is still to be read, and the file's type and size.
 
         Args:
             media_id: its id.
@@ -130,32 +122,15 @@ class Client:
         url, size = self._place(text(found.get("url"))), number(found.get("file_size"))
         if limit is not None and size is not None and size > limit:
             raise Invalid(f"The file has {size} bytes, more than {limit}.")
-        opening = self._http.stream(
-            # No redirects: the token would be sent wherever they lead.
-            "GET",
-            url,
-            headers=self._authorization(),
-            timeout=FILE_TIMEOUT,
-            follow_redirects=False,
-        )
         try:
-            async with opening as response:
-                length = number(response.headers.get("content-length"))
-                # Of a compressed answer, it is not the length of the file.
-                is_plain = response.headers.get("content-encoding", "identity") == "identity"
-                if response.status_code in (404, 410):
-                    raise NotFound("WhatsApp no longer has the file.")
-                if not response.is_success:
-                    # Of an error without a length, the status says enough.
-                    is_short = 0 < (length or 0) <= LARGEST_ERROR
-                    raise await self._refusal(response, await response.aread() if is_short else b"")
-                yield File(
-                    mimetype=text(found.get("mime_type")) or response.headers.get("content-type", ""),
-                    size=length if length is not None and is_plain else size,
-                    chunks=cast("AsyncGenerator[bytes, None]", response.aiter_bytes()),
-                )
-        except httpx.HTTPError as error:
-            raise self._unreachable(error) from error
+            # No redirects: the token would be sent wherever they lead.
+            async with self.open("GET", url, timeout=FILE_TIMEOUT) as response:
+                said = text(found.get("mime_type")) or response.headers.get("content-type", "")
+                yield response, said, size
+        except Refused as refusal:
+            if refusal.remote_status in (404, 410):
+                raise NotFound("WhatsApp no longer has the file.") from refusal
+            raise
 
     def _place(self, url: str) -> httpx.URL:
         """Check where a file is said to be: the token goes there.
@@ -180,62 +155,27 @@ class Client:
         )
 
     async def _call(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        headers = {**more.pop("headers", {}), **self._authorization()}
-        more = {"timeout": REQUEST_TIMEOUT, **more}
-        try:
-            response = await self._http.request(method, f"{self._root}/{path}", headers=headers, **more)
-        except httpx.HTTPError as error:
-            raise self._unreachable(error) from error
-        answer = await self._decode(response.content)
-        # A refusal is one whatever its status is.
-        if not response.is_success or (isinstance(answer, dict) and "error" in answer):
-            raise await self._refusal(response, response.content)
-        if not isinstance(answer, dict):
-            raise Unreachable("The Graph API did not answer with a JSON object.")
-        return answer
+        found: dict[str, Any] = await self.request_json(method, f"{self._root}/{path}", **more)
+        return found
 
-    async def _refusal(self, response: httpx.Response, body: bytes) -> Refused:
-        error = read_error(await self._decode(body), response.status_code, _retry_after(response.headers))
-        # "Malformed access token EAAG…": an instance may have it from the configuration, which masks nothing.
-        reason = error.reason.replace(self._token, "********")
-        return Refused(msgspec.structs.replace(error, reason=reason))
+    def is_refusal(self, response: httpx.Response, answer: Any) -> bool:
+        """Return whether an answer is no success: an error is one whatever its status is."""
+        return super().is_refusal(response, answer) or "error" in mapping(answer)
 
-    async def _decode(self, body: bytes) -> Any:
-        with suppress(ValueError):
-            return await self._decode_json(body)
-        return None
-
-    def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
-        if isinstance(error, httpx.PoolTimeout):  # of hookgw: nothing was sent
-            return Unreachable(str(error), status=HTTPStatus.SERVICE_UNAVAILABLE, retry_after=5.0)
-        return Unreachable(f"The Graph API cannot be reached: {error or type(error).__name__}")
-
-    def _authorization(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self._token}"}
+    def refusal(self, response: httpx.Response, answer: Any) -> Refused:
+        """Return the error with Meta's code and words."""
+        error = read_error(answer, response.status_code, _retry_after(response))
+        masked = msgspec.structs.replace(error, reason=self.hide(error.reason))
+        return Refused(masked, response.status_code)
 
 
-async def read_body(chunks: AsyncIterator[bytes], limit: int) -> bytes:
-    """Return the body of a streamed response.
-
-    Raises:
-        Invalid: it has more than ``limit`` bytes.
-    """
-    received = bytearray()
-    async with aclosing(cast("AsyncGenerator[bytes, None]", chunks)) as parts:
-        async for part in parts:
-            received += part
-            if len(received) > limit:
-                raise Invalid(f"The file has more than {limit} bytes.")
-    return bytes(received)
-
-
-def _retry_after(headers: httpx.Headers) -> float | None:
-    if (seconds := number(headers.get("retry-after"))) is not None and seconds <= 86_400:
-        return float(seconds)
+def _retry_after(response: httpx.Response) -> float | None:
+    if (seconds := retry_after_of(response)) is not None:
+        return seconds
     # Meta's own header has, by account, a list of limits with the minutes until a call may succeed again.
     usage = {}
     with suppress(ValueError):
-        usage = mapping(decode_json(headers.get("x-business-use-case-usage", "").encode()))
+        usage = mapping(decode_json(response.headers.get("x-business-use-case-usage", "").encode()))
     minutes = [
         found
         for limit in chain.from_iterable(map(items, usage.values()))

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import base64
+import hashlib
 import re
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from itertools import chain
 
 import structlog
 import trio
 
-from hookgw import ConnectionState, Invalid, NetworkRefused, NotFound, Recent, Session
+from hookgw import ConnectionState, NetworkRefused, Session
+from hookgw import connectors as kit
+from hookgw.connectors import each, items, text
 
 from . import events
-from .client import REQUEST_TIMEOUT, Client, Refused, Unreachable, read_body
+from .client import Client, Refused
 from .errors import code_of
 from .events import Knowledge, Received
-from .fields import each, items, text
 from .options import PLUGIN, Options
 from .turns import Turns
-from .webhooks import EVENTS, Change, read_changes
+from .webhooks import EVENTS, Change, raw_values, read_changes
 
 logger = structlog.get_logger("hookgw.whatsapp_cloud")
 
@@ -29,7 +30,7 @@ MOST_FAILURES = 3
 """Failed checks in a row after which an open connection is reported as lost."""
 LONGEST_WAIT = 60.0
 """Seconds between two checks while the Graph API does not answer."""
-CHECK_TIME = REQUEST_TIMEOUT + 5.0
+CHECK_TIME = kit.REQUEST_TIMEOUT + 5.0
 """Seconds that a check may take."""
 FILE_TIME = 4.0
 """Seconds after a request in which its files are fetched, for registrations with base64. Meta expects quick
@@ -58,15 +59,15 @@ class Connection:
 
     def __init__(self, session: Session, options: Options) -> None:
         self.session = session
-        self.client = Client(session.http, session.decode_json, options)
+        self.client = Client(session, options)
         self.options = options
         self._state = ConnectionState.CONNECTING
         self._doubt = trio.Event()
         self._turns = Turns()
         self._file_limit = trio.CapacityLimiter(_FILES_AT_ONCE)
-        self._received: Recent[str, bool] = Recent(_KNOWN_MESSAGES)
-        self._newest: Recent[str, str] = Recent(_KNOWN_CHATS)
-        self._told: Recent[str, float] = Recent(_MOST_TOLD)
+        self._received: kit.Recent[str, bool] = kit.Recent(_KNOWN_MESSAGES)
+        self._newest: kit.Recent[str, str] = kit.Recent(_KNOWN_CHATS)
+        self._told: kit.Recent[str, float] = kit.Recent(_MOST_TOLD)
         self._send_unread, self._unread = trio.open_memory_channel[str](_MOST_UNREAD)
         self._known = Knowledge(
             media_url=session.media_url, is_received=lambda id_: self._received.get(id_) is not None
@@ -90,7 +91,7 @@ class Connection:
                 else:
                     failures = 0
                     await self._close(refusal)
-            except Unreachable as error:
+            except kit.Unreachable as error:
                 failures += 1
                 wait = await self._failed(failures, error)
             with trio.move_on_after(wait):
@@ -135,7 +136,7 @@ class Connection:
                 notification = await self.session.decode_json(body, events=EVENTS)
             except ValueError:
                 notification = None
-            received = await self.session.in_turns(self._translate_all(read_changes(notification)))
+            received = await self.session.in_turns(self._translate_all(read_changes(notification), body))
             if self.session.settings.groups_ignore:
                 received = [one for one in received if not one.chat.endswith("@g.us")]
             if self.session.wants_base64():
@@ -143,7 +144,7 @@ class Connection:
                     await self._put_files(received)
             await turn.wait()
             if received:
-                await self._emit(received)
+                await kit.emit_valid(self.session, [one.event for one in received], logger=logger)
         for one in received:
             # A repeated one is no news: Meta may repeat it days later.
             if not one.message_id or self._received.get(one.message_id):
@@ -163,11 +164,18 @@ class Connection:
         self.tell("request for another phone number", phone_number_id=change.phone_number_id[:40])
         return False
 
-    def _translate_all(self, changes: Iterable[Change]) -> Generator[None, None, list[Received]]:
+    def _translate_all(self, changes: Sequence[Change], body: bytes) -> Generator[None, None, list[Received]]:
         received = []
-        for change in changes:
-            if self._is_mine(change):
-                received += yield from self._translate(change)
+        values = [] if all(map(events.is_known, changes)) else raw_values(body)
+        for index, change in enumerate(changes):
+            if not self._is_mine(change):
+                continue
+            if not events.is_known(change) and len(values) == len(changes):
+                value, time = values[index]
+                ids = (time, hashlib.sha256(value).hexdigest())
+                event = kit.network_event(PLUGIN, change.field, value, *ids, sender=change.account)
+                received.append(Received(event=event, chat=""))
+            received += yield from self._translate(change)
         return received
 
     def _translate(self, change: Change) -> Generator[None, None, list[Received]]:
@@ -197,30 +205,12 @@ class Connection:
         for one in received:
             if not one.media_id or size >= _MOST_FILES:
                 continue
-            try:
-                async with self._file_limit, self.client.download(one.media_id, limit=limit) as file:
-                    content = await read_body(file.chunks, limit)
-            except (Invalid, NetworkRefused, NotFound) as error:
-                logger.warning("file not in event", instance=self.session.instance, reason=str(error))
-                continue
-            one.event.data["message"]["base64"] = base64.b64encode(content).decode()
-            size += len(content)
+            reading = self._read_file(one.media_id, limit)
+            size += await kit.attach_file(self.session, one.event, reading, logger=logger) or 0
 
-    async def _emit(self, received: Sequence[Received]) -> None:
-        try:
-            await self.session.emit_all([one.event for one in received])
-        except Invalid as error:
-            if len(received) == 1:
-                logger.warning(
-                    "event refused",
-                    instance=self.session.instance,
-                    kind=received[0].event.kind,
-                    reason=str(error),
-                )
-                return
-            # One event that breaks a rule must not keep back the others, nor come again for seven days.
-            for one in received:
-                await self._emit([one])
+    async def _read_file(self, media_id: str, limit: int) -> bytes:
+        async with self._file_limit, self.client.download(media_id, limit=limit) as (response, _, _):
+            return await kit.read_file(response, limit)
 
     async def _check(self) -> None:
         """Ask for the number, and report the open connection.
@@ -232,10 +222,10 @@ class Connection:
         with trio.move_on_after(CHECK_TIME):
             found = await self.client.number("display_phone_number", "verified_name", "quality_rating")
         if found is None:
-            raise Unreachable(f"The Graph API did not answer within {CHECK_TIME:g} s.")
+            raise kit.Unreachable(f"The Graph API did not answer within {CHECK_TIME:g} s.")
         digits = re.sub("[^0-9]", "", text(found.get("display_phone_number")))
         if not digits:
-            raise Unreachable("The Graph API did not describe the phone number.")
+            raise kit.Unreachable("The Graph API did not describe the phone number.")
         self._state = ConnectionState.OPEN
         await self.session.set_state(
             ConnectionState.OPEN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 from typing import Any, get_args
 
 import trio
@@ -25,35 +25,26 @@ from hookgw import (
     Session,
     Unavailable,
 )
+from hookgw.connectors import NetworkConnector, Unreachable, pass_file
 
 from . import outgoing, webhooks
-from .client import Unreachable
 from .connection import Connection
-from .options import OPTIONS_SCHEMA, Options, read_options, schema_with
+from .options import DEFAULTS, OPTIONS_SCHEMA, check_defaults, read_options
 
 
-class WhatsAppCloud:
-    """Connects instances to WhatsApp's Cloud API.
-
-    Attributes:
-        name: the instances' ``integration``.
-        message_types: it sends everything.
-        options_schema: describes the options of an instance.
-    """
+class WhatsAppCloud(NetworkConnector[Connection]):
+    """Connects instances to WhatsApp's Cloud API."""
 
     name = "whatsapp_cloud"
     message_types = get_args(Message)
 
-    def __init__(self) -> None:
-        self.options_schema = OPTIONS_SCHEMA
-        self._defaults: dict[str, Any] = {}
-        self._connections: dict[str, Connection] = {}
+    options_schema = OPTIONS_SCHEMA
+    default_names = DEFAULTS
 
-    def set_defaults(self, defaults: dict[str, Any]) -> None:
-        """Set the options that an instance does not set itself; before the gateway starts."""
-        self.options_schema = schema_with(defaults)
-        # Also here, because the schema has no secrets.
-        self._defaults = defaults
+    def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Check the block of the configuration."""
+        check_defaults(options)
+        return options
 
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:  # noqa: ARG002
         """Check that nothing is missing which neither the instance nor the configuration has.
@@ -61,27 +52,23 @@ class WhatsAppCloud:
         Raises:
             Invalid: something is.
         """
-        self._options_of(options)
+        read_options(options, self.defaults)
         await trio.lowlevel.checkpoint()
 
     async def run(self, session: Session) -> None:
         """Check the number, and go on checking it until cancelled."""
         await session.set_state(ConnectionState.CONNECTING)
         try:
-            options = self._options_of(session.options)
+            options = read_options(session.options, self.defaults)
         except Invalid as error:
             await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
             # Not a return, which would mean a logout: a change of the options starts the next run.
             await trio.sleep_forever()
         connection = Connection(session, options)
-        self._connections[session.instance] = connection
-        try:
+        with self.connections.joined(session, connection):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(connection.mark_received_as_read)
                 await connection.watch()
-        finally:
-            if self._connections.get(session.instance) is connection:
-                del self._connections[session.instance]
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Answer Meta's challenge, or store what it reports.
@@ -91,7 +78,7 @@ class WhatsAppCloud:
             Invalid: the body is no JSON object, or the challenge none.
             Unavailable: the instance is not ready.
         """
-        connection = self._connections.get(session.instance)
+        connection = self.connections.get(session)
         if connection is None:  # without the options, Meta's proof cannot be checked; it comes again
             raise Unavailable("The instance is not connected, or lacks an option.")
         if request.method == "GET":
@@ -170,20 +157,13 @@ class WhatsAppCloud:
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send a file at Meta to a sink."""
         with self._connected(session) as connection:
-            async with connection.client.download(reference) as file:
-                await sink.begin(mimetype=file.mimetype or "application/octet-stream", size=file.size)
-                async with aclosing(file.chunks) as chunks:
-                    async for chunk in chunks:
-                        await sink.write(chunk)
-
-    def _options_of(self, options: dict[str, Any]) -> Options:
-        return read_options(options, self._defaults)
+            async with connection.client.download(reference) as (response, mimetype, size):
+                mimetype = mimetype or "application/octet-stream"
+                await pass_file(response, sink, mimetype=mimetype, size=size)
 
     @contextmanager
     def _connected(self, session: Session) -> Iterator[Connection]:
-        connection = self._connections.get(session.instance)
-        if connection is None:
-            raise NetworkRefused("The instance is not connected.", status=409)
+        connection = self.connections.of(session)
         try:
             yield connection
         except NetworkRefused as refusal:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from .fields import mapping, number, text
+from hookgw.connectors import found_at, mapping, number, text
 
 TOKEN_REFUSED = frozenset({"0", "102", "190"})
 """The access token has expired, was revoked, or is none."""
@@ -104,7 +104,7 @@ def read_error(body: Any, status: int, retry_after: float | None) -> GraphError:
         status: of the response.
         retry_after: seconds that the headers of the response say.
     """
-    error = mapping(mapping(body).get("error"))
+    error = mapping(found_at(body, "error"))
     code = code_of(error)
     is_limited = code in _WAITS or status == HTTPStatus.TOO_MANY_REQUESTS
     is_temporary = (

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from hookgw import NewEvent, event_id_of
+from hookgw.connectors import MediaUrl, degrees, each, items, mapping, number, one_line, seconds, text, texts
 
 from .errors import code_of, hint_of
-from .fields import degrees, each, items, mapping, number, text
 from .webhooks import Change
 
 SOURCE = "whatsapp_cloud"
@@ -27,7 +27,6 @@ BSUID = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[A-Za-z0-9]{1,128}")
 _GROUP_ID = re.compile(r"[A-Za-z0-9+/=_.:-]{1,256}")
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _MEDIA_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_LATEST = 253_402_300_799  # the last second of the year 9999
 _STATUSES = {
     "sent": "SERVER_ACK",
     "delivered": "DELIVERY_ACK",
@@ -36,13 +35,6 @@ _STATUSES = {
     "deleted": "DELETED",
     "failed": "ERROR",
 }
-
-
-class MediaUrl(Protocol):
-    """Makes a link to a file; see ``Session.media_url``."""
-
-    def __call__(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
-        """Return the link."""
 
 
 class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +63,11 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
     chat: str = ""
     message_id: str = ""
     media_id: str = ""
+
+
+def is_known(change: Change) -> bool:
+    """Return whether hookgw reads the field of a change, which may be none."""
+    return not change.field or change.field in _READERS
 
 
 def translate(change: Change, known: Knowledge) -> Iterator[Received]:
@@ -122,7 +119,7 @@ def _message(message: dict[str, Any], change: Change, known: Knowledge) -> Itera
             "id": original,
             "status": "DELETED",
             "deletedBy": by,
-            "messageTimestamp": _seconds(time),
+            "messageTimestamp": seconds(time),
         }
         event_id = event_id_of("MESSAGES_DELETE", id_)
         event = NewEvent(kind="MESSAGES_DELETE", data=gone, event_id=event_id, sender=sender)
@@ -138,7 +135,7 @@ def _message(message: dict[str, Any], change: Change, known: Knowledge) -> Itera
     data["message"], data["messageType"] = {name: content}, name
     if context := _context(message):
         data["contextInfo"] = context
-    data["messageTimestamp"] = _seconds(time)
+    data["messageTimestamp"] = seconds(time)
     if is_echo:
         data["status"] = "SERVER_ACK"
     data["source"] = SOURCE
@@ -187,7 +184,7 @@ def _content(message: Mapping[str, Any], chat: str, known: Knowledge) -> tuple[s
         return _interactive(content)
     if kind == "button":
         chosen = {"selectedId": content.get("payload"), "selectedDisplayText": content.get("text")}
-        return "templateButtonReplyMessage", _texts(chosen)
+        return "templateButtonReplyMessage", texts(chosen)
     return _other(kind, message)
 
 
@@ -199,7 +196,7 @@ def _file(kind: str, content: Mapping[str, Any], media_url: MediaUrl) -> tuple[s
         file = {"url": media_url(id_, mimetype=mimetype, file_name=file_name), "mediaId": id_}
     file["mimetype"] = mimetype
     shown = {"caption": content.get("caption"), "fileSha256": content.get("sha256"), "fileName": file_name}
-    file.update(_texts(shown))
+    file.update(texts(shown))
     if kind in ("audio", "voice"):
         return "audioMessage", {**file, "ptt": kind == "voice" or content.get("voice") is True}
     if kind == "sticker":
@@ -212,9 +209,9 @@ def _file(kind: str, content: Mapping[str, Any], media_url: MediaUrl) -> tuple[s
 def _location(content: Mapping[str, Any]) -> dict[str, Any]:
     place: dict[str, Any] = {}
     for name, source in (("degreesLatitude", "latitude"), ("degreesLongitude", "longitude")):
-        if (found := degrees(content.get(source))) is not None:
+        if (found := degrees(content.get(source), 360)) is not None:
             place[name] = found
-    return {**place, **_texts({name: content.get(name) for name in ("name", "address", "url")})}
+    return {**place, **texts({name: content.get(name) for name in ("name", "address", "url")})}
 
 
 def _card(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,12 +219,12 @@ def _card(card: Mapping[str, Any]) -> dict[str, Any]:
     shown = text(names.get("formatted_name")) or text(names.get("first_name"))
     for phone in items(card.get("phones")):
         waid = text(phone.get("wa_id"))
-        lines.append(f"TEL{f';waid={_line(waid)}' if waid else ''}:{_line(phone.get('phone'))}")
-    lines += [f"EMAIL:{_line(email.get('email'))}" for email in items(card.get("emails"))]
-    lines += [f"URL:{_line(url.get('url'))}" for url in items(card.get("urls"))]
-    if company := _line(mapping(card.get("org")).get("company")):
+        lines.append(f"TEL{f';waid={one_line(waid)}' if waid else ''}:{one_line(phone.get('phone'))}")
+    lines += [f"EMAIL:{one_line(email.get('email'))}" for email in items(card.get("emails"))]
+    lines += [f"URL:{one_line(url.get('url'))}" for url in items(card.get("urls"))]
+    if company := one_line(mapping(card.get("org")).get("company")):
         lines.append(f"ORG:{company}")
-    vcard = "\n".join(["BEGIN:VCARD", "VERSION:3.0", f"FN:{_line(shown)}", *lines, "END:VCARD"])
+    vcard = "\n".join(["BEGIN:VCARD", "VERSION:3.0", f"FN:{one_line(shown)}", *lines, "END:VCARD"])
     return {"displayName": shown, "vcard": vcard}
 
 
@@ -236,17 +233,17 @@ def _interactive(content: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     reply = mapping(content.get(kind))
     if kind == "button_reply":
         chosen = {"selectedButtonId": reply.get("id"), "selectedDisplayText": reply.get("title")}
-        return "buttonsResponseMessage", _texts(chosen)
+        return "buttonsResponseMessage", texts(chosen)
     if kind == "list_reply":
-        shown = _texts({name: reply.get(name) for name in ("title", "description")})
+        shown = texts({name: reply.get(name) for name in ("title", "description")})
         return "listResponseMessage", {
             **shown,
-            "singleSelectReply": _texts({"selectedRowId": reply.get("id")}),
+            "singleSelectReply": texts({"selectedRowId": reply.get("id")}),
         }
     if kind == "nfm_reply":
-        flow = _texts({"name": reply.get("name"), "paramsJson": reply.get("response_json")})
+        flow = texts({"name": reply.get("name"), "paramsJson": reply.get("response_json")})
         return "interactiveResponseMessage", {
-            "body": _texts({"text": reply.get("body")}),
+            "body": texts({"text": reply.get("body")}),
             "nativeFlowResponseMessage": flow,
         }
     return "interactiveResponseMessage", dict(content)
@@ -257,7 +254,7 @@ def _other(kind: str, message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     content = dict(mapping(message.get(kind)))
     if kind == "order":
         products = items(content.pop("product_items", None))
-        order = _texts({"catalogId": content.get("catalog_id"), "message": content.get("text")})
+        order = texts({"catalogId": content.get("catalog_id"), "message": content.get("text")})
         return "orderMessage", {**order, "itemCount": len(products), "products": products}
     if kind == "system" and (identity := mapping(message.get("identity"))):
         content["identity"] = identity
@@ -294,7 +291,7 @@ def _context(message: Mapping[str, Any]) -> dict[str, Any]:
             "source_url": "sourceUrl",
             "ctwa_clid": "ctwaClid",
         }
-        context["externalAdReply"] = _texts(
+        context["externalAdReply"] = texts(
             {name: advertisement.get(source) for source, name in names.items()}
         )
     return context
@@ -314,7 +311,7 @@ def _status(status: Mapping[str, Any], change: Change, known: Knowledge) -> Iter
         member = jid_of(*(status.get(name) for name in names))
     if member:
         data["participant"] = member
-    data["messageTimestamp"] = _seconds(status.get("timestamp"))
+    data["messageTimestamp"] = seconds(status.get("timestamp"))
     if word == "ERROR" and (errors := items(status.get("errors"))):
         data["error"] = _error(errors[0])
     for name in ("pricing", "conversation"):
@@ -335,7 +332,7 @@ def _error(error: Mapping[str, Any]) -> dict[str, Any]:
     details = mapping(error.get("error_data")).get("details")
     shown = {"title": error.get("title"), "message": error.get("message"), "details": details}
     found: dict[str, Any] = {"code": int(code)} if code else {}
-    return {**found, **_texts({**shown, "hint": hint_of(code), "href": error.get("href")})}
+    return {**found, **texts({**shown, "hint": hint_of(code), "href": error.get("href")})}
 
 
 def _call(call: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:  # noqa: ARG001
@@ -349,7 +346,7 @@ def _call(call: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator
         "id": id_,
         "chatId": chat,
         "from": change.account if by_business else chat,
-        "date": datetime.fromtimestamp(_seconds(call.get("timestamp")), UTC).isoformat(),
+        "date": datetime.fromtimestamp(seconds(call.get("timestamp")), UTC).isoformat(),
         "status": status,
         "isVideo": False,
         "isGroup": False,
@@ -391,20 +388,6 @@ def _contact_of_phone(entry: Mapping[str, Any], change: Change, known: Knowledge
 def _media_id(content: Mapping[str, Any]) -> str:
     found = _MEDIA_ID.fullmatch(text(content.get("id")))
     return found[0] if found else ""
-
-
-def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the texts that are not empty."""
-    return {name: value for name, value in values.items() if isinstance(value, str) and value}
-
-
-def _line(value: Any) -> str:
-    # A line break would begin another field of the card.
-    return " ".join(text(value).split())
-
-
-def _seconds(value: Any) -> int:
-    return min(number(value) or 0, _LATEST)
 
 
 _ECHOES = "smb_message_echoes"

@@ -6,18 +6,17 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import httpx
 import msgspec
 from msgspec import Meta
 
 from hookgw import Invalid
+from hookgw import connectors as kit
+from hookgw.connectors import check_names, check_token, repr_without, server_url
 
 PLUGIN = "whatsapp_cloud"
 NEEDED = ("phone_number_id", "access_token", "app_secret", "verify_token")
 """Without these, nothing works."""
 
-_HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
-_TOKEN = re.compile("[!-~]*")
 _ID = re.compile("[0-9]{1,32}")
 # Only of an instance: an account has one number, and the configuration serves all instances.
 _OF_AN_INSTANCE = "phone_number_id"
@@ -82,8 +81,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     api_version: str = "v26.0"
     base_url: str = "https://graph.facebook.com"
 
-    def __repr__(self) -> str:
-        return f"Options(phone_number_id={self.phone_number_id!r}, base_url={self.base_url!r})"
+    __repr__ = repr_without("access_token", "app_secret", "verify_token")
 
 
 class _Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,30 +92,19 @@ class _Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     base_url: Annotated[str, Meta(pattern="^https?://[^/?#@]+/?$")] = "https://graph.facebook.com"
 
 
+DEFAULTS = _Defaults.__struct_fields__
+
+
 def check_defaults(options: Mapping[str, Any]) -> None:
     """Check the options that the configuration gives to all instances.
 
     Raises:
         ValueError: an unknown name, a wrong type or an impossible value; the message names it.
     """
-    for name in options:
-        if name == _OF_AN_INSTANCE:
-            raise ValueError("phone_number_id belongs to an instance: set it in /instance/create")
-        if name not in _Defaults.__struct_fields__:
-            known = ", ".join(_Defaults.__struct_fields__)
-            raise ValueError(f"whatsapp_cloud has no option {name}; its options here are {known}")
+    if _OF_AN_INSTANCE in options:
+        raise ValueError("phone_number_id belongs to an instance: set it in /instance/create")
+    check_names(options, DEFAULTS, "whatsapp_cloud has no option {}; its options here are ")
     msgspec.convert(dict(options), _Defaults)
-
-
-def schema_with(defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with the operator's defaults, but for secrets, which it would show."""
-    properties = {
-        name: {**described, "default": defaults[name]}
-        if name in defaults and not described.get("writeOnly")
-        else described
-        for name, described in OPTIONS_SCHEMA["properties"].items()
-    }
-    return {**OPTIONS_SCHEMA, "properties": properties}
 
 
 def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Options:
@@ -135,10 +122,7 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
     number = given.get(_OF_AN_INSTANCE) or given.get("number")
     if isinstance(number, str | int) and not isinstance(number, bool):
         given[_OF_AN_INSTANCE] = str(number)
-    try:
-        found = msgspec.convert({**defaults, **given}, Options)
-    except msgspec.ValidationError as error:
-        raise Invalid(f"The options of the instance are not valid: {error}.") from None
+    found = kit.read_options({**defaults, **given}, Options)
     if found.phone_number_id and not _ID.fullmatch(found.phone_number_id):
         raise Invalid("phone_number_id is the id of the number at Meta, which consists of digits.")
     if "access_token" not in given and found.base_url != defaults.get("base_url", Options().base_url):
@@ -147,17 +131,9 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
     lacking = [name for name in NEEDED if not getattr(found, name)]
     if lacking:
         raise Invalid(missing(lacking))
-    try:
-        url = httpx.URL(found.base_url)
-        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
-        is_server = url.scheme in ("http", "https") and bool(_HOST.fullmatch(url.raw_host))
-        is_server = is_server and (url.port or 1) < 65_536
-    except (httpx.InvalidURL, ValueError):
-        is_server = False
-    if not is_server:
+    if server_url(found.base_url) is None:
         raise Invalid("base_url must be a URL such as https://graph.facebook.com.")
-    if not _TOKEN.fullmatch(found.access_token):  # it goes into a header
-        raise Invalid("access_token must consist of printable ASCII characters, without spaces.")
+    check_token("access_token", found.access_token)
     return found
 
 

@@ -19,12 +19,11 @@ from hookgw import (
     ReactionMessage,
     TemplateMessage,
     TextMessage,
-    whatsapp_chat_of,
-    whatsapp_number_of,
 )
+from hookgw import connectors as kit
+from hookgw.connectors import items, text
 
-from .events import BSUID, SOURCE, MediaUrl
-from .fields import items, text
+from .events import BSUID, SOURCE
 
 LONGEST_KEY = 512
 """Characters of a key that Meta reports with the statuses of a message."""
@@ -33,7 +32,6 @@ _GROUP = re.compile(r"([A-Za-z0-9+/=_.:-]{1,256})@g\.us")
 # An international number has at most 15 digits (ITU-T E.164).
 _NUMBER = re.compile(r"[0-9]{7,15}")
 _MESSAGE_ID = re.compile("[!-~]{1,512}")
-_MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(?: *; *[\w.+-]+=[\w.+-]+)*", re.ASCII)
 _BEGINNINGS = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -68,7 +66,7 @@ def recipient_of(number: str) -> tuple[str, dict[str, str]]:
     user = number.removesuffix("@lid")
     if BSUID.fullmatch(user):
         return f"{user}@lid", {"recipient_type": "individual", "recipient": user}
-    jid = whatsapp_chat_of(number)
+    jid = kit.whatsapp_chat_of(number)
     user, _, server = jid.partition("@")
     if server == "g.us":
         return jid, {"recipient_type": "group", "to": user}
@@ -115,9 +113,7 @@ def mimetype_of(message: MediaMessage) -> str:
         Invalid: the given type is none.
     """
     if message.mimetype:
-        if not _MIMETYPE.fullmatch(message.mimetype):
-            raise Invalid("mimetype must be a media type such as image/png.")
-        return message.mimetype
+        return kit.check_mimetype(message.mimetype, parameters=True)
     content = message.content or b""
     for beginning, mimetype in _BEGINNINGS:
         if content.startswith(beginning):
@@ -142,7 +138,7 @@ def payload_of(
     jid: str,
     now: float,
     media_id: str,
-    media_url: MediaUrl,
+    media_url: kit.MediaUrl,
 ) -> dict[str, Any]:
     """Return a message that hookgw sent: ``data`` of SEND_MESSAGE; its id is empty if Meta did not say one.
 
@@ -159,16 +155,13 @@ def payload_of(
         if jid.endswith("@s.whatsapp.net") and _NUMBER.fullmatch(text(contact.get("wa_id"))):
             jid = f"{contact['wa_id']}@s.whatsapp.net"
     ids = [text(sent.get("id")) for sent in items(answer.get("messages"))]
-    name, content = _shown(message, media_id, media_url, jid)
-    data = {
-        "key": {"remoteJid": jid, "fromMe": True, "id": ids[0] if ids else ""},
-        "message": {name: content},
-        "messageType": name,
-        "messageTimestamp": int(now),
-        # Accepted; the status SERVER_ACK follows when Meta has sent it.
-        "status": "PENDING",
-        "source": SOURCE,
-    }
+    file = _shown_file(message, media_id, media_url) if isinstance(message, MediaMessage) else None
+    name, content = kit.sent_content(message, jid, file=file)
+    if isinstance(message, LocationMessage):
+        content = {field: value for field, value in content.items() if value != ""}
+    key = {"remoteJid": jid, "fromMe": True, "id": ids[0] if ids else ""}
+    # Accepted; the status SERVER_ACK follows when Meta has sent it.
+    data = kit.sent_data(key, (name, content), now, status="PENDING", source=SOURCE)
     return {**data, "contextInfo": {"stanzaId": message.reply_to.id}} if message.reply_to else data
 
 
@@ -182,7 +175,7 @@ def _content(message: Message, media_id: str) -> tuple[str, Any]:
             return message.kind.value, _file(message, media_id)
         case LocationMessage():
             place: dict[str, Any] = {"latitude": message.latitude, "longitude": message.longitude}
-            return "location", {**place, **_filled(name=message.name, address=message.address)}
+            return "location", {**place, **kit.filled(name=message.name, address=message.address)}
         case ContactMessage():
             return "contacts", [_card(contact) for contact in message.contacts]
         case ReactionMessage():
@@ -212,9 +205,9 @@ def _card(contact: Contact) -> dict[str, Any]:
     if contact.phone_number:
         digits = ""
         with suppress(Invalid):  # a card may have a number that only a person understands
-            digits = whatsapp_number_of(contact.phone_number)
+            digits = kit.whatsapp_number_of(contact.phone_number)
         # With wa_id, the card has a button to write to this person.
-        card["phones"] = [{"phone": contact.phone_number, "type": "CELL", **_filled(wa_id=digits)}]
+        card["phones"] = [{"phone": contact.phone_number, "type": "CELL", **kit.filled(wa_id=digits)}]
     if contact.organization:
         card["org"] = {"company": contact.organization}
     if contact.email:
@@ -224,55 +217,15 @@ def _card(contact: Contact) -> dict[str, Any]:
     return card
 
 
-def _shown(message: Message, media_id: str, media_url: MediaUrl, jid: str) -> tuple[str, Any]:
-    match message:
-        case TextMessage():
-            return "conversation", message.text
-        case MediaMessage():
-            return f"{message.kind.value}Message", _shown_file(message, media_id, media_url)
-        case LocationMessage():
-            place: dict[str, Any] = {
-                "degreesLatitude": message.latitude,
-                "degreesLongitude": message.longitude,
-            }
-            return "locationMessage", {**place, **_filled(name=message.name, address=message.address)}
-        case ContactMessage(contacts=(contact,)):
-            return "contactMessage", _shown_card(contact)
-        case ContactMessage():
-            return "contactsArrayMessage", {"contacts": [_shown_card(one) for one in message.contacts]}
-        case ReactionMessage():
-            key = {"remoteJid": jid, "fromMe": message.key.from_me, "id": message.key.id}
-            return "reactionMessage", {"key": key, "text": message.reaction}
-        case TemplateMessage():
-            template = {"name": message.name, "language": message.language}
-            return "templateMessage", {**template, "components": list(message.components)}
-
-
-def _shown_file(message: MediaMessage, media_id: str, media_url: MediaUrl) -> dict[str, Any]:
+def _shown_file(message: MediaMessage, media_id: str, media_url: kit.MediaUrl) -> dict[str, Any]:
     # Of a link, only its sender knows the type.
     mimetype = mimetype_of(message) if media_id else message.mimetype or ""
     url = media_url(media_id, mimetype=mimetype, file_name=message.file_name) if media_id else message.url
-    file: dict[str, Any] = {"url": url, **_filled(mediaId=media_id, mimetype=mimetype)}
-    file.update(_filled(caption=message.caption, fileName=message.file_name))
+    file: dict[str, Any] = {"url": url, **kit.filled(mediaId=media_id, mimetype=mimetype)}
+    file.update(kit.filled(caption=message.caption, fileName=message.file_name))
     if message.content is not None:
         # A string: this is protobuf's JSON form of a 64-bit integer.
         file["fileLength"] = str(len(message.content))
     if message.kind is MediaKind.AUDIO:
         file["ptt"] = message.is_voice
     return file
-
-
-def _shown_card(contact: Contact) -> dict[str, str]:
-    lines = {
-        "FN": contact.full_name,
-        "ORG": contact.organization,
-        "TEL": contact.phone_number,
-        "EMAIL": contact.email,
-        "URL": contact.url,
-    }
-    shown = "\n".join(f"{name}:{' '.join(line.split())}" for name, line in lines.items() if line)
-    return {"displayName": contact.full_name, "vcard": f"BEGIN:VCARD\nVERSION:3.0\n{shown}\nEND:VCARD"}
-
-
-def _filled(**texts: str) -> dict[str, str]:
-    return {name: value for name, value in texts.items() if value}

@@ -64,3 +64,39 @@ async def test_the_options_of_one(invoke: Invoke, server: Receiver) -> None:
     missing = await invoke("connectors", "telegraf")
     assert (missing.exit_code, missing.stdout) == (1, "")
     assert "There is no connector 'telegraf'." in missing.stderr
+
+
+LINES = "plugins:\n  options:\n    waha: {}"
+FOUND = [
+    {
+        "connector": "waha",
+        "url": "http://waha:3000",
+        "version": None,
+        "isListed": False,
+        "configuration": LINES,
+    },
+    {
+        "connector": "evolution",
+        "url": "http://evolution:8080",
+        "version": "2.3.7",
+        "isListed": True,
+        "configuration": "",
+    },
+]
+
+
+async def test_servers_are_shown_with_the_lines_to_add(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(FOUND)
+    result = await invoke("connectors", "--find")
+    assert (server.requests[0].method, server.requests[0].target) == ("POST", "/connector/find")
+    assert "http://waha:3000: waha\n" in result.stdout
+    assert "\n    plugins:\n      options:\n        waha: {}\n" in result.stdout
+    assert "http://evolution:8080: evolution 2.3.7\n  The configuration lists it already.\n" in result.stdout
+    assert json.loads((await invoke("connectors", "waha", "--find", "--json")).stdout) == FOUND[:1]
+
+
+async def test_no_server_is_said(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([])
+    result = await invoke("connectors", "--find")
+    assert result.exit_code == 0
+    assert "None of the usual places" in result.stdout

@@ -83,7 +83,7 @@ def test_a_connector_with_hyphens(tmp_path: Path) -> None:
     text = (package / "pyproject.toml").read_text("utf-8")
     assert 'name = "hookgw-acme-crm"' in text
     assert 'acme_crm = "hookgw_acme_crm"' in text
-    assert "class AcmeCrm:" in (package / "hookgw_acme_crm/connector.py").read_text("utf-8")
+    assert "class AcmeCrm(" in (package / "hookgw_acme_crm/connector.py").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -173,3 +173,9 @@ def test_plugin_list_is_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     listed = CliRunner().invoke(main, ["plugin", "list", "--json"])
     assert listed.exit_code == 0, listed.output
     assert listed.output == CliRunner().invoke(main, ["plugins", "--json"]).output
+
+
+def test_a_connector_is_short(tmp_path: Path) -> None:
+    files = new(tmp_path, "acme", "--connector").rglob("*.py")
+    lines = [line for file in files for line in file.read_text("utf-8").splitlines() if line.strip()]
+    assert len(lines) <= 200

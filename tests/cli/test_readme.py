@@ -155,3 +155,11 @@ def test_the_job_by_hand(tmp_path: Path) -> None:
 def test_the_command_of_the_tests_is_the_one_that_ci_runs() -> None:
     (command,) = re.findall(r"^python3 -m venv .*nox -t ci$", README, re.MULTILINE)
     assert command in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_first_screen_leads_from_what_people_have_to_every_network() -> None:
+    screen = README.split("## Two commands")[0].splitlines()[:30]
+    table = "\n".join(line for line in screen if line.startswith("|"))
+    assert table.startswith("| I have … | do this |")
+    networks = {page.stem for page in (ROOT / "docs" / "networks").glob("*.md")} - {"README"}
+    assert {name for name in networks if f"docs/networks/{name}.md" in table} == networks

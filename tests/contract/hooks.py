@@ -14,7 +14,7 @@ from hookgw.records import FilterOp
 RECEIVER = os.environ["HOOKGW_CONTRACT_RECEIVER"]
 """The URL of the receiver."""
 OPS = [*FilterOp]
-ASK_FOR_OPTIONS = ("evolution", "matrix", "telegram", "waha", "webhook", "whatsapp_cloud")
+ASK_FOR_OPTIONS = ("evolution", "gowa", "matrix", "telegram", "waha", "webhook", "whatsapp_cloud")
 """Connectors that need options."""
 WHSK = re.compile(r"whsk_[A-Za-z0-9+/]{86}==")
 EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}")

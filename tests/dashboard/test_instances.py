@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 import trio
 import trustme
 
 from hookgw import ConnectionState, Gateway
+from hookgw.config import InstancesSettings, Settings
+from hookgw.instances import FoundServer
 from hookgw.kernel import MASK, TooManyRequests
 from hookgw.records import NO_IDENTITY, RetryOptions, TlsIdentity
 from hookgw.store import DeliveryQuery
@@ -95,6 +98,66 @@ async def test_the_code_is_a_picture(browser: Browser, gateway: Gateway, loja1: 
     assert '<img alt="QR code" src="data:image/svg+xml' in page
     await browser.submit(PAGE, f"{PAGE}/end")
     assert 'alt="QR code"' not in (await browser.get(PAGE)).text
+
+
+async def test_from_the_form_to_the_code_is_one_button(
+    browser: Browser,
+) -> None:
+    """The page of a new instance connects it; then it shows the code and asks for the receiver's URL."""
+    fields = {"name": "loja1", "integration": "simulator", "option.connect_delay": "1d"}
+    fields["option.qr_code"] = "true"
+    created = await browser.submit("/instances", "/new-instance", fields)
+    assert "/instances/loja1/connect" in created.text
+    connected = await browser.submit(PAGE, f"{PAGE}/connect")
+    assert connected.headers["location"].startswith(f"/dashboard{PAGE}")
+    page = (await browser.get(PAGE)).text
+    assert 'alt="QR code"' in page
+    assert 'href="#url"' in page
+    assert 'id="url"' in page
+    await browser.submit(PAGE, f"{PAGE}/webhooks", {"url": "http://127.0.0.1:9/", "enabled": "true"})
+    assert 'href="#url"' not in (await browser.get(PAGE)).text
+
+
+async def test_without_a_connector_there_is_nothing_to_connect(browser: Browser) -> None:
+    created = await browser.submit("/instances", "/new-instance", {"name": "loja1"})
+    assert "/instances/loja1/connect" not in created.text
+
+
+class TestWithAUsualIntegration:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        instances = InstancesSettings(integrations={"WHATSAPP-BAILEYS": "simulator"})
+        return msgspec.structs.replace(settings, instances=instances)
+
+    async def test_it_is_chosen_in_the_form(self, browser: Browser) -> None:
+        page = (await browser.get("/instances")).text
+        assert "<option selected>simulator</option>" in page
+        assert 'name="option.rate"' in page
+        assert "<option selected>" not in (await browser.get("/instances?integration=")).text
+
+
+async def test_servers_are_found_by_a_button_for_global_keys(
+    browser: Browser, visitor: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [FoundServer("waha", "http://waha:3000", None, False, "plugins: {options: {}}")]
+
+    async def find() -> list[FoundServer]:
+        return found
+
+    monkeypatch.setattr(gateway.server_search, "find", find)
+    assert "waha:3000" not in (await browser.get("/instances")).text
+    page = (await browser.submit("/instances", "/find-servers")).text
+    assert "http://waha:3000" in page
+    assert "<code>plugins: {options: {}}</code>" in page
+    found.clear()
+    assert "None of these answers" in (await browser.submit("/instances", "/find-servers")).text
+
+    created = await gateway.instances.create("loja2")
+    await browser.submit("/", "/logout")
+    await visitor.log_in(created.key)
+    page = (await visitor.get("/instances")).text
+    assert "Find servers" not in page
+    assert (await visitor.submit("/instances", "/find-servers")).status_code == 403
 
 
 async def test_a_webhook_is_set_with_its_secret_and_changed(

@@ -211,6 +211,17 @@ async def test_a_stranger_cannot_claim_a_host_or_a_scheme(visitor: Browser) -> N
     assert refused.status_code == 403
 
 
+class TestAUrlInANetworkOfContainers:
+    @pytest.fixture
+    def server_settings(self) -> ServerSettings:
+        return ServerSettings(bind=("127.0.0.1:0",), public_url="http://hookgw:8080")
+
+    async def test_the_address_for_programs_is_that_of_the_browser(self, visitor: Browser) -> None:
+        await visitor.log_in(KEY)
+        page = await visitor.get("/")
+        assert f"{visitor.http.base_url}/event/emit" in page.text
+
+
 class TestAnHttpsUrlForTheWorld:
     @pytest.fixture
     def server_settings(self) -> ServerSettings:
@@ -220,6 +231,7 @@ class TestAnHttpsUrlForTheWorld:
         entered = await visitor.log_in(KEY)
         assert entered.status_code == 303
         assert not any(one.endswith("Secure") for one in entered.headers.get_list("set-cookie"))
+        assert "https://hooks.example/event/emit" in (await visitor.get("/")).text
 
 
 async def test_logout_ends_the_session(browser: Browser, gateway: Gateway) -> None:

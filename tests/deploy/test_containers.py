@@ -16,9 +16,11 @@ import yaml
 
 from hookgw.command import COMMANDS
 from hookgw.config import load_settings
+from tests.support.compose import ComposeRefused, interpolate, receivers_beside_hookgw, services_of
 
 ROOT = Path(__file__).parents[2]
-COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+KEYS = {"HOOKGW_GLOBAL_KEY": "g" * 16, "WAHA_API_KEY": "1" * 16, "GRAFANA_PASSWORD": "p" * 16}
+COMPOSE = interpolate(yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8")), KEYS)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 
 
@@ -84,10 +86,11 @@ def test_every_service_has_a_read_only_root_and_no_capabilities(name: str) -> No
     service = SERVICES[name]
     # Compose copies a secret from the environment into the container, and refuses if it cannot.
     assert service.get("read_only", False) is not bool(service.get("secrets"))
-    assert service["cap_drop"] == ["ALL"]
+    # Which capabilities WAHA's image needs is not documented.
+    assert service.get("cap_drop") == (None if name == "waha" else ["ALL"])
     assert service["security_opt"] == ["no-new-privileges:true"]
     # Versions are pinned, except of what is built here.
-    assert re.search(r":v?\d+\.\d+\.\d+$", service["image"]) or "build" in service
+    assert re.search(r"[:-]v?\d+\.\d+\.\d+$", service["image"]) or "build" in service
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -115,15 +118,45 @@ def test_the_parts_find_each_other() -> None:
     assert f"./deploy/grafana/dashboards:{provider['options']['path']}:ro" in SERVICES["grafana"]["volumes"]
 
 
+@pytest.mark.parametrize(
+    ("profiles", "started", "keys"),
+    [
+        ([], {"hookgw"}, {"HOOKGW_GLOBAL_KEY"}),
+        (["whatsapp"], {"hookgw", "waha"}, {"HOOKGW_GLOBAL_KEY", "WAHA_API_KEY"}),
+        (
+            ["monitoring"],
+            {"hookgw", "prometheus", "grafana"},
+            {"HOOKGW_GLOBAL_KEY", "GRAFANA_PASSWORD"},
+        ),
+    ],
+)
+def test_a_profile_asks_for_what_it_uses_alone(
+    profiles: list[str], started: set[str], keys: set[str]
+) -> None:
+    given = {name: KEYS[name] for name in keys}
+    assert services_of(ROOT / "compose.yaml", given, profiles).keys() == started
+    for name in keys:
+        with pytest.raises(ComposeRefused, match=name):
+            services_of(ROOT / "compose.yaml", {one: KEYS[one] for one in keys - {name}}, profiles)
+
+
 def test_the_settings_of_the_compose_file_are_hookgws() -> None:
-    text = (ROOT / "compose.yaml").read_text("utf-8")
-    given = dict(re.findall(r"^\s+(?:# )?(HOOKGW_[A-Z_]+): (.+)$", text, re.MULTILINE))
-    assert len(given) == 2
-    # What Compose takes from .env is a text without spaces.
-    given = {
-        name: "key" if value.startswith("${") else yaml.safe_load(value) for name, value in given.items()
-    }
-    load_settings(None, given)
+    for profiles in ([], ["whatsapp"]):
+        service = services_of(ROOT / "compose.yaml", KEYS, profiles)["hookgw"]
+        settings = load_settings(None, service["environment"])
+        assert settings.auth.global_key == KEYS["HOOKGW_GLOBAL_KEY"]
+        # A text, although it consists of digits.
+        assert settings.plugins.options["waha"]["api_key"] == KEYS["WAHA_API_KEY"]
+    assert settings.server.public_url == "http://hookgw:8080"
+    # As the comment says.
+    settings = load_settings(None, {**service["environment"], **receivers_beside_hookgw()})
+    assert settings.delivery.allow_networks == ("172.16.0.0/12",)
+
+
+def test_waha_publishes_no_port() -> None:
+    waha = services_of(ROOT / "compose.yaml", KEYS, ["whatsapp"])["waha"]
+    assert not waha.keys() & {"ports", "network_mode"}
+    assert waha["environment"]["WAHA_API_KEY"] == KEYS["WAHA_API_KEY"]
 
 
 def has_compose() -> bool:
@@ -134,11 +167,10 @@ def has_compose() -> bool:
 
 @pytest.mark.skipif(not has_compose(), reason="`docker compose` is missing")
 def test_compose_accepts_the_file() -> None:
-    secrets = {"HOOKGW_GLOBAL_KEY": "key", "GRAFANA_PASSWORD": "password"}
     done = subprocess.run(
         ["docker", "compose", "config", "--quiet"],
         cwd=ROOT,
-        env={**os.environ, **secrets},
+        env={**os.environ, **KEYS},
         capture_output=True,
         text=True,
         check=False,

@@ -28,11 +28,13 @@ from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution
 from plugins.evolution.webhook import PROOF
 from plugins.gateway_kinds import KINDS
+from plugins.gowa.connector import Gowa
 from plugins.telegram.connector import Telegram
 from plugins.waha.connector import Waha
 from plugins.whatsapp_cloud.connector import WhatsAppCloud
 from tests.networks.evolution import KEY
 from tests.networks.evolution import Evolution as FakeEvolution
+from tests.networks.gowa.server import Device, FakeGowa
 from tests.networks.telegram.bots import TOKEN
 from tests.networks.telegram.server import BotApi
 from tests.networks.waha.server import FakeWaha
@@ -451,4 +453,83 @@ async def telegram() -> AsyncIterator[Line]:
             )
 
 
-LINES = {"evolution": evolution, "waha": waha, "whatsapp_cloud": whatsapp_cloud, "telegram": telegram}
+@asynccontextmanager
+async def gowa() -> AsyncIterator[Line]:
+    async with trio.open_nursery() as nursery:
+
+        async def take(url: str, headers: dict[str, str], body: bytes) -> int:
+            return 200
+
+        fake = FakeGowa(take, nursery)
+        device = fake.devices["shop"] = Device("shop", jid=fake.me, is_connected=True)
+        options = {"base_url": "https://gowa.example", "user": "hookgw", "password": "gowa-password"}
+        wire = Wire(httpx.ASGITransport(cast("Any", fake.app)))
+        async with httpx.AsyncClient(transport=wire) as http:
+            session, connector = FakeSession(options=options, http=http, catalog=CATALOG), Gowa()
+            async with connected(connector, session):
+
+                def headers(body: bytes) -> dict[str, str]:
+                    proof = hmac.new(device.secret.encode(), body, hashlib.sha256).hexdigest()
+                    return {"x-hub-signature-256": f"sha256={proof}"}
+
+                def report(event: str, **payload: Any) -> Any:
+                    beside = {"session_id": "shop", "timestamp": "2026-11-20T12:00:00Z"}
+                    return {"event": event, "payload": payload, "device_id": fake.me, **beside}
+
+                ana, group = "5511988887777@s.whatsapp.net", "120363040000000000@g.us"
+                about = {
+                    "id": "3EB0",
+                    "chat_id": group,
+                    "from": ana,
+                    "from_lid": "2@lid",
+                    "from_name": "Ana",
+                    "timestamp": "2026-11-20T12:00:00Z",
+                    "is_from_me": False,
+                }
+                place = {"degreesLatitude": 1.5, "degreesLongitude": 2}
+                bodies = [
+                    report(
+                        "message",
+                        **about,
+                        body="hi",
+                        replied_to_id="A",
+                        quoted_body="b",
+                        forwarded=True,
+                        referral={"ctwa_clid": "c", "ad_title": "t"},
+                        image={"path": "statics/media/a.jpg", "caption": "hi"},
+                    ),
+                    report("message", **about, contacts_array=[{"displayName": "n", "vcard": "v"}]),
+                    report("message", **about, location=place, view_once=True),
+                    report("message", **about, interactive="Open"),
+                    report("message", **about, poll={"name": "n"}),
+                    report("message.reaction", **about, reaction="x", reacted_message_id="A"),
+                    report("message.edited", **about, original_message_id="A", body="new"),
+                    report("message.revoked", **about, revoked_message_id="A", revoked_from_me=False),
+                    report("message.deleted", deleted_message_id="A", chat_id=ana, was_from_me=True),
+                    report(
+                        "message.ack", ids=["A", "B"], chat_id=group, receipt_type="read", **{"from": ana}
+                    ),
+                    report("chat_presence", chat_id=ana, state="composing", media="audio", **{"from": ana}),
+                    report("group.participants", chat_id=group, type="join", jids=[ana]),
+                    report("group.joined", chat_id=group, group_name="n", jids=[ana]),
+                    report("label.edit", label_id="1", name="n", color=2, predefined_id="1", deleted=False),
+                    report("label.association", label_id="1", chat_id=ana, labeled=True),
+                    report("call.offer", call_id="C", group_jid=group, auto_rejected=False, **{"from": ana}),
+                    report("newsletter.mute", newsletter_id="1@newsletter", mute="on"),
+                ]
+
+                def news(number: int) -> Any:
+                    return report("message", id=f"NEWS{number}", chat_id=ana, body="news", **{"from": ana})
+
+                post = posting(connector, session, headers)
+                yield Line(connector, wire, "5", session, post, bodies, news)
+        nursery.cancel_scope.cancel()
+
+
+LINES = {
+    "evolution": evolution,
+    "gowa": gowa,
+    "waha": waha,
+    "whatsapp_cloud": whatsapp_cloud,
+    "telegram": telegram,
+}

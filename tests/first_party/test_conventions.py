@@ -13,6 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw import ConnectionState, Invalid
+from hookgw import connectors as kit
 from hookgw.config import PluginsSettings
 from hookgw.instances import calls_of
 from hookgw.kernel import ConfigError
@@ -209,6 +210,7 @@ URLS = {"base_url", "homeserver"}
 TOKENS = {"api_key", "access_token", "bot_token"}
 WORKING: dict[str, dict[str, Any]] = {
     "evolution": {"base_url": "https://e.example", "api_key": "key"},
+    "gowa": {"base_url": "https://g.example"},
     "matrix": {"homeserver": "https://m.example", "user": "@a:b", "password": "p"},
     "telegram": {"bot_token": "123456:ABC-DEF1234ghIkl-zyx57W2v1u1", "base_url": "https://t.example"},
     "waha": {"base_url": "https://w.example"},
@@ -262,3 +264,18 @@ def test_only_the_client_of_the_network_uses_the_connectors_http(name: str) -> N
         code = file.read_text("utf-8")
         assert code.count("session.http") == len(CLIENT.findall(code)), file.name
         assert "httpx.AsyncClient(" not in code, file.name
+
+
+# Another function of the same name: WAHA's engines write numbers and times in forms of their own, and each
+# connector reads its own options.
+NAMESAKES = {"waha": {"number", "seconds"}}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_the_kit_has_no_connector_has_again(name: str) -> None:
+    allowed = {"read_options", *NAMESAKES.get(name, ())}
+    for file in sorted((ROOT / "plugins" / name).glob("*.py")):
+        defined = set(re.findall(r"^(?:async )?(?:def|class) _?(\w+)", file.read_text("utf-8"), re.MULTILINE))
+        again = defined & set(kit.__all__) - allowed
+        # A subclass says how its network refuses.
+        assert again <= {"Refused"}, file.name

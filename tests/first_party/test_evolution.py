@@ -466,7 +466,7 @@ async def test_what_is_wrong_is_said_and_tried_again(
         assert sentence in more["message"]
         assert KEY not in more["message"]
         # Events come meanwhile, for example because only the way there is broken.
-        secret = connector._connections["shop"].state.secret
+        secret = connector.connections.of(session).connection.state.secret
         assert await post(connector, session, b"{}", {PROOF: secret}) == 200
         await session.wait_until(ConnectionState.OPEN)
     assert states(session) == ["connecting", "close", "open"]
@@ -533,7 +533,7 @@ async def test_options(connector: Connector) -> None:
     from plugins.evolution.options import read_defaults
 
     async def check(defaults: dict[str, Any], **options: Any) -> str:
-        connector.set_defaults(read_defaults(defaults))
+        connector.hookgw_configure(defaults)
         try:
             await connector.check_options(options, public_url="https://hooks.example")
         except Invalid as error:
@@ -604,11 +604,11 @@ def test_the_plugin_takes_its_options_from_the_configuration(module_of: Callable
     evolution = module._evolution
     module.hookgw_configure({"base_url": "https://evolution.example", "api_key": "k"})
     apply = module.hookgw_reconfigure({"base_url": "https://other.example", "api_key": "secret"})
-    before = evolution._defaults
+    before = evolution.defaults["base_url"]
     apply()
-    after = evolution._defaults
-    assert (before.base_url, after.base_url) == ("https://evolution.example", "https://other.example")
-    assert "secret" not in repr(after)
+    after = evolution.defaults["base_url"]
+    assert (before, after) == ("https://evolution.example", "https://other.example")
+    assert "secret" not in repr(evolution)
     with pytest.raises(ValueError, match="no option base"):
         module.hookgw_configure({"base": "x"})
 

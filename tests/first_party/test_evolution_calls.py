@@ -32,7 +32,6 @@ from hookgw.testing import FakeMediaSink, FakeSession, open_kit, open_receiver
 from hookgw.webhooks import RegistrationChange
 from plugins.evolution.connector import LARGEST_FILE
 from plugins.evolution.connector import Evolution as Connector
-from plugins.evolution.options import Defaults
 from tests.first_party.evolution import CATALOG, FORMER, OPTIONS, connected, served, transport_of
 from tests.networks.evolution import KEY, WUID, Evolution, serving
 
@@ -158,7 +157,7 @@ async def test_every_message(
     call: str,
     body: dict[str, Any],
 ) -> None:
-    connector.set_defaults(Defaults(forward_urls=True))
+    connector.set_defaults({"forward_urls": True})
     sent = await connector.send(session, message, key="k")
     assert evolution.calls_of("POST message/") == [body]
     assert evolution.calls[-1][1] == f"message/{call}/shop"
@@ -174,7 +173,7 @@ async def test_the_operator_can_keep_evolution_api_from_fetching_pages(
 ) -> None:
     text = TextMessage(number="5511988887777", text="http://10.0.0.5:3000/")
     await connector.send(session, text, key="k")
-    connector.set_defaults(Defaults(link_previews=False))
+    connector.set_defaults({"link_previews": False})
     await connector.send(session, text, key="l")
     plain = {"number": "5511988887777", "text": text.text}
     assert evolution.calls_of("POST message/") == [plain, {**plain, "linkPreview": False}]

@@ -141,8 +141,6 @@ async def test_version_1(session: FakeSession, taking: Take, autojump_clock: Moc
         [None],
         {"event": None, "data": None},
         {"event": 7, "data": {}},
-        {"event": "no.such.event", "data": {}},
-        {"event": "x" * 10_000, "data": {}},
         {"event": {"a": 1}, "data": []},
         {"data": {}},
     ],
@@ -157,14 +155,21 @@ async def test_what_is_no_event_is_acknowledged_and_logged(
     assert [line["log_level"] for line in logs] in (["warning"], ["warning", "warning"])
 
 
-async def test_an_unknown_event_is_logged_once(
+async def test_an_unknown_event_is_passed_on_and_logged_once(
     session: FakeSession, taking: Take, autojump_clock: MockClock
 ) -> None:
     with capture_logs() as logs:
-        for number in range(5):
-            await taking({"event": "no.such.event", "data": number})
+        for number in (0, 1, 1, 2):
+            await taking(b'{"event": "no.such.event", "data": {"b": %d.0,"a":1}}' % number)
     assert len(logs) == 1
     assert "no.such.event" in logs[0]["reason"]
+    found = [event.data_json for event in session.events if event.kind == "NETWORK_EVENT"]
+    assert found == [
+        b'{"network":"evolution","name":"no.such.event","value":{"b": %d.0,"a":1}}' % number
+        for number in range(3)
+    ]
+    assert await taking({"event": "x" * 10_000, "data": [None]}) == 200
+    assert session.data_of("NETWORK_EVENT")[-1]["value"] == [None]
 
 
 @pytest.mark.parametrize(

@@ -430,7 +430,7 @@ async def test_the_token_is_in_no_log_and_no_repr(
     async with world.connected() as telegram:
         world.bot.say("1")
         await world.session.wait_for("MESSAGES_UPSERT")
-        connection = telegram._connections["shop"]
+        connection = telegram.connections.of(world.session)
         shown = f"{connection.options!r} {connection.state!r} {connection.client!r} {vars(telegram)!r}"
         shown += repr(world.session.states)
     captured = capsys.readouterr()

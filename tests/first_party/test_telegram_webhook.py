@@ -251,7 +251,7 @@ async def test_an_instance_without_a_public_url_says_so(world: World) -> None:
 
 async def test_the_configuration_has_defaults(autojump_clock: MockClock) -> None:
     telegram = Telegram()
-    telegram.set_defaults(read_defaults({"mode": "webhook", "base_url": "http://10.0.0.5:8081"}))
+    telegram.hookgw_configure({"mode": "webhook", "base_url": "http://10.0.0.5:8081"})
     assert telegram.options_schema["properties"]["mode"]["default"] == "webhook"
     with pytest.raises(Invalid, match=r"server\.public_url"):
         await telegram.check_options({"bot_token": OPTIONS["bot_token"]}, public_url=None)

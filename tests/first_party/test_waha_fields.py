@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.waha.fields import degrees, found_at, id_text, number, renamed, seconds
+from hookgw.connectors import degrees, found_at
+from plugins.waha.fields import id_text, number, renamed, seconds
 
 _TIMES = st.integers(1, 4_000_000_000)
 

@@ -712,6 +712,27 @@ async def test_other_numbers_are_other_instances(autojump_clock: MockClock, sess
     assert [(log["event"], log["phone_number_id"]) for log in logs] == [
         ("request for another phone number", "777")
     ]
+    # What hookgw has no kind for is not lost.
+    [found] = session.data_of("NETWORK_EVENT")
+    assert found == {
+        "network": "whatsapp_cloud",
+        "name": "account_update",
+        "value": {"event": "VERIFIED_ACCOUNT"},
+    }
+
+
+async def test_a_field_without_a_kind_is_passed_on_byte_for_byte_and_once(
+    autojump_clock: MockClock, session: FakeSession
+) -> None:
+    raw = b'{"b": 1.0,"messages":[{}], "a":1}'
+    body = b'{"entry":[{"time":%d,"changes":[{"field":"new","value":%b},{"field":"","value":1}]}]}'
+    async with connected(session) as cloud:
+        for time in (1, 1, 2):
+            await cloud.ingest(session, posted(body % (time, raw)))
+        # Of an odd form, only what can be read is.
+        await cloud.ingest(session, posted(b'{"entry":[7,{"changes":[{"field":"new","value":1}]}]}'))
+    found = [event.data_json for event in session.events if event.kind == "NETWORK_EVENT"]
+    assert found == [b'{"network":"whatsapp_cloud","name":"new","value":%b}' % raw] * 2
 
 
 async def test_a_wrong_secret_is_found(autojump_clock: MockClock, session: FakeSession) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import trio
 
 from hookgw import ConnectionState, Event, IngestRequest, Invalid, Recent
+from hookgw.connectors import mapping
 from hookgw.kernel import decode_json_of_json_decoding as decode_json
 from hookgw.records import BUILT_IN_KINDS, EVENT_ID, Catalog, SchemaBook
 from hookgw.testing import FakeSession
@@ -14,12 +17,12 @@ from plugins.evolution.receiving import Receiver
 from plugins.evolution.state import State
 from plugins.evolution.webhook import PROOF
 from plugins.gateway_kinds import KINDS
+from plugins.gowa import events as gowa_events
+from plugins.gowa.qr_picture import read_qr_code
 from plugins.telegram import events as telegram_events
-from plugins.telegram.fields import mapping as telegram_mapping
 from plugins.waha import content as waha_content
 from plugins.waha import events as waha_events
 from plugins.waha.connector import read_envelope
-from plugins.waha.fields import mapping
 from plugins.webhook.body import event_of
 from plugins.webhook.options import read_options
 from plugins.whatsapp_cloud.events import Knowledge, translate
@@ -78,7 +81,7 @@ def whatsapp_cloud(data: bytes) -> None:
 def telegram(data: bytes) -> None:
     """An update of Telegram becomes valid events, or none, or the body is no JSON."""
     try:
-        update = telegram_mapping(decode_json(data))
+        update = mapping(decode_json(data))
     except ValueError:
         return
     bot = telegram_events.Bot(id="7", media_url=_link, has_done=lambda *what: what[1] == what[2], now=1.0)
@@ -108,6 +111,26 @@ def waha(data: bytes) -> None:
         assert not reference or ".." not in (waha_content.path_of(reference) or [".."])
 
 
+def gowa(data: bytes) -> None:
+    """A report of GOWA becomes valid events, or none, or the body is no JSON object."""
+    try:
+        envelope = decode_json(data)
+    except ValueError:
+        return
+    if not isinstance(envelope, dict):
+        return
+    for event in gowa_events.translate(envelope, gowa_events.Account(media_url=_link, report="r")):
+        assert EVENT_ID.fullmatch(event.event_id or "")
+        stored = Event(id="e", kind=event.kind, instance="a", data_json=Event.encode(event.data), time=0.0)
+        assert event.kind == "NETWORK_EVENT" or SCHEMAS.problem(stored) is None
+
+
+def qr_picture(data: bytes) -> None:
+    """A picture has a code, or is refused."""
+    with suppress(ValueError):
+        read_qr_code(b"\x89PNG\r\n\x1a\n" + data)
+
+
 def _link(reference: str, *, mimetype: str = "", file_name: str = "") -> str:
     return f"{reference}{mimetype}{file_name}"
 
@@ -117,13 +140,13 @@ def evolution(data: bytes) -> None:
 
     async def post() -> None:
         connector, session = Evolution(), FakeSession(catalog=ALL_KINDS)
-        connection = connector._connections["shop"] = Connection(session, State(secret="s"))
-        connector._receivers["shop"] = Receiver(connection)
+        connection = Connection(session, State(secret="s"))
         await connection.report(ConnectionState.OPEN)
         request = IngestRequest(method="POST", query={}, headers={PROOF: "s"}, body=data, path="call")
-        for _ in range(2):
-            answer = await connector.ingest(session, request)
-            assert answer.status in (200, 408)
+        with connector.connections.joined(session, Receiver(connection)):
+            for _ in range(2):
+                answer = await connector.ingest(session, request)
+                assert answer.status in (200, 408)
         ids = [event.event_id for event in session.events if event.event_id]
         assert len(ids) == len(set(ids))
 

@@ -77,6 +77,31 @@ _WEBHOOK = (
     "2026-11-20T12:00:00Z",
     "-1",
 )
+_GOWA = (
+    *(
+        "event",
+        "payload",
+        "id",
+        "chat_id",
+        "from",
+        "message",
+        "message.ack",
+        "message.revoked",
+        "ids",
+        "body",
+    ),
+    *(
+        "image",
+        "contact",
+        "contacts_array",
+        "referral",
+        "receipt_type",
+        "read",
+        "chat_presence",
+        "call.offer",
+    ),
+    *("call_id", "group.participants", "jids", "type", "join", "1@g.us", "2026-11-20T12:00:00Z", "timestamp"),
+)
 _WAHA = (
     *("event", "payload", "id", "message.any", "message.ack", "message.reaction", "message.edited", "fromMe"),
     *(
@@ -187,6 +212,8 @@ TARGETS = {
         Target(networks.whatsapp_cloud, _JSON + _META, longest=1024),
         Target(networks.telegram, _JSON + _TELEGRAM, longest=1024),
         Target(networks.waha, _JSON + _WAHA, longest=1024),
+        Target(networks.gowa, _JSON + _GOWA, longest=1024),
+        Target(networks.qr_picture, ("IHDR", "IDAT"), longest=512),
         Target(texts.configuration, _CONFIG),
         Target(addresses.address, longest=16),
         Target(addresses.host, _HOST, longest=64),

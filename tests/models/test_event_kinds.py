@@ -25,6 +25,7 @@ def test_the_built_in_kinds() -> None:
         "SEND_MESSAGE": "send.message",
         "CONNECTION_UPDATE": "connection.update",
         "QRCODE_UPDATED": "qrcode.updated",
+        "NETWORK_EVENT": "network.event",
     }
 
 

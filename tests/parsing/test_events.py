@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from hookgw import Event, EventKind, Invalid, TooLarge
-from hookgw.events import MAX_REASONS, EmitLimits, EventReader, id_of_message, parse_events
-from hookgw.events.requests import items_of
+from hookgw.events import MAX_REASONS, EmitLimits, EventReader, id_of_message, items_of, parse_events
 from hookgw.kernel import parse_rfc3339
 from hookgw.records import MARK, Catalog, without_file
 

@@ -45,7 +45,7 @@ from hookgw.plugins import (
     load_plugins,
     new_manager,
 )
-from hookgw.testing import FakeSession
+from hookgw.testing import FakeSession, running
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -332,6 +332,39 @@ async def test_connectors(tmp_path: Path, autojump_clock: trio.testing.MockClock
     assert sent["message"] == {"conversation": "hi"}
     with pytest.raises(hookgw.NetworkRefused):
         await ticker.send(session, TextMessage(number="ana", text="hi"), key="k")
+
+
+async def test_the_kit_connects_sends_and_masks(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    text = CONNECTORS[CONNECTORS.index("## The kit") :]
+    code = text.partition("```python\n")[2].partition("```")[0]
+    module = ModuleType("chat")
+    forever = code.replace("            ...\n", "            await trio.sleep_forever()\n")
+    exec(compile(f"import trio\n{forever}", "docs/connectors.md, The kit", "exec"), vars(module))
+    hooks = hooks_with(module, tmp_path, "chat")
+    hooks.configure({"chat": {"server": "https://chat.example"}})
+    chat: Any = hooks.connectors()["chat"]
+    assert chat.options_schema["properties"]["server"]["default"] == "https://chat.example"
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/me":
+            return httpx.Response(200, json={})
+        if b"bad" in request.content:
+            return httpx.Response(401, json={"error": "planted-key is wrong"})
+        return httpx.Response(200, json={"id": "1", "time": 7})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        options = {"server": "https://chat.example", "api_key": "planted-key"}
+        session = FakeSession(options=options, http=http)
+        with pytest.raises(hookgw.NetworkRefused, match="not connected to Chat"):
+            await chat.send(session, TextMessage(number="ana", text="hi"), key="k")
+        async with running(chat, session):
+            sent = await chat.send(session, TextMessage(number="ana", text="hi"), key="k")
+            with pytest.raises(hookgw.NetworkRefused, match=r"^\*+ is wrong$") as caught:
+                await chat.send(session, TextMessage(number="ana", text="bad"), key="k")
+    assert (sent["key"]["id"], sent["message"], sent["status"]) == ("1", {"conversation": "hi"}, "SERVER_ACK")
+    assert caught.value.status == 409
 
 
 def function_in(section: str) -> Any:

@@ -28,14 +28,21 @@ _OPTIONS = (
 
 @click.command()
 @click.argument("name", metavar="[CONNECTOR]", required=False, shell_complete=complete_connectors)
+@click.option("--find", is_flag=True, help="Look for servers of connectors beside the gateway.")
 @server_options
 @table_options
-def connectors(client: Client, name: str | None, wide: bool, as_json: bool) -> None:
+def connectors(client: Client, name: str | None, find: bool, wide: bool, as_json: bool) -> None:
     """List the connectors, or the options of one of them.
 
     Needs a global key. A connector is the --integration of an instance; its options are those of
     `hookgw instance create -o`.
+
+    With --find, the gateway asks port 3000 of waha, gowa and 127.0.0.1, and port 8080 of evolution and
+    127.0.0.1, without credentials, and prints what to add to its configuration.
     """
+    if find:
+        _find(client, name, as_json)
+        return
     found = client.call("GET", "connector", "list")
     if name is not None:
         found = [one for one in found if one["name"] == name]
@@ -62,6 +69,23 @@ def connectors(client: Client, name: str | None, wide: bool, as_json: bool) -> N
         say(f"The connector {name} describes no options: it takes any.", err=True)
     else:
         show_table(_OPTIONS, _options(found[0]["optionsSchema"]), wide=wide)
+
+
+def _find(client: Client, name: str | None, as_json: bool) -> None:
+    servers = client.call("POST", "connector", "find")
+    servers = [one for one in servers if name in (None, one["connector"])]
+    if as_json:
+        show_json(servers)
+        return
+    if not servers:
+        say("None of the usual places has a server of a connector. docs/networks says how to start one.")
+    for one in servers:
+        say(f"{one['url']}: {one['connector']} {one['version'] or ''}".rstrip())
+        if one["isListed"]:
+            say("  The configuration lists it already.", "")
+        else:
+            say("  Add this to the configuration, and start hookgw again:", "")
+            say(*(f"    {line}" for line in one["configuration"].split("\n")), "")
 
 
 def _options(schema: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
 from quart import Response, request
 
+from hookgw.instances.connectors.server_search import FoundServer
 from hookgw.kernel.errors import Forbidden, HookgwError
 from hookgw.records.api_keys import Principal
 from hookgw.records.connectors import ConnectionState
@@ -50,14 +52,29 @@ class InstancesPage:
         site.add("/live/instances", self.live)
         site.add("/new-instance", self.create, "POST", page="/instances")
         site.add("/new-instance/options", self.options)
+        site.add("/find-servers", self.find_servers, "POST", page="/instances")
 
     async def list(self) -> Response:
         """Show a page of the instances that the key may see."""
         return await self._page()
 
-    async def _page(self, form: Form | None = None, error: HookgwError | None = None) -> Response:
+    async def find_servers(self) -> Response:
+        """Show the servers of connectors beside the gateway."""
+        await self._site.form()
+        if not visitor().principal.is_global:
+            raise Forbidden("Only a global key can look for servers.")
+        return await self._page(servers=await self._gateway.server_search.find())
+
+    async def _page(
+        self,
+        form: Form | None = None,
+        error: HookgwError | None = None,
+        servers: Sequence[FoundServer] | None = None,
+    ) -> Response:
         search, number = self._asked()
-        chosen = form.get("integration") if form else request.args.get("integration", "")
+        # What clients of Evolution API get for an account of WhatsApp is what people want here, too.
+        usual = self._gateway.settings.instances.integrations.get("WHATSAPP-BAILEYS", "")
+        chosen = form.get("integration") if form else request.args.get("integration", usual)
         return await self._site.render(
             "instances.html",
             200 if error is None else error.status,
@@ -70,6 +87,7 @@ class InstancesPage:
             options=await self._options(chosen, form),
             name=form.get("name") if form else "",
             alert=error.messages if error else None,
+            servers=servers,
         )
 
     async def live(self) -> Response:
@@ -166,5 +184,6 @@ class InstancesPage:
             name=created.instance.name,
             path=f"/instances/{quote(created.instance.name)}",
             key=created.key,
+            has_connector=bool(integration),
             warnings=instances.option_warnings(created.instance),
         )

@@ -22,6 +22,7 @@ class ConnectorRoutes:
     def blueprint(self) -> Blueprint:
         blueprint = Blueprint("connectors", __name__, url_prefix="/connector")
         blueprint.add_url_rule("/list", view_func=self.list_connectors)
+        blueprint.add_url_rule("/find", view_func=self.find_servers, methods=["POST"])
         return blueprint
 
     @describes("Instances", {200: list[responses.Connector]})
@@ -39,5 +40,27 @@ class ConnectorRoutes:
                     options_schema=one.options_schema,
                 )
                 for one in self._gateway.instances.all_connectors()
+            ]
+        )
+
+    @describes("Instances", {200: list[responses.FoundServer]})
+    async def find_servers(self) -> Response:
+        """Look for servers of connectors beside the gateway.
+
+        The gateway asks a few fixed addresses, and no others: port 3000 of `waha`, `gowa` and 127.0.0.1, and
+        port 8080 of `evolution` and 127.0.0.1. Each gets at most two requests, without credentials, and
+        a second. The body is ignored.
+        """
+        found = await self._gateway.server_search.find()
+        return json_response(
+            [
+                responses.FoundServer(
+                    connector=one.connector,
+                    url=one.url,
+                    version=one.version,
+                    is_listed=one.is_listed,
+                    configuration=one.configuration,
+                )
+                for one in found
             ]
         )

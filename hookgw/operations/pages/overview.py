@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from quart import Response, request
 
@@ -97,7 +97,11 @@ class OverviewPage:
         """Return how many problems to show, and the URL of hookgw for the reader's programs."""
         most = ALL_PROBLEMS if request.args.get("problems") == "all" else MOST_PROBLEMS
         settings = self._gateway.settings.server
-        return most, settings.public_url or f"{request.scheme}://{request.host[:255]}{settings.base_path}"
+        public = settings.public_url
+        # A name without a dot is known in a network of containers, and not where the reader is.
+        if public is None or "." not in (urlsplit(public).hostname or ""):
+            return most, f"{request.scheme}://{request.host[:255]}{settings.base_path}"
+        return most, public
 
     async def _now(self, principal: Principal, most: int, address: str) -> str:
         gateway, instance = self._gateway, principal.instance

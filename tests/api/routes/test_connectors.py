@@ -4,7 +4,9 @@ import httpx
 import msgspec
 import pytest
 
+from hookgw import Gateway
 from hookgw.config import InstancesSettings, Settings
+from hookgw.instances import FoundServer
 from tests.api.test_app import shape_of
 
 
@@ -32,6 +34,31 @@ async def test_connectors_are_listed_with_their_options(client: httpx.AsyncClien
 async def test_it_needs_a_global_key(client: httpx.AsyncClient) -> None:
     """The schemas have defaults of the operator's, such as addresses of servers."""
     created = (await client.post("/instance/create", json={"instanceName": "loja1"})).json()
-    response = await client.get("/connector/list", headers={"apikey": created["hash"]})
-    assert response.status_code == 403
-    assert shape_of(response)
+    for method, path in (("GET", "/connector/list"), ("POST", "/connector/find")):
+        response = await client.request(method, path, headers={"apikey": created["hash"]})
+        assert response.status_code == 403
+        assert shape_of(response)
+
+
+async def test_servers_are_looked_for_only_on_request(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    async def find() -> list[FoundServer]:
+        asked.append(True)
+        return [FoundServer("waha", "http://waha:3000", None, False, "plugins: {}")]
+
+    monkeypatch.setattr(gateway.server_search, "find", find)
+    assert (await client.get("/connector/find")).status_code == 405
+    assert not asked
+    found = await client.post("/connector/find")
+    assert found.json() == [
+        {
+            "connector": "waha",
+            "url": "http://waha:3000",
+            "version": None,
+            "isListed": False,
+            "configuration": "plugins: {}",
+        }
+    ]

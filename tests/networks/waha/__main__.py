@@ -7,6 +7,7 @@ receives a message, and ``POST /fake/<session>/report`` with ``{"event", "payloa
 from __future__ import annotations
 
 import argparse
+import os
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from quart import request
 from tests.networks.waha.server import FakeWaha
 
 
-async def main(port: int, api_key: str) -> None:
+async def main(host: str, port: int, api_key: str) -> None:
     async with httpx.AsyncClient(trust_env=False, timeout=30) as http, trio.open_nursery() as nursery:
         waha = FakeWaha(partial(post_over_http, http), nursery, api_key=api_key)
 
@@ -35,7 +36,7 @@ async def main(port: int, api_key: str) -> None:
             return {}
 
         config = Config()
-        config.bind = [f"127.0.0.1:{port}"]
+        config.bind = [f"{host}:{port}"]
         await serve(waha.app, config)
 
 
@@ -49,7 +50,9 @@ async def post_over_http(http: httpx.AsyncClient, url: str, headers: dict[str, s
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=3000)
-    parser.add_argument("--api-key", default="waha-key")
+    # As for WAHA's own image.
+    parser.add_argument("--api-key", default=os.environ.get("WAHA_API_KEY", "waha-key"))
     options = parser.parse_args()
-    trio.run(main, options.port, options.api_key)
+    trio.run(main, options.host, options.port, options.api_key)

@@ -1,0 +1,77 @@
+"""What goes wrong between hookgw and a network's server, and when to try again."""
+
+from __future__ import annotations
+
+import random
+from http import HTTPStatus
+from typing import Any
+
+import trio
+
+from hookgw.kernel.errors import NetworkRefused
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+
+
+class Unreachable(NetworkRefused):
+    """A server did not answer, or not as it should. Whether it did what was asked is not known."""
+
+
+class Refused(NetworkRefused):
+    """A server refused a request.
+
+    Args:
+        reason: a sentence, mostly the server's own.
+        remote_status: the status of its answer.
+        status: for the caller; by default that of the answer, but 409 for 401, which the caller would take
+            for a wrong key of its own, and 502 for 500 and above.
+        code, retry_after: see :class:`hookgw.NetworkRefused`.
+
+    Attributes:
+        remote_status: as given.
+        is_temporary: whether the same request may succeed later.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        remote_status: int,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        if status is None:
+            status = remote_status if remote_status < 500 else HTTPStatus.BAD_GATEWAY
+            if remote_status == HTTPStatus.UNAUTHORIZED:
+                status = HTTPStatus.CONFLICT
+        super().__init__(reason, code=code, status=status, retry_after=retry_after)
+        self.remote_status = remote_status
+        self.is_temporary = remote_status == HTTPStatus.TOO_MANY_REQUESTS or not 400 <= remote_status < 500
+
+
+def wait_after(error: NetworkRefused, failures: int) -> float:
+    """Return how long to wait before the next try, in seconds.
+
+    Args:
+        error: the last failure, which may say how long.
+        failures: in a row, at least 1. The wait doubles with each, from half a second to a minute.
+    """
+    if error.retry_after is not None:
+        return max(error.retry_after, _FIRST_WAIT)
+    return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 10)) * random.uniform(1, 1.2)  # noqa: S311 (no secret)
+
+
+async def pause_after(error: NetworkRefused, failures: int, what: str, *, instance: str, logger: Any) -> None:
+    """Log a failure, and wait before the next try; see :func:`wait_after`.
+
+    Args:
+        error, failures: the last failure, and how many there were in a row.
+        what: has failed, for the log.
+        instance: its name.
+        logger: of structlog.
+    """
+    wait = wait_after(error, failures)
+    more = {"reason": str(error), "code": error.code, "retry_after": round(wait, 1)}
+    logger.warning(what, instance=instance, **more)
+    await trio.sleep(wait)

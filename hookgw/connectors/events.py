@@ -1,0 +1,98 @@
+"""Store events: with files inside, and without what breaks a rule."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+import msgspec
+import trio
+
+from hookgw.kernel.errors import Invalid, NetworkRefused, NotFound, TooLarge
+from hookgw.records.connectors import NewEvent, Session
+from hookgw.records.events import event_id_of
+
+
+async def emit_valid(
+    session: Session, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET, logger: Any
+) -> None:
+    """Store events, and with them the connector's state, in one commit.
+
+    An event that breaks a rule must not keep back the others, nor come again for ever. If there is one, each
+    is stored by itself, then the state, and a line in the log names what was refused.
+
+    Args:
+        session: of the instance.
+        events, state: see :meth:`hookgw.Session.emit_all`.
+        logger: of structlog.
+
+    Raises:
+        Conflict, Unavailable: see :meth:`hookgw.Session.emit`.
+    """
+    try:
+        await session.emit_all(events, state=state)
+    except (Invalid, TooLarge):
+        for event in events:
+            try:
+                await session.emit_all([event])
+            except (Invalid, TooLarge) as error:
+                logger.warning("event refused", instance=session.instance, kind=event.kind, reason=str(error))
+        if state is not msgspec.UNSET:
+            await session.emit_all([], state=state)
+
+
+def network_event(network: str, name: str, value: bytes, *ids: str, sender: str | None = None) -> NewEvent:
+    """Return the event for what a network reports, and hookgw has no kind for: NETWORK_EVENT.
+
+    Args:
+        network: the connector's name.
+        name: the network's own word for it.
+        value: what stood under that word: JSON, which reaches receivers byte for byte.
+        ids: the network's ids of the report: what it repeats is one event.
+        sender: the account, as in :class:`hookgw.NewEvent`.
+    """
+    encoded = msgspec.json.encode(network), msgspec.json.encode(name), value
+    return NewEvent(
+        kind="NETWORK_EVENT",
+        data_json=b'{"network":%b,"name":%b,"value":%b}' % encoded,
+        event_id=event_id_of("NETWORK_EVENT", network, name, *ids),
+        sender=sender,
+    )
+
+
+async def attach_file(
+    session: Session,
+    event: NewEvent,
+    reading: Awaitable[bytes],
+    *,
+    seconds: float = math.inf,
+    logger: Any,
+) -> int | None:
+    """Put the file of a message into its event, beside the link, for registrations that want it there.
+
+    Without the file, the event is complete all the same: a line in the log says why.
+
+    Args:
+        session: of the instance.
+        event: whose ``data.message`` gets ``base64``.
+        reading: returns the file, such as :func:`hookgw.connectors.read_file` of an opened answer.
+        seconds: for the reading.
+        logger: of structlog.
+
+    Returns:
+        The bytes of the file; 0 if it cannot be read, and ``None`` if that took too long.
+    """
+    content, reason, found = b"", "it took too long", None
+    with trio.move_on_after(seconds):
+        try:
+            content, reason = await reading, ""
+        except (Invalid, NetworkRefused, NotFound) as error:
+            reason, found = str(error), 0
+    if not content:
+        chat = event.data["key"]["remoteJid"]
+        logger.warning("file not in event", instance=session.instance, chat=chat, reason=reason)
+        return found
+    event.data["message"]["base64"] = base64.b64encode(content).decode()
+    return len(content)

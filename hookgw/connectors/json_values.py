@@ -1,0 +1,109 @@
+"""Read the JSON that a network wrote, whose fields may be missing or of any type. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from hookgw.kernel.network_json import NetworkEvents
+
+LARGEST_NUMBER = 2**53
+"""Beyond it, JSON's numbers are not exact everywhere."""
+LATEST_TIME = 253_402_300_799
+"""The last second of the year 9999, since the epoch."""
+
+_fields_of = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return a JSON object, or an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a JSON array; none for any other value."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def each(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the events of a list, which are decoded meanwhile; none for any other value.
+
+    An item that is no object is yielded as an empty one, so that a caller in
+    :meth:`hookgw.Session.in_turns` can pause at each.
+    """
+    return map(mapping, value if isinstance(value, (list, NetworkEvents)) else ())
+
+
+def text(value: Any) -> str:
+    """Return a text that can be stored, or an empty one for any other value."""
+    if not isinstance(value, str):
+        return ""
+    # Half of a surrogate pair has no UTF-8: the lenient reader of a broken body lets it through.
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+
+def strings(value: Any) -> list[str]:
+    """Return the texts in a JSON array; none for any other value."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def found_at(value: Any, *path: str) -> Any:
+    """Return what is at a path of names in an object; ``None`` if there is nothing."""
+    for name in path:
+        value = mapping(value).get(name)
+    return value
+
+
+def raw_at(body: bytes, name: str) -> bytes:
+    """Return the JSON of a field of an object, byte for byte; ``null`` if there is none."""
+    try:
+        return bytes(_fields_of(body).get(name, b"null"))  # a view of the whole body otherwise
+    except (ValueError, RecursionError):
+        return b"null"
+
+
+def number(value: Any) -> int | None:
+    """Return an integer from 0 to 2^53, also one that is written as a text; ``None`` for any other value."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 16:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_NUMBER:
+        return None
+    return value
+
+
+def seconds(value: Any) -> int:
+    """Return a time in seconds since the epoch, or 0 for any other value; at most :data:`LATEST_TIME`."""
+    return min(number(value) or 0, LATEST_TIME)
+
+
+def degrees(value: Any, most: float = 180) -> float | None:
+    """Return a latitude or longitude, also one that is written as a text; ``None`` for any other value.
+
+    Args:
+        value: the value.
+        most: the largest number of degrees, in both directions.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if -most <= found <= most else None
+
+
+def one_line(value: Any) -> str:
+    """Return a text on one line, with single spaces; an empty one for any other value."""
+    return " ".join(text(value).split())
+
+
+def texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values that are texts, without empty ones."""
+    return {name: shown for name, value in values.items() if (shown := text(value))}
+
+
+def filled(**values: Any) -> dict[str, Any]:
+    """Return the given fields without those that are empty, zero, false or ``None``."""
+    return {name: value for name, value in values.items() if value}

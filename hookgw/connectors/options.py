@@ -1,0 +1,84 @@
+"""Options of instances, and their defaults in the configuration. No I/O."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+
+from hookgw.kernel.errors import Invalid
+
+Options = TypeVar("Options")
+
+_HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
+_HEADER_VALUE = re.compile("[!-~]*")
+
+
+def read_options(options: Mapping[str, Any], as_type: type[Options]) -> Options:
+    """Return options as a record. Fields that the record does not have are left out.
+
+    Args:
+        options: of an instance. Other fields of the request that created it may be among them.
+        as_type: a class of :class:`msgspec.Struct`.
+
+    Raises:
+        Invalid: an option is missing or has a wrong type; the message names it.
+    """
+    try:
+        return msgspec.convert(options, as_type)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"The options of the instance are not valid: {error}.") from None
+
+
+def check_names(options: Iterable[str], known: Iterable[str], complaint: str) -> None:
+    """Refuse unknown names in the block of a plugin in the configuration.
+
+    Args:
+        options: the names that are there.
+        known: the names that may be there.
+        complaint: the beginning of the message, such as ``"waha has no option {}; its options are "``.
+
+    Raises:
+        ValueError: the complaint with the first unknown name, and all known names.
+    """
+    known = tuple(known)
+    for name in options:
+        if name not in known:
+            raise ValueError(f"{complaint.format(name)}{', '.join(known)}")
+
+
+def server_url(text: str) -> httpx.URL | None:
+    """Return the URL of a server; ``None`` if nobody could connect there.
+
+    Args:
+        text: as people write it. It may have a path, and user, query and fragment: see :func:`is_bare`.
+    """
+    try:
+        url = httpx.URL(text)
+        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
+    except (httpx.InvalidURL, ValueError):
+        return None
+    is_server = url.scheme in ("http", "https") and bool(_HOST.fullmatch(url.raw_host))
+    return url if is_server and (url.port is None or 0 < url.port < 65_536) else None
+
+
+def is_bare(url: httpx.URL) -> bool:
+    """Return whether a URL has neither user information nor query nor fragment."""
+    return not (url.userinfo or url.query or url.fragment)
+
+
+def check_token(name: str, value: str) -> None:
+    """Refuse a token that cannot stand in a header: people paste it with a line break or a space.
+
+    Args:
+        name: of the option.
+        value: of the option.
+
+    Raises:
+        Invalid: the message does not repeat the value.
+    """
+    if not _HEADER_VALUE.fullmatch(value):
+        raise Invalid(f"{name} must consist of printable ASCII characters, without spaces.")

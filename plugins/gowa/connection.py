@@ -1,0 +1,276 @@
+"""One device of a GOWA server: its webhook, its state, and its code."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import structlog
+import trio
+
+from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
+from hookgw.connectors import Unreachable, mapping, number, read_file, repr_without, save_state, text
+
+from .client import Client, Refused
+from .events import is_group, jid_of
+from .options import Options
+from .qr_picture import read_qr_code
+
+logger = structlog.get_logger("hookgw.gowa")
+
+CHECK_EVERY = 30.0
+"""Seconds between two looks at a device that works: GOWA does not report its state."""
+_CONNECTING_EVERY = 3.0
+_WAITS = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
+"""Seconds before a look that failed is repeated."""
+_TOLERATED = 2
+"""Looks that may fail in a row before an open connection counts as closed."""
+MOST_CODES = 5
+"""Codes that are shown before somebody has to connect again. GOWA shows a new one only if it is asked."""
+_USUAL_DURATION, _LEAST_SHOWN = 30, 15.0
+_LARGEST_PICTURE = 2**20
+# Reasons of CONNECTION_UPDATE, in the numbers that receivers know from Baileys.
+_LOGGED_OUT, _FORBIDDEN, _TIMED_OUT, _CONNECTION_CLOSED, _BAD_SESSION = 401, 403, 408, 428, 500
+_LOGGED_IN = ("ALREADY_LOGGED_IN", "SESSION_SAVED_ERROR")
+
+
+class State(msgspec.Struct, kw_only=True):
+    """What survives a restart.
+
+    Attributes:
+        secret: signs the webhooks of the device; made up once.
+    """
+
+    secret: str = ""
+
+    __repr__ = repr_without("secret")
+
+
+class Connection:
+    """A device of a GOWA server.
+
+    Args:
+        session: of the instance.
+        options: of the instance.
+        state: what is kept from the last run.
+        nursery: runs what goes on after a call.
+
+    Attributes:
+        client: makes the requests.
+        settings: how the account should behave.
+    """
+
+    def __init__(self, session: Session, options: Options, state: State, nursery: trio.Nursery) -> None:
+        self.session = session
+        self.options = options
+        self.state = state
+        self.client = Client(session, options, state.secret)
+        self.settings = session.settings
+        self._nursery = nursery
+        self._wake = trio.Event()
+        self._changing = trio.Lock()
+        self._is_ending = self._is_open = self._was_open = False
+        self._codes = 0
+        self._code_until = float("-inf")
+
+    def wake(self) -> None:
+        """Look at the device now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Keep the webhook set, and the state known, until cancelled."""
+        if not self.state.secret:
+            self.state.secret = secrets.token_urlsafe(32)
+            await save_state(self.session, self.state)
+        self.client.secrets.add(self.state.secret)
+        failures = 0
+        while True:
+            self._wake = trio.Event()
+            try:
+                wait = await self._look()
+                failures = 0
+            except NetworkRefused as error:
+                failures += 1
+                wait = max(_WAITS[min(failures, len(_WAITS)) - 1], min(error.retry_after or 0, 300))
+                await self._report_failure(error, failures)
+            with trio.move_on_after(wait):
+                await self._wake.wait()
+
+    async def _report_failure(self, error: NetworkRefused, failures: int) -> None:
+        if failures in (1, _TOLERATED + 1):  # each look would fill the log
+            logger.warning("GOWA not reached", instance=self.session.instance, reason=str(error))
+        if isinstance(error, Refused) and not error.is_temporary:
+            await self._close(_FORBIDDEN if error.is_unauthorized else _BAD_SESSION, str(error))
+        elif not self._is_open or failures > _TOLERATED:
+            await self._close(_TIMED_OUT, str(error))
+
+    async def _close(self, reason: int, message: str) -> None:
+        self._is_open = False
+        await self.session.set_state(ConnectionState.CLOSE, reason, message=message)
+
+    async def _look(self) -> float:
+        """Compare the device with what it should be, and change it; return the seconds to the next look."""
+        async with self._changing:
+            if self._is_ending:
+                return CHECK_EVERY
+            await self._keep_webhook()
+        status = await self.client.of_device("GET", "status")
+        if status.get("is_logged_in") is True and status.get("is_connected") is True:
+            await self._opened()
+            return CHECK_EVERY
+        info = await self.client.of_device("GET")
+        if text(info.get("jid")):
+            return await self._reconnect()
+        if self._was_open:
+            words = (
+                "The account was logged out, on the phone or on the GOWA server. Connect the instance again."
+            )
+            await self._close(_LOGGED_OUT, words)
+            return CHECK_EVERY
+        return await self._show_code()
+
+    async def _keep_webhook(self) -> None:
+        url = self.session.ingest_url or ""
+        wanted = {"webhook_url": url, "webhook_secret": self.state.secret, "webhook_events": ""}
+        try:
+            found = await self.client.of_device("GET", "webhook")
+        except Refused as error:
+            if error.remote_status == 404 and not error.word:
+                words = "This GOWA server has no webhooks of devices: update it to version 9 or later"
+                raise Unreachable(f"{words}, or correct base_url.") from error
+            if not error.is_missing:
+                raise
+            body = {"device_id": self.options.device, **wanted}
+            await self.client.call("POST", "devices", body=body)
+            return
+        if {name: text(found.get(name)) for name in wanted} != wanted:
+            if text(found.get("webhook_url")) not in ("", url):
+                logger.warning("webhook of another receiver replaced", instance=self.session.instance)
+            await self.client.of_device("PATCH", "webhook", body=wanted)
+
+    async def _opened(self) -> None:
+        self._codes, self._code_until = 0, float("-inf")
+        if self._is_open:
+            await self.session.set_state(ConnectionState.OPEN)
+            return
+        info = await self.client.of_device("GET")
+        more: dict[str, Any] = {"wuid": jid_of(info.get("jid"))} if jid_of(info.get("jid")) else {}
+        if name := text(info.get("display_name")):
+            more["profileName"] = name
+        await self.session.set_state(ConnectionState.OPEN, **more)
+        if self.settings.always_online:
+            self.in_background(self.set_presence, "available")
+        self._is_open = self._was_open = True
+
+    async def _reconnect(self) -> float:
+        """Wait for an account that is logged in and not connected; GOWA tries it again, too."""
+        if self._was_open:
+            await self._close(
+                _CONNECTION_CLOSED, "The account has lost its connection to WhatsApp. GOWA tries again."
+            )
+        else:
+            await self.session.set_state(ConnectionState.CONNECTING)
+        await self.restart()
+        return _WAITS[2]
+
+    async def _show_code(self) -> float:
+        if trio.current_time() < self._code_until:
+            return _CONNECTING_EVERY
+        if self._codes >= MOST_CODES:
+            words = "Nobody scanned the QR code. Connect the instance again."
+            await self._close(_LOGGED_OUT, words)
+            return CHECK_EVERY
+        await self.session.set_state(ConnectionState.CONNECTING)
+        try:
+            login = await self.client.of_device("GET", "login")
+        except Refused as error:
+            if error.word in _LOGGED_IN:
+                return _CONNECTING_EVERY
+            if error.is_logged_out:  # so it says, too, if it does not reach WhatsApp
+                raise Unreachable("The GOWA server cannot connect to WhatsApp.") from error
+            raise
+        async with self.client.download(text(login.get("qr_link"))) as response:
+            picture = await read_file(response, _LARGEST_PICTURE)
+        try:
+            code = read_qr_code(picture)
+        except ValueError as error:
+            raise Unreachable(f"The GOWA server shows a code, but {error}.") from None
+        self._codes += 1
+        # The picture is there for half of the time for which WhatsApp takes the code.
+        shown = 2.0 * (number(login.get("qr_duration")) or _USUAL_DURATION) - 5
+        self._code_until = trio.current_time() + max(shown, _LEAST_SHOWN)
+        base64_ = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+        await self.session.show_qr_code(QRCode(code=code, base64=base64_))
+        return _CONNECTING_EVERY
+
+    async def restart(self) -> None:
+        """Connect the account to WhatsApp again."""
+        try:
+            await self.client.of_device("POST", "reconnect")
+        except Refused as error:
+            if error.remote_status < 500:
+                raise
+            # Without a login there is nothing to connect: the next look shows a code.
+            logger.info("not reconnected", instance=self.session.instance, reason=str(error))
+
+    async def remove_webhook(self) -> None:
+        """Take hookgw's webhook out of the device."""
+        self._is_ending = True  # or the next look would set it again
+        async with self._changing:
+            body = {"webhook_url": "", "webhook_secret": "", "webhook_events": ""}
+            await self.client.of_device("PATCH", "webhook", body=body)
+
+    async def log_out(self) -> None:
+        """Log the account out of WhatsApp; the device stays, without a webhook."""
+        self._is_ending = True
+        await self.client.of_device("POST", "logout")
+        await self.remove_webhook()
+
+    async def set_presence(self, presence: str) -> None:
+        """Show the account as ``available`` or ``unavailable``."""
+        await self.client.call("POST", "send", "presence", body={"type": presence})
+
+    def ignores(self, event: NewEvent) -> bool:
+        """Return whether the account's settings leave an event out."""
+        data = mapping(event.data)
+        chat = text(mapping(data.get("key")).get("remoteJid")) or text(data.get("remoteJid"))
+        return self.settings.groups_ignore and is_group(chat)
+
+    def follow_settings(self, settings: InstanceSettings) -> None:
+        """Use other settings of the account."""
+        if settings.always_online != self.settings.always_online and self._is_open:
+            self.in_background(self.set_presence, "available" if settings.always_online else "unavailable")
+        self.settings = settings
+
+    def answer_event(self, event: NewEvent) -> None:
+        """Do what the account's settings want after an event."""
+        if (
+            event.kind == "MESSAGES_UPSERT"
+            and self.settings.read_messages
+            and not event.data["key"]["fromMe"]
+        ):
+            key = event.data["key"]
+            self.in_background(
+                self.client.call, "POST", "message", key["id"], "read", body={"phone": key["remoteJid"]}
+            )
+        elif event.kind == "CALL" and self.settings.reject_call and event.data[0]["status"] == "offer":
+            self.in_background(self._reject_call, event.data[0]["from"], event.data[0]["id"])
+
+    async def _reject_call(self, caller: str, call: str) -> None:
+        await self.client.call("POST", "call", "reject", body={"caller_jid": caller, "call_id": call})
+        if words := self.settings.msg_call:
+            await self.client.call("POST", "send", "message", body={"phone": caller, "message": words})
+
+    def in_background(self, call: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> None:
+        """Make a call that nobody waits for; a refusal is only logged."""
+
+        async def run() -> None:
+            try:
+                await call(*args, **named)
+            except NetworkRefused as error:
+                logger.warning("GOWA refused", instance=self.session.instance, reason=str(error))
+
+        self._nursery.start_soon(run)

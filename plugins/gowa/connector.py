@@ -1,0 +1,371 @@
+"""The connector: a device of a GOWA server for each instance."""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+import trio
+
+from hookgw import (
+    ConnectionState,
+    ContactMessage,
+    IngestRequest,
+    IngestResponse,
+    InstanceSettings,
+    Invalid,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    MediaSink,
+    Message,
+    MessageKey,
+    NewEvent,
+    NotFound,
+    NotSupported,
+    ProofRefused,
+    ReactionMessage,
+    Session,
+    TextMessage,
+    Unavailable,
+)
+from hookgw.connectors import (
+    NetworkConnector,
+    attach_file,
+    check_mimetype,
+    emit_valid,
+    file_to_send,
+    filled,
+    is_signature,
+    load_state,
+    pass_file,
+    read_file,
+    sent_content,
+    sent_data,
+    text,
+    text_data,
+    whatsapp_chat_of,
+    whatsapp_number_of,
+)
+
+from .client import FILE_TIMEOUT, Refused
+from .connection import Connection, State
+from .content import parts_of_link
+from .events import Account, translate
+from .options import DEFAULTS, OPTIONS_SCHEMA, check_defaults, check_public_url, read_options
+
+logger = structlog.get_logger("hookgw.gowa")
+
+LARGEST_FILE = 100_000_000
+"""Bytes of a file to send: GOWA's own limit for the largest kind. It has smaller ones for others."""
+FILE_TIME = 4.0
+"""Seconds for a file that goes into its event: GOWA waits ten for an answer."""
+_SEND = {
+    MediaKind.IMAGE: ("image", "image/jpeg"),
+    MediaKind.VIDEO: ("video", "video/mp4"),
+    MediaKind.AUDIO: ("audio", "audio/mpeg"),
+    MediaKind.DOCUMENT: ("file", "application/octet-stream"),
+    MediaKind.STICKER: ("sticker", "image/webp"),
+}
+"""The call and the field of each kind of file, and the type of those whose type nobody says."""
+_LONGEST_SHOWN_TYPING = 60.0
+
+
+class Gowa(NetworkConnector[Connection]):
+    """Connects instances to devices of GOWA servers."""
+
+    name = "gowa"
+    message_types = (TextMessage, MediaMessage, LocationMessage, ContactMessage, ReactionMessage)
+
+    options_schema = OPTIONS_SCHEMA
+    default_names = DEFAULTS
+    not_connected = "The instance is not connected to its GOWA server."
+
+    def check_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Check the block of the configuration."""
+        check_defaults(options)
+        return options
+
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
+        """Refuse an instance that cannot work."""
+        await trio.lowlevel.checkpoint()
+        read_options(options, self.defaults)
+        check_public_url(public_url)
+
+    async def run(self, session: Session) -> None:
+        """Keep the device, with hookgw's webhook, until cancelled or logged out."""
+        await session.set_state(ConnectionState.CONNECTING)
+        url = session.ingest_url or ""
+        try:
+            options = read_options(session.options, self.defaults, instance=session.instance)
+            check_public_url(url if url.startswith(("http://", "https://")) else None)
+        except Invalid as error:
+            # An instance that was imported, or whose configuration has changed.
+            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
+            return
+        state = await load_state(session, State)
+        async with trio.open_nursery() as nursery:
+            connection = Connection(session, options, state, nursery)
+            with self.connections.joined(session, connection):
+                await connection.run()
+
+    async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        """Raise the events that the server reports."""
+        connection = self.connections.get(session)
+        if connection is None or not connection.state.secret:
+            raise Unavailable(self.not_connected)
+        proof = request.headers.get("x-hub-signature-256", "")
+        if not is_signature(proof.removeprefix("sha256="), connection.state.secret, request.body):
+            raise ProofRefused(
+                "X-Hub-Signature-256 is not the HMAC-SHA256 of the body with the device's secret."
+            )
+        try:
+            envelope = await session.decode_json(request.body, events=("",))
+        except ValueError as error:
+            raise Invalid(f"The body {error}.") from None
+        if not isinstance(envelope, dict):
+            raise Invalid("The body is not a JSON object.")
+        if text(envelope.get("session_id")) not in ("", connection.options.device):
+            return IngestResponse(body=b"This instance has another device.")
+        account = Account(media_url=session.media_url, report=hashlib.sha256(request.body).hexdigest())
+        events = [
+            event
+            for event in translate(envelope, account)
+            if session.catalog.get(event.kind) is not None and not connection.ignores(event)
+        ]
+        if not events:
+            return IngestResponse(body=b"There is no such event in hookgw.")
+        if session.wants_base64() and (reference := _file_in(events[0])):
+            await attach_file(
+                session, events[0], self._read_file(connection, reference), seconds=FILE_TIME, logger=logger
+            )
+        # What breaks a rule would come four times again, in vain.
+        await emit_valid(session, events, logger=logger)
+        for event in events:
+            connection.answer_event(event)
+        return IngestResponse()
+
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
+        """Send a message to a chat."""
+        del key  # GOWA cannot be told the id of a message
+        connection = self.connections.of(session)
+        number = message.key.remote_jid if isinstance(message, ReactionMessage) else message.number
+        chat = whatsapp_chat_of(number or message.number)
+        path, body = _request_of(message)
+        body["phone"] = chat
+        if message.reply_to is not None:
+            body["reply_message_id"] = message.reply_to.id
+        file: dict[str, Any] = {}
+        request: dict[str, Any] = {"body": body}
+        if isinstance(message, MediaMessage):
+            form, file = await _form_of(message, session)
+            request = {"data": body, "files": form, "seconds": FILE_TIMEOUT}
+        with _noting_logout(connection):
+            answer = await connection.client.call("POST", *path, **request)
+        sent_key = {"remoteJid": chat, "fromMe": True, "id": text(answer.get("message_id"))}
+        data = sent_data(
+            sent_key, sent_content(message, chat, file=file), time.time(), status="SERVER_ACK", source="web"
+        )
+        context = filled(
+            stanzaId=message.reply_to.id if message.reply_to is not None else "",
+            mentionedJid=body.get("mentions"),
+        )
+        return {**data, "contextInfo": context} if context else data
+
+    async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
+        """Replace the text of a message of the account."""
+        connection, chat = self.connections.of(session), whatsapp_chat_of(key.remote_jid or number)
+        if not text:
+            raise Invalid("text must not be empty.")
+        with _noting_logout(connection):
+            body = {"phone": chat, "message": text}
+            await connection.client.call("POST", "message", key.id, "update", body=body)
+        return text_data({"remoteJid": chat, "fromMe": True, "id": key.id}, text, time.time())
+
+    async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
+        """Delete a message for everyone."""
+        connection, chat = self.connections.of(session), whatsapp_chat_of(key.remote_jid)
+        with _noting_logout(connection):
+            await connection.client.call("POST", "message", key.id, "revoke", body={"phone": chat})
+        deleted = filled(remoteJid=chat, id=key.id, participant=key.participant)
+        return {**deleted, "fromMe": key.from_me, "status": "DELETED", "messageTimestamp": int(time.time())}
+
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
+        """Mark messages as read, one after the other."""
+        connection = self.connections.of(session)
+        with _noting_logout(connection):
+            for key in keys:
+                body = {"phone": whatsapp_chat_of(key.remote_jid)}
+                await connection.client.call("POST", "message", key.id, "read", body=body)
+
+    async def set_presence(
+        self, session: Session, presence: str, *, number: str | None, delay: float
+    ) -> None:
+        """Show that the account types in a chat, or is online."""
+        connection = self.connections.of(session)
+        with _noting_logout(connection):
+            if presence in ("available", "unavailable"):
+                await connection.set_presence(presence)
+                return
+            if number is None:
+                raise Invalid(f"presence: {presence} is shown in a chat; say in which with number.")
+            # GOWA cannot show that the account records.
+            body = {"phone": whatsapp_chat_of(number), "action": "stop" if presence == "paused" else "start"}
+            await connection.client.call("POST", "send", "chat-presence", body=body)
+        if presence != "paused" and delay:
+            # Not waited for: the caller has other work during the delay.
+            connection.in_background(
+                _stop_typing, connection, body["phone"], min(delay, _LONGEST_SHOWN_TYPING)
+            )
+
+    async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
+        """Return which phone numbers are on WhatsApp. GOWA does not look up groups and hidden ids."""
+        connection, found = self.connections.of(session), []
+        for number in numbers:
+            jid, exists = number, False
+            try:
+                jid = whatsapp_chat_of(number)
+            except Invalid:
+                found.append({"number": number, "exists": False, "jid": number})
+                continue
+            if jid.endswith("@s.whatsapp.net"):
+                with _noting_logout(connection):
+                    query = {"phone": jid.partition("@")[0]}
+                    answer = await connection.client.call("GET", "user", "check", query=query)
+                exists = answer.get("is_on_whatsapp") is True
+            found.append({"number": number, "exists": exists, "jid": jid})
+        return found
+
+    async def settings(self, session: Session, settings: InstanceSettings) -> None:
+        """Use changed settings of the account."""
+        await trio.lowlevel.checkpoint()
+        connection = self.connections.get(session)
+        if connection is not None:
+            connection.follow_settings(settings)
+
+    async def restart(self, session: Session) -> None:
+        """Connect the account to WhatsApp again."""
+        await self.connections.of(session).restart()
+
+    async def logout(self, session: Session) -> None:
+        """Log the account out of WhatsApp."""
+        await self.connections.of(session).log_out()
+
+    async def remove(self, session: Session) -> None:
+        """Take hookgw's webhook out of the device."""
+        await self.connections.of(session).remove_webhook()
+
+    async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
+        """Send a received file to a sink."""
+        connection = self.connections.of(session)
+        path, mimetype = await self._path_of(connection, reference)
+        async with connection.client.download(path) as response:
+            await pass_file(response, sink, mimetype=mimetype)
+
+    async def _read_file(self, connection: Connection, reference: str) -> bytes:
+        path, _ = await self._path_of(connection, reference)
+        async with connection.client.download(path) as response:
+            return await read_file(response, connection.session.base64_limit)
+
+    async def _path_of(self, connection: Connection, reference: str) -> tuple[str, str | None]:
+        """Let the server fetch the file of a message from WhatsApp; return where it has it, and its type."""
+        parts = parts_of_link(reference)
+        if parts is None:
+            raise NotFound("The link does not name a file of GOWA.")
+        chat, id_ = parts
+        with _noting_logout(connection):
+            try:
+                answer = await connection.client.call(
+                    "GET", "message", id_, "download", query={"phone": chat}, seconds=FILE_TIMEOUT
+                )
+            except Refused as error:
+                if error.remote_status in (404, 500) and not error.is_logged_out:
+                    raise NotFound(f"The GOWA server does not have the file. {error}") from error
+                raise
+        path = text(answer.get("file_path"))
+        return path, mimetypes.guess_type(path)[0]
+
+
+@contextmanager
+def _noting_logout(connection: Connection) -> Iterator[None]:
+    """Look at the device if a call says that the account is logged out: the state follows at once."""
+    try:
+        yield
+    except Refused as error:
+        if error.is_logged_out:
+            connection.wake()
+        raise
+
+
+def _request_of(message: Message) -> tuple[list[str], dict[str, Any]]:
+    """Return the path of a call for a message, and its body, without chat, file and the answered message.
+
+    Raises:
+        Invalid: a number in it is none.
+        NotSupported: GOWA has no such message.
+    """
+    match message:
+        case TextMessage():
+            mentions = [whatsapp_chat_of(mention) for mention in message.mentions]
+            return ["send", "message"], {"message": message.text, **filled(mentions=mentions)}
+        case LocationMessage():
+            return ["send", "location"], {
+                "latitude": str(message.latitude),
+                "longitude": str(message.longitude),
+            }
+        case ContactMessage(contacts=[contact]):
+            number = whatsapp_number_of(contact.phone_number)
+            return ["send", "contact"], {"contact_name": contact.full_name, "contact_phone": number}
+        case ContactMessage():
+            raise NotSupported("GOWA sends one contact at a time.")
+        case ReactionMessage():
+            return ["message", message.key.id, "reaction"], {"emoji": message.reaction}
+        case MediaMessage():
+            more = filled(caption=message.caption, ptt="true" if message.is_voice else "")
+            return ["send", _SEND[message.kind][0]], more
+    raise NotSupported("GOWA has no such messages.")
+
+
+def _file_in(event: NewEvent) -> str:
+    """Return what identifies the file of a message; empty if it has none."""
+    if event.kind != "MESSAGES_UPSERT" or event.data["messageType"] not in _WITH_FILE:
+        return ""
+    return f"{event.data['key']['remoteJid']} {event.data['key']['id']}"
+
+
+_WITH_FILE = frozenset(
+    {"imageMessage", "videoMessage", "ptvMessage", "audioMessage", "documentMessage", "stickerMessage"}
+)
+
+
+async def _stop_typing(connection: Connection, chat: str, delay: float) -> None:
+    await trio.sleep(delay)
+    body = {"phone": chat, "action": "stop"}
+    await connection.client.call("POST", "send", "chat-presence", body=body)
+
+
+async def _form_of(message: MediaMessage, session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the file of a message as a part of a form, and what the event says of it."""
+    field, usual = _SEND[message.kind]
+    sent = await file_to_send(message, session, limit=LARGEST_FILE)
+    if len(sent.content) > LARGEST_FILE:
+        raise Invalid(f"media: GOWA takes files of at most {LARGEST_FILE:,} bytes.")
+    said = "" if sent.said in ("application/octet-stream", "binary/octet-stream") else sent.said
+    mimetype = check_mimetype(
+        message.mimetype or said or mimetypes.guess_type(sent.name)[0] or usual, parameters=True
+    )
+    name = sent.name or f"{message.kind.value}{mimetypes.guess_extension(mimetype.partition(';')[0]) or ''}"
+    shown = filled(
+        url=message.url,
+        mimetype=mimetype,
+        caption=message.caption,
+        fileName=name,
+        fileLength=str(len(sent.content)),
+        ptt=message.is_voice,
+    )
+    return {field: (name, sent.content, mimetype)}, shown

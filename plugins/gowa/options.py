@@ -1,0 +1,117 @@
+"""The options of an instance on GOWA. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from hookgw import Invalid
+from hookgw import connectors as kit
+from hookgw.connectors import check_names, is_bare, repr_without, server_url
+
+OPTIONS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "base_url": {
+            "type": "string",
+            "pattern": "^https?://",
+            "x-server": True,
+            "x-operator": True,  # it gets the password, which may be the operator's
+            "description": "The URL of the GOWA server, such as http://gowa:3000.",
+        },
+        "user": {
+            "type": "string",
+            "pattern": "^[^:]*$",
+            "description": "The name before the colon in GOWA's --basic-auth.",
+        },
+        "password": {
+            "type": "string",
+            "writeOnly": True,
+            "description": "The password behind the colon in GOWA's --basic-auth.",
+        },
+        "device": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 100,
+            "pattern": "^[A-Za-z0-9._-]+$",
+            "x-operator": True,  # with the operator's password, it could be another tenant's
+            "description": "The id of the device on the server. By default the name of the instance. "
+            "It is created if there is none.",
+        },
+    },
+}
+"""What an instance may set. ``base_url`` is needed, here or in the configuration."""
+
+DEFAULTS = ("base_url", "user", "password")
+_PLACES = "in the request, or for all instances in the configuration at plugins.options.gowa"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options; see :data:`OPTIONS_SCHEMA`."""
+
+    base_url: str
+    user: str = ""
+    password: str = ""
+    device: str = ""
+
+    __repr__ = repr_without("password")
+
+
+def check_defaults(options: dict[str, Any]) -> None:
+    """Check the block of the configuration.
+
+    Raises:
+        ValueError: an unknown name, or a wrong value; the message names it.
+    """
+    check_names(options, DEFAULTS, "gowa has no option {}; its options are servers, ")
+    for name, value in options.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{name} must be a text")  # noqa: TRY004 (the boundary shows this one as it is)
+    for name in ("user", "password"):
+        if name in options and "base_url" not in options:
+            raise ValueError(f"{name} needs base_url beside it, the server that it is for")
+    if "base_url" in options:
+        try:
+            _check_url(options["base_url"])
+        except Invalid as error:
+            raise ValueError(str(error)) from None
+
+
+def read_options(options: dict[str, Any], defaults: Mapping[str, Any], *, instance: str = "") -> Options:
+    """Return an instance's options.
+
+    Args:
+        options: of the instance.
+        defaults: of the configuration.
+        instance: its name, which is that of its device unless the options name one.
+
+    Raises:
+        Invalid: an option is missing or wrong; the message names it, and the places where it can be set.
+    """
+    base_url = options.get("base_url") or defaults.get("base_url")
+    if not base_url:
+        raise Invalid(f"Set base_url, the URL of the GOWA server, {_PLACES}.")
+    if base_url != defaults.get("base_url"):
+        # The operator's password is for the operator's server.
+        defaults = {}
+    found = kit.read_options({"device": instance, **defaults, **options}, Options)
+    _check_url(found.base_url)
+    if ":" in found.user or not (found.user + found.password).isprintable():
+        raise Invalid("user and password must be printable, and user must have no colon.")
+    return found
+
+
+def _check_url(base_url: str) -> None:
+    url = server_url(base_url)
+    if url is not None and url.userinfo:
+        raise Invalid("base_url must not contain a user or a password: set user and password beside it.")
+    if url is None or not is_bare(url):
+        raise Invalid("base_url: use the URL of the GOWA server, such as http://gowa:3000.")
+
+
+def check_public_url(public_url: str | None) -> None:
+    """Raise Invalid if the network cannot reach hookgw."""
+    if not public_url:
+        raise Invalid("Set server.public_url in the configuration: GOWA sends its events to that address.")

@@ -1,0 +1,93 @@
+"""Fields of JSON that a network wrote: each has the type that its reader expects, whatever was there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgw.connectors import (
+    LATEST_TIME,
+    NetworkEvents,
+    degrees,
+    each,
+    filled,
+    found_at,
+    items,
+    mapping,
+    number,
+    one_line,
+    raw_at,
+    seconds,
+    strings,
+    text,
+    texts,
+)
+from hookgw.testing import FakeSession
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+@given(ANYTHING)
+def test_whatever_it_is_has_the_type_that_is_read(value: Any) -> None:
+    assert isinstance(mapping(value), dict)
+    assert all(isinstance(item, dict) for item in [*items(value), *each(value)])
+    assert all(isinstance(item, str) for item in [*strings(value), text(value), one_line(value)])
+    assert 0 <= (number(value) or 0) <= 2**53
+    assert 0 <= seconds(value) <= LATEST_TIME
+    found = degrees(value, 90)
+    assert found is None or -90 <= found <= 90
+    found_at(value, "a", "b")
+
+
+def test_objects_and_lists() -> None:
+    assert items([{"a": 1}, 2, {"b": 3}]) == [{"a": 1}, {"b": 3}]
+    # The caller pauses at each, also at what is no object.
+    assert list(each([{"a": 1}, 2])) == [{"a": 1}, {}]
+    assert strings(["a", 1, "b"]) == ["a", "b"]
+    assert found_at({"a": {"b": 1}}, "a", "b") == 1
+    assert found_at({"a": []}, "a", "b") is None
+
+
+async def test_events_of_a_network_are_read_like_a_list() -> None:
+    found = await FakeSession().decode_json(b'[{"a": 1}, 2]', events=("/#",))
+    assert isinstance(found, NetworkEvents)
+    assert list(each(found)) == [{"a": 1}, {}]
+
+
+def test_texts() -> None:
+    # Half of a pair of surrogates cannot be stored.
+    assert text("a\ud83d") == "a?"
+    assert text("\U0001f600é") == "\U0001f600é"
+    assert one_line(" a\n b ") == "a b"
+    assert texts({"a": "x", "b": "", "c": 1}) == {"a": "x"}
+    assert filled(a="x", b="", c=0, d=None, e=False, f=2) == {"a": "x", "f": 2}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        *((5, 5), ("5", 5), (0, 0), (2**53, 2**53), ("9" * 15, int("9" * 15))),
+        *((-1, None), (2**53 + 1, None), (True, None), (5.0, None), ("5.0", None), ("٣", None), ("", None)),
+        ("1" * 17, None),
+    ],
+)
+def test_numbers(value: Any, expected: int | None) -> None:
+    assert number(value) == expected
+    assert seconds(value) == min(expected or 0, LATEST_TIME)
+
+
+def test_places() -> None:
+    assert (degrees(-38.5), degrees("38.5"), degrees(180), degrees(91, 90)) == (-38.5, 38.5, 180.0, None)
+    assert [degrees(value) for value in ("nan", "x", True, None, 10**400)] == [None] * 5
+
+
+def test_the_bytes_of_a_field() -> None:
+    assert raw_at(b'{"a": {"b" :1.0}, "c": 2}', "a") == b'{"b" :1.0}'
+    assert [raw_at(body, "a") for body in (b"{}", b"[1]", b"", b"{", b"\xff")] == [b"null"] * 5

@@ -1,0 +1,63 @@
+"""Options of instances: one sentence for the first mistake, without a secret."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from hookgw import Invalid
+from hookgw.connectors import check_names, check_token, is_bare, read_options, server_url
+
+
+class Options(msgspec.Struct, frozen=True):
+    server: str
+    limit: int = 3
+
+
+def test_options_become_a_record_without_other_fields() -> None:
+    assert read_options({"server": "x", "webhook": {}}, Options) == Options("x")
+
+
+@pytest.mark.parametrize("options", [{}, {"server": 1}, {"server": "x", "limit": "y"}])
+def test_wrong_options_are_a_sentence(options: dict[str, object]) -> None:
+    with pytest.raises(Invalid, match=r"^The options of the instance are not valid: .*\.$"):
+        read_options(options, Options)
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    check_names({"a": 1}, ("a", "b"), "chat has no option {}; its options are ")
+    with pytest.raises(ValueError, match=r"^chat has no option c; its options are a, b$"):
+        check_names({"a": 1, "c": 2}, ("a", "b"), "chat has no option {}; its options are ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("https://a.example", "http://10.0.0.5:8080/path", "https://u:p@a.example", "https://[::1]:1"),
+        "https://a.example?x#y",
+    ],
+)
+def test_a_server_has_a_url(text: str) -> None:
+    url = server_url(text)
+    assert url is not None
+    assert is_bare(url) is not any(mark in text for mark in "@?#")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "ftp://a", "http://", "https://[", "http://[::", "https://x:99999", "https://x:0"),
+        *("https://\0", "https://x\r\nA: b", "https://xn--", "https://a b"),
+    ],
+)
+def test_nobody_could_connect_there(text: str) -> None:
+    assert server_url(text) is None
+
+
+def test_a_token_fits_into_a_header_and_is_not_repeated() -> None:
+    check_token("api_key", "")
+    check_token("api_key", "abc-123~")
+    for token in ("tok\u0435n", "to ken", "token\n", "“token”"):
+        with pytest.raises(Invalid, match=r"^api_key must consist of") as caught:
+            check_token("api_key", token)
+        assert token not in str(caught.value)
