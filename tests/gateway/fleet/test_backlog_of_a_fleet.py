@@ -15,7 +15,7 @@ import trio
 from hookgw import Delivery, Event
 from hookgw.concurrency import Clock
 from hookgw.config import LimitsSettings
-from hookgw.core import Backlog, BacklogFull, DiskSpaceWatch, LimitedOutbox, Refresh, ShareFull, Tally
+from hookgw.core import SHARE, Backlog, BacklogFull, DiskSpaceWatch, LimitedOutbox, Refresh, ShareFull, Tally
 from hookgw.fleet import BacklogExchange, FleetNode
 from hookgw.kernel import Size
 from hookgw.records import FIRST, FleetMember, FleetView, LaneRule, Ordering
@@ -177,7 +177,7 @@ async def fill(node: Node, log: Log, instances: int) -> None:
     [
         ({"registration_deliveries": 2000}, 1, 2000),
         ({"registration_bytes": Size(200_000)}, 1, 2000),
-        ({"deliveries": 2500}, 1, 2000),  # an instance may have four fifths
+        ({"deliveries": 2000 * (SHARE + 1) // SHARE}, 1, 2000),  # what an instance may have
         ({"deliveries": 2000, "instance_reserved_deliveries": 2000}, INSTANCES, 2000),
         ({"bytes": Size(200_000), "instance_reserved_bytes": Size(200_000)}, INSTANCES, 2000),
     ],
