@@ -81,8 +81,8 @@ class FakeConnector:
             ``{"edit": NetworkRefused("Too old.", code="OLD", status=409)}``. An exception that is none of
             hookgw's errors is a bug of the connector.
         files: content and type of each inbound file, by its reference.
-        script, answer_ingest: as given; the test may replace them between two calls.
-        running: the session of each running instance, and the event that ends its run.
+        script: what each run begins with; the test may replace it between two runs.
+        answer_ingest: the argument ``ingest``; the test may replace it between two requests.
     """
 
     def __init__(
@@ -108,10 +108,14 @@ class FakeConnector:
         self.script = script
         self.answer_ingest = ingest
         self._open_media = open_media
-        self.running: dict[str, tuple[Session, trio.Event]] = {}
+        self._running: dict[str, tuple[Session, trio.Event]] = {}
         for method in without:
             # hookgw looks the methods up once, at start.
             setattr(self, method, None)
+
+    def is_running(self, instance: str) -> bool:
+        """Return whether an instance is connected now."""
+        return instance in self._running
 
     def session(self, instance: str) -> Session:
         """Return the session of a running instance.
@@ -119,7 +123,7 @@ class FakeConnector:
         Raises:
             KeyError: the instance is not running.
         """
-        return self.running[instance][0]
+        return self._running[instance][0]
 
     def log_out(self, instance: str) -> None:
         """End the instance's run, as if the account was logged out on the phone.
@@ -129,7 +133,7 @@ class FakeConnector:
         Raises:
             KeyError: the instance is not running.
         """
-        self.running[instance][1].set()
+        self._running[instance][1].set()
 
     def calls_of(self, method: str) -> list[Mapping[str, Any]]:
         """Return the arguments of each call of a method, in order."""
@@ -139,13 +143,13 @@ class FakeConnector:
         """Call the script, then wait until cancelled or logged out."""
         self.runs += 1
         log_out = trio.Event()
-        self.running[session.instance] = (session, log_out)
+        self._running[session.instance] = (session, log_out)
         try:
             await self.script(session)
             await log_out.wait()
         finally:
             # Also after cancellation: session() must never return a session that is over.
-            del self.running[session.instance]
+            del self._running[session.instance]
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Add the message to :attr:`sent`.

@@ -68,7 +68,8 @@ class FakeSession:
 
     Attributes:
         options, settings, catalog: as given; the test may change them.
-        client, wants_files: the arguments ``http`` and ``wants_base64``; the test may change them, too.
+        client: the argument ``http``; the test may change it.
+        wants_files: the argument ``wants_base64``; the test may change it.
         events: the stored events, in order.
         repeated: the events that were left out because their id was stored before.
         state: the connection's state; ``None`` before the first report.
