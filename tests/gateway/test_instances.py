@@ -551,7 +551,7 @@ async def test_a_connect_whose_caller_goes_away_is_whole(
         await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     await hookgw_gateway.settled()
-    assert gateway.instances.get("shop").connected is (connector.is_running("shop"))
+    assert gateway.instances.get("shop").connected is connector.is_running("shop")
 
 
 async def test_a_closed_connection_starts_again_although_the_caller_of_connect_goes_away(
